@@ -1,0 +1,51 @@
+//===- LaunchParams.h - What every kernel receives --------------------------===//
+//
+// One block of bytes serves the CPU and every CUDA target: LaunchParams, then one 8-byte slot per
+// run-time scalar, then per captured tensor its address, `rank` strides and `rank` extents, all in
+// the order of the kernel's signature:
+//
+//     | bytes                    | content                                          |
+//     |--------------------------|--------------------------------------------------|
+//     | sizeof(LaunchParams)     | the fields below                                 |
+//     | 8 per scalar             | f32, i32, bool in the low bytes; i64             |
+//     | 8 + 16 * rank per tensor | address; int64 strides (elements); int64 extents |
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstdint>
+
+namespace attune {
+
+/// The fixed part of a kernel's parameters. Strides count elements; the head-dim stride is 1.
+struct LaunchParams {
+  const void *q;              ///< [B, H, Sq, D]
+  const void *k;              ///< [B, Hkv, Sk, D]
+  const void *v;              ///< [B, Hkv, Sk, Dv]
+  void *o;                    ///< [B, H, Sq, Dv]
+  float *lse;                 ///< [B, H, Sq], natural log; null when not wanted
+  int64_t qStride[3];         ///< batch, head, row
+  int64_t kStride[3];
+  int64_t vStride[3];
+  int64_t oStride[3];
+  int64_t lseStride[3];
+  uint64_t seed;              ///< dropout seed, unless seedPointer is set
+  uint64_t offset;            ///< dropout offset, unless offsetPointer is set
+  const uint64_t *seedPointer;
+  const uint64_t *offsetPointer;
+  void *workspace;
+  int32_t batch;              ///< B
+  int32_t heads;              ///< H
+  int32_t kvHeads;            ///< Hkv
+  int32_t group;              ///< H / Hkv
+  int32_t queryLength;        ///< Sq, at most 2^30
+  int32_t keyLength;          ///< Sk, at most 2^30
+  int32_t qOffset;            ///< added to q in expressions (chunked prefill)
+  uint32_t dropThreshold;     ///< T = min(65535, round(65536 * p_drop)); kept iff r >= T
+  float keepScale;            ///< 65536 / (65536 - T)
+  int32_t reserved;
+};
+
+static_assert(sizeof(LaunchParams) == 40 + 15 * 8 + 5 * 8 + 10 * 4);
+
+} // namespace attune
