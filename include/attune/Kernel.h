@@ -1,0 +1,308 @@
+//===- Kernel.h - A compiled attention kernel and its launch ----------------===//
+//
+//     Expected<Kernel> kernel = compile(variant, {.dtype = bf16, .headDim = 128}, Target::detect());
+//     if (!kernel)
+//       return report(kernel.error());
+//     Expected<void> launched =
+//         kernel->launch(stream, {.q = q, .k = k, .v = v, .o = o, .lse = lse,
+//                                 .tensors = {{"slopes", view}}, .seed = 42, .offset = 0});
+//     if (!launched)
+//       return report(launched.error());
+//
+// Shapes are logical; any strides with a unit head-dim stride serve, so [B, S, H, D] memory is passed as
+// `Tensor::contiguous(...).permuted({0, 2, 1, 3})`:
+//
+//     | argument | shape           | dtype               |
+//     |----------|-----------------|---------------------|
+//     | q        | [B, H, Sq, D]   | the kernel's        |
+//     | k        | [B, Hkv, Sk, D] | the kernel's        | H is a multiple of Hkv
+//     | v        | [B, Hkv, Sk, Dv]| the kernel's        |
+//     | o        | [B, H, Sq, Dv]  | the kernel's        |
+//     | lse      | [B, H, Sq]      | f32, may be left out|
+//
+// Batch, heads, lengths and strides are run-time values: no launch recompiles.
+//
+// Threads. A Kernel is a cheap handle on shared, immutable state. Copying and every const member may be
+// called from any number of threads at once, on one handle or on copies. On a CUDA target a launch only
+// enqueues work on the caller's stream: it does not synchronise, and it allocates nothing once the module
+// is loaded (load() or the first launch) and up to six captured tensors and eight scalars are passed. It
+// may be captured in a CUDA graph. On the CPU target a launch returns when the work is done, runs on a
+// pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream; launches from
+// several threads take turns.
+//
+// Devices. A kernel belongs to the CUDA device it was loaded for, and every tensor has to be there; for a
+// second device, compile again with that device in the target (a cache hit apart from the load). Each
+// CUDA context has its own module: a launch uses the calling thread's current context when it is one of
+// the kernel's device, else the device's primary context, and leaves the current context as it was.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/DType.h"
+#include "attune/Error.h"
+#include "attune/LaunchParams.h"
+#include "attune/Tensor.h"
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attune {
+
+/// A CUstream or cudaStream_t; null is the default stream. Ignored by CPU kernels.
+using Stream = void *;
+
+/// Declares a run-time scalar of a kernel.
+struct ScalarParam {
+  std::string name;
+  DType dtype = DType::F32; ///< F32, I32, I64 or Bool
+  friend bool operator==(const ScalarParam &, const ScalarParam &) = default;
+};
+
+/// Declares a captured tensor of a kernel.
+struct TensorParam {
+  std::string name;
+  DType dtype = DType::F32;
+  int rank = 0; ///< 0 to 4
+  friend bool operator==(const TensorParam &, const TensorParam &) = default;
+};
+
+/// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents
+/// cover ceil(Sq / rows) x ceil(Sk / columns), the one before (rank 3 and 4) is 1 or H, and the first of
+/// rank 4 is 1 or B.
+struct BlockPattern {
+  std::string tensor;
+  int rows = 0;
+  int columns = 0;
+  friend bool operator==(const BlockPattern &, const BlockPattern &) = default;
+};
+
+/// What a kernel takes. The order of `scalars` and `tensors` is the order of the packed parameters
+/// (LaunchParams.h); a block pattern's tensor is among `tensors`.
+struct KernelSignature {
+  DType dtype = DType::F32;
+  int headDim = 0;
+  int headDimV = 0;
+  bool dropout = false; ///< the kernel has dropout; the probability is a run-time value
+  bool qOffset = false; ///< the kernel adds LaunchArgs::qOffset to q
+  std::vector<ScalarParam> scalars = {};
+  std::vector<TensorParam> tensors = {};
+  std::optional<BlockPattern> blockPattern = {};
+
+  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor.
+  size_t packedBytes() const;
+  friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
+};
+
+/// The most bytes that packedBytes() may be.
+inline constexpr size_t maxPackedBytes = 4096;
+
+/// How long each stage of a compilation took, in milliseconds.
+struct CompileTimes {
+  double trace = 0; ///< DSL to variant
+  double ir = 0;    ///< variant to scheduled IR
+  double print = 0; ///< scheduled IR to CUDA text, or to LLVM IR
+  double nvrtc = 0; ///< CUDA text to cubin, or LLVM IR to an object
+  double load = 0;  ///< cubin or object to a callable kernel, in this process
+};
+
+/// Everything that a compilation produced; what the cache stores.
+struct KernelImage {
+  std::string name;  ///< the variant's name
+  std::string entry; ///< symbol of the entry point
+  std::string arch;  ///< "cpu", "sm_80", ...
+  KernelSignature signature = {};
+  int tileQ = 0;            ///< query rows per block; grid.x = ceil(Sq / tileQ) * H * B
+  int tileK = 0;            ///< keys per tile
+  int threads = 0;          ///< threads per block; 1 for the CPU
+  size_t sharedBytes = 0;   ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
+  int registers = 0;        ///< per thread, read from the cubin
+  int spillBytes = 0;       ///< local memory per thread, read from the cubin
+  int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
+  std::string path;         ///< instructions used: "mma.sync" or "cpu"
+  std::string cudaSource;   ///< the generated text; empty for the CPU
+  std::vector<char> binary; ///< cubin or host object
+  std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
+  std::string log;          ///< NVRTC's log
+  CompileTimes times = {};
+
+  /// Everything but `cudaSource` and `binary`, as one JSON object.
+  std::string metadata() const;
+  /// Reads metadata() back; fails on text that is not such an object.
+  static Expected<KernelImage> fromMetadata(std::string_view json);
+};
+
+/// The value of a run-time scalar. bool, 32-bit and 64-bit integers keep their type, any floating-point
+/// value becomes f32.
+class ScalarValue {
+public:
+  ScalarValue() = default;
+  template <typename T>
+    requires std::integral<T> || std::floating_point<T>
+  ScalarValue(T value) {
+    if constexpr (std::same_as<T, bool>) {
+      type = DType::Bool;
+      bits = value;
+    } else if constexpr (std::floating_point<T>) {
+      type = DType::F32;
+      float narrow = static_cast<float>(value);
+      std::memcpy(&bits, &narrow, sizeof narrow);
+    } else if constexpr (sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>)) {
+      type = DType::I32;
+      bits = static_cast<uint32_t>(static_cast<int32_t>(value));
+    } else {
+      type = DType::I64;
+      bits = static_cast<uint64_t>(value);
+    }
+  }
+
+  DType dtype() const { return type; }
+  /// The 8-byte slot of LaunchParams.h: the value in the low bytes, zero above.
+  uint64_t slot() const { return bits; }
+
+private:
+  uint64_t bits = 0;
+  DType type = DType::F32;
+};
+
+/// A captured tensor by name. The name is not copied.
+struct NamedTensor {
+  std::string_view name;
+  Tensor tensor;
+};
+
+/// A run-time scalar by name. The name is not copied.
+struct NamedScalar {
+  std::string_view name;
+  ScalarValue value;
+};
+
+/// A list that lies inside the object up to `inlineCount` elements and on the heap beyond that.
+template <typename T, size_t inlineCount>
+class ArgumentList {
+public:
+  ArgumentList() = default;
+  ArgumentList(std::initializer_list<T> values) {
+    for (const T &value : values)
+      push_back(value);
+  }
+  ArgumentList(const std::vector<T> &values) {
+    for (const T &value : values)
+      push_back(value);
+  }
+
+  void push_back(const T &value) {
+    if (count < inlineCount) {
+      local[count] = value;
+    } else {
+      if (count == inlineCount)
+        heap.assign(local.begin(), local.end());
+      heap.push_back(value);
+    }
+    ++count;
+  }
+
+  size_t size() const { return count; }
+  bool empty() const { return count == 0; }
+  const T *begin() const { return count <= inlineCount ? local.data() : heap.data(); }
+  const T *end() const { return begin() + count; }
+  const T &operator[](size_t index) const { return begin()[index]; }
+
+private:
+  size_t count = 0;
+  std::array<T, inlineCount> local = {};
+  std::vector<T> heap = {};
+};
+
+/// The arguments of one launch; see the table above for shapes. Every tensor that the kernel's signature
+/// names is bound exactly once, in any order.
+struct LaunchArgs {
+  Tensor q = {};
+  Tensor k = {};
+  Tensor v = {};
+  Tensor o = {};
+  std::optional<Tensor> lse = {};
+  ArgumentList<NamedTensor, 6> tensors = {};
+  ArgumentList<NamedScalar, 8> scalars = {};
+  std::optional<float> dropout = {}; ///< in [0, 1); unset: the probability that the variant names
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+  const uint64_t *seedPointer = nullptr;   ///< read by the kernel instead of `seed`; device memory on CUDA
+  const uint64_t *offsetPointer = nullptr; ///< read by the kernel instead of `offset`
+  std::optional<int32_t> qOffset = {};     ///< only for a variant with .qOffset; unset is 0
+  void *workspace = nullptr;               ///< workspaceBytes() bytes, 16-byte aligned
+};
+
+/// A loaded kernel. See the top of this file for threads and devices.
+class Kernel {
+public:
+  struct State;
+
+  /// An empty handle: only assignment, `valid` and destruction are allowed.
+  Kernel() = default;
+  explicit Kernel(std::shared_ptr<const State> state);
+
+  bool valid() const { return state != nullptr; }
+
+  /// Checks every argument that needs no query (dtype, shape, stride, alignment, null, declared device,
+  /// names; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds without a launch;
+  /// Sk = 0 launches and gives O = 0, LSE = -inf.
+  Expected<void> launch(Stream stream, const LaunchArgs &args) const;
+
+  /// As launch, and first asks the driver about every pointer: that it is memory the kernel's device can
+  /// reach, and that the whole view lies inside its allocation. Microseconds per tensor; for debugging.
+  Expected<void> launchChecked(Stream stream, const LaunchArgs &args) const;
+
+  /// Only the checks of launch.
+  Expected<void> check(const LaunchArgs &args) const;
+
+  /// Bytes of workspace that launch needs for these arguments.
+  size_t workspaceBytes(const LaunchArgs &args) const;
+
+  /// Loads the module now, for the context that a launch from this thread would use; otherwise the first
+  /// launch does. Nothing to do on the CPU.
+  Expected<void> load() const;
+
+  const KernelImage &image() const;
+  /// Where the kernel is bound: "cpu" or "cuda:<device>".
+  Device device() const;
+  /// Whether compile() found this kernel in the memory or disk cache.
+  bool cacheHit() const { return hit; }
+
+  /// The same kernel with `probability` as what an unset LaunchArgs::dropout means. The probability is no
+  /// part of the compiled code, so it belongs to the handle.
+  Kernel withDropout(float probability) const;
+  /// The same kernel with cacheHit() set.
+  Kernel withCacheHit(bool value) const;
+
+private:
+  std::shared_ptr<const State> state;
+  float defaultDropout = 0.0f;
+  bool hit = false;
+};
+
+/// A kernel compiled for the CPU. `function` computes query rows [q0, q0 + tileQ) of head h of batch b;
+/// `params` is followed by the packed scalars and tensors of LaunchParams.h. `scratch` is 64-byte aligned,
+/// `scratchBytes` long, owned by the calling thread, and holds anything at entry.
+struct HostEntry {
+  void (*function)(const LaunchParams *params, int32_t b, int32_t h, int32_t q0, void *scratch) = nullptr;
+  size_t scratchBytes = 0;
+};
+
+/// A kernel from a cubin, bound to CUDA device `device`. The entry point takes one struct by value of
+/// exactly signature.packedBytes() bytes. Fails when there is no driver or no such device, when the device's
+/// architecture does not run the image's, or when the signature does not fit maxPackedBytes. The module
+/// itself is loaded by Kernel::load() or by the first launch.
+Expected<Kernel> loadCudaKernel(KernelImage image, int device);
+
+/// A kernel from a host function. `owner` keeps the code alive (the JIT that holds it).
+Kernel makeHostKernel(KernelImage image, HostEntry entry, std::shared_ptr<void> owner);
+
+} // namespace attune
