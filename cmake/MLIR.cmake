@@ -25,5 +25,6 @@ function(attune_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC attune_mlir ${ARG_LINK})
+  target_compile_options(${name} PRIVATE -Wno-unused-parameter) # TableGen output
   target_precompile_headers(${name} REUSE_FROM attune_pch)
 endfunction()

@@ -1,0 +1,195 @@
+//===- Attn.cpp - The attn dialect ------------------------------------------===//
+
+#include "ir/attn/Attn.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace attune::attn;
+
+#include "ir/attn/AttnDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/attn/AttnAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "ir/attn/AttnOps.cpp.inc"
+
+void AttnDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/attn/AttnAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/attn/AttnOps.cpp.inc"
+      >();
+}
+
+Type attune::attn::valueType(Type type) {
+  Builder builder(type.getContext());
+  if (isa<FloatType>(type))
+    return builder.getF32Type();
+  return type.isInteger(8) ? builder.getI1Type() : type;
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+Attribute CapturedTensorAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  Type elementType;
+  int64_t rank = 0;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseComma() ||
+      parser.parseType(elementType) || parser.parseComma() || parser.parseKeyword("rank") ||
+      parser.parseInteger(rank) || parser.parseGreater())
+    return {};
+  return parser.getChecked<CapturedTensorAttr>(parser.getContext(), parser.getBuilder().getStringAttr(name),
+                                               elementType, rank);
+}
+
+void CapturedTensorAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName().getValue());
+  printer << ", " << getElementType() << ", rank " << getRank() << ">";
+}
+
+LogicalResult CapturedTensorAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name,
+                                         Type type, int64_t rank) {
+  bool known = type.isF32() || type.isF16() || type.isBF16() || type.isInteger(8) || type.isInteger(32) ||
+               type.isInteger(64);
+  if (!known)
+    return emitError() << "captured tensor " << name << " has element type " << type
+                       << "; use f32, f16, bf16, i32, i64, or i8 for bool";
+  if (rank < 0 || rank > 4)
+    return emitError() << "captured tensor " << name << " has rank " << rank << "; use 0 to 4";
+  return success();
+}
+
+Attribute RuntimeScalarAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  Type type;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseComma() || parser.parseType(type) ||
+      parser.parseGreater())
+    return {};
+  return RuntimeScalarAttr::get(parser.getContext(), parser.getBuilder().getStringAttr(name), type);
+}
+
+void RuntimeScalarAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName().getValue());
+  printer << ", " << getType() << ">";
+}
+
+Attribute BlockPatternAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  SmallVector<int64_t> blocks;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseComma() ||
+      parser.parseDimensionList(blocks, /*allowDynamic=*/false, /*withTrailingX=*/false) || parser.parseGreater())
+    return {};
+  if (blocks.size() != 2) {
+    parser.emitError(parser.getCurrentLocation(), "expected 'rows x columns'");
+    return {};
+  }
+  return parser.getChecked<BlockPatternAttr>(parser.getContext(), parser.getBuilder().getStringAttr(name), blocks[0],
+                                             blocks[1]);
+}
+
+void BlockPatternAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName().getValue());
+  printer << ", " << getRows() << "x" << getColumns() << ">";
+}
+
+LogicalResult BlockPatternAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t rows,
+                                       int64_t columns) {
+  if (rows <= 0 || columns <= 0 || rows % 16 || columns % 16)
+    return emitError() << "block pattern of " << rows << " x " << columns
+                       << " is not made of positive multiples of 16";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// attn.attention
+//===----------------------------------------------------------------------===//
+
+CapturedTensorAttr AttentionOp::findTensor(StringRef name) {
+  for (auto tensor : getTensors().getAsRange<CapturedTensorAttr>())
+    if (tensor.getName() == name)
+      return tensor;
+  return {};
+}
+
+RuntimeScalarAttr AttentionOp::findScalar(StringRef name) {
+  for (auto scalar : getScalars().getAsRange<RuntimeScalarAttr>())
+    if (scalar.getName() == name)
+      return scalar;
+  return {};
+}
+
+static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what, bool takesScore) {
+  if (region.empty())
+    return success();
+  Builder builder(op.getContext());
+  SmallVector<Type> expected(takesScore ? 5 : 4, builder.getI32Type());
+  if (takesScore)
+    expected.front() = builder.getF32Type();
+  if (!llvm::equal(region.getArgumentTypes(), expected))
+    return op.emitOpError() << what << " region must take " << (takesScore ? "(f32, i32, i32, i32, i32)" : "(i32, i32, i32, i32)");
+  auto yield = dyn_cast<YieldOp>(region.front().back());
+  Type type = takesScore ? Type(builder.getF32Type()) : Type(builder.getI1Type());
+  if (!yield || yield.getValue().getType() != type)
+    return op.emitOpError() << what << " region must yield " << type;
+  return success();
+}
+
+LogicalResult AttentionOp::verifyRegions() {
+  Type type = getDtype();
+  if (!type.isF32() && !type.isF16() && !type.isBF16())
+    return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
+  for (int64_t dim : {getHeadDim(), getHeadDimV()})
+    if (dim <= 0 || dim % 8 || dim > 512)
+      return emitOpError() << "head_dim " << dim << " is not a multiple of 8 from 8 to 512";
+  if (BlockPatternAttr pattern = getPatternAttr()) {
+    CapturedTensorAttr tensor = findTensor(pattern.getName());
+    if (!tensor || !tensor.getElementType().isInteger(8) || (tensor.getRank() != 2 && tensor.getRank() != 3))
+      return emitOpError() << "block pattern " << pattern.getName() << " is not a captured i8 tensor of rank 2 or 3";
+  }
+  if (failed(verifyRegion(*this, getScore(), "score", true)))
+    return failure();
+  return verifyRegion(*this, getMask(), "mask", false);
+}
+
+LogicalResult LoadOp::verify() {
+  auto attention = (*this)->getParentOfType<AttentionOp>();
+  if (!attention)
+    return emitOpError("must be inside attn.attention");
+  CapturedTensorAttr tensor = attention.findTensor(getName());
+  if (!tensor)
+    return emitOpError() << "unknown captured tensor '" << getName() << "'";
+  if (tensor.getRank() != int64_t(getIndices().size()))
+    return emitOpError() << "captured tensor '" << getName() << "' of rank " << tensor.getRank() << " takes "
+                         << tensor.getRank() << " indices, got " << getIndices().size();
+  if (getResult().getType() != valueType(tensor.getElementType()))
+    return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor.getElementType());
+  return success();
+}
+
+LogicalResult ScalarOp::verify() {
+  auto attention = (*this)->getParentOfType<AttentionOp>();
+  if (!attention)
+    return emitOpError("must be inside attn.attention");
+  RuntimeScalarAttr scalar = attention.findScalar(getName());
+  if (!scalar)
+    return emitOpError() << "unknown run-time scalar '" << getName() << "'";
+  if (scalar.getType() != getResult().getType())
+    return emitOpError() << "run-time scalar '" << getName() << "' is " << scalar.getType();
+  return success();
+}
+
+LogicalResult ExtentOp::verify() {
+  if (!llvm::is_contained({"B", "H", "Sq", "Sk"}, getName()))
+    return emitOpError() << "extent '" << getName() << "' is not B, H, Sq or Sk";
+  return success();
+}

@@ -1,0 +1,28 @@
+//===- Attn.h - The attn dialect --------------------------------------------===//
+//
+// What a variant computes. Reference: docs/dialects/attn.md, generated from AttnOps.td.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/attn/AttnDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/attn/AttnAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "ir/attn/AttnOps.h.inc"
+
+namespace attune::attn {
+
+/// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
+mlir::Type valueType(mlir::Type type);
+
+} // namespace attune::attn

@@ -1,0 +1,73 @@
+//===- AttnDialect.td - What a variant computes ------------------*- tablegen -*-===//
+#ifndef ATTUNE_ATTN_DIALECT
+#define ATTUNE_ATTN_DIALECT
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def AttnDialect : Dialect {
+  let name = "attn";
+  let cppNamespace = "::attune::attn";
+  let summary = "an attention variant: what it computes, for one dtype and head dim";
+  let description = [{
+    One `attn.attention` op holds a variant: its shapes and dtypes, a `score` region and a `mask` region made
+    of `arith` and `math` ops plus the loads below, dropout, block pattern and normaliser. Nothing here says
+    how: no tiles, no memory, no threads.
+
+    Integers are int32 (int64 where a captured tensor or a cast says so) and wrap. Division by zero and shift
+    counts are guarded where the region is built, so that `arith` ops here never have undefined results.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class AttnAttr<string name, string mnemonicName, list<Trait> traits = []>
+    : AttrDef<AttnDialect, name, traits> {
+  let mnemonic = mnemonicName;
+}
+
+def CapturedTensorAttr : AttnAttr<"CapturedTensor", "tensor"> {
+  let summary = "a captured tensor of the kernel's signature";
+  let description = [{
+    Name, element type in memory (f32, f16, bf16, i32, i64, or i8 for bool) and rank 0 to 4.
+
+    ```mlir
+    #attn.tensor<slopes, f32, rank 1>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$elementType, "int64_t":$rank);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def RuntimeScalarAttr : AttnAttr<"RuntimeScalar", "scalar"> {
+  let summary = "a run-time scalar of the kernel's signature";
+  let description = [{
+    Name and type (f32, i32, i64 or i1). Changing its value does not recompile.
+
+    ```mlir
+    #attn.scalar<cap, f32>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$type);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
+  let summary = "an explicit mask of blocks, as in the FlashAttention paper's Algorithm 5";
+  let description = [{
+    The captured bool tensor `name` (rank 2, or 3 with a head dimension first) holds one flag for each block of
+    `rows` queries x `columns` keys; a false flag hides the block.
+
+    ```mlir
+    #attn.blocks<pattern, 64 x 64>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$rows, "int64_t":$columns);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+#endif

@@ -1,0 +1,109 @@
+//===- AttnOps.td - Ops of the attn dialect ----------------------*- tablegen -*-===//
+#ifndef ATTUNE_ATTN_OPS
+#define ATTUNE_ATTN_OPS
+
+include "ir/attn/AttnDialect.td"
+include "mlir/IR/BuiltinAttributes.td"
+
+class AttnOp<string mnemonic, list<Trait> traits = []> : Op<AttnDialect, mnemonic, traits>;
+
+def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
+  let summary = "one attention variant";
+  let description = [{
+    For each batch b, head h, query q and key k:
+
+        s  = scale * <Q[b,h,q,:], K[b,h/group,k,:]>        float32
+        s' = score(s, b, h, q, k)
+        x  = mask(b, h, q, k) ? s' : -inf
+        p  = softmax over k of x
+        p' = dropout ? (keep(b,h,q,k) ? p / (1 - p_drop) : 0) : p
+        O[b,h,q,:] = sum_k p' * V[b,h/group,k,:]
+        LSE[b,h,q] = log sum_k exp(x)
+
+    Q is [B, H, Sq, head_dim], K [B, Hkv, Sk, head_dim], V [B, Hkv, Sk, head_dim_v], all of `dtype`. The score
+    region takes (s : f32, b, h, q, k : i32) and yields f32; the mask region takes (b, h, q, k : i32) and yields
+    i1. An empty region is the identity, or "all visible". With `q_offset` the q of both regions is the row plus
+    a run-time offset.
+
+    ```mlir
+    attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 {
+    } mask {
+    ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+      %0 = arith.cmpi sge, %q, %k : i32
+      attn.yield %0 : i1
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
+                       F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
+                       DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       OptionalAttr<BlockPatternAttr>:$pattern,
+                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
+  let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask);
+  let assemblyFormat = [{
+    $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `scale` $scale
+    attr-dict-with-keyword `score` $score `mask` $mask
+  }];
+  let hasRegionVerifier = 1;
+  let skipDefaultBuilders = 0;
+  let extraClassDeclaration = [{
+    /// The declaration of the captured tensor or run-time scalar `name`, or null.
+    CapturedTensorAttr findTensor(::llvm::StringRef name);
+    RuntimeScalarAttr findScalar(::llvm::StringRef name);
+  }];
+}
+
+def LoadOp : AttnOp<"load", [Pure]> {
+  let summary = "element of a captured tensor";
+  let description = [{
+    `name[indices]`, one i32 or i64 index a dimension; f16 and bf16 elements are widened to f32, bool gives i1. An
+    index out of range is clamped to the nearest valid one.
+
+    ```mlir
+    %0 = attn.load "slopes"[%h] : (i32) -> f32
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<AnyTypeOf<[I32, I64]>>:$indices);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$name `[` $indices `]` attr-dict `:` functional-type($indices, $result)";
+  let hasVerifier = 1;
+}
+
+def ScalarOp : AttnOp<"scalar", [Pure]> {
+  let summary = "value of a run-time scalar";
+  let description = [{
+    ```mlir
+    %0 = attn.scalar "cap" : f32
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def ExtentOp : AttnOp<"extent", [Pure]> {
+  let summary = "one of the run-time extents B, H, Sq, Sk";
+  let description = [{
+    ```mlir
+    %0 = attn.extent "Sk" : i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def YieldOp : AttnOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["AttentionOp"]>]> {
+  let summary = "value of a score or mask region";
+  let description = [{
+    ```mlir
+    attn.yield %0 : f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I1]>:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+#endif

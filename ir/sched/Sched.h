@@ -1,0 +1,34 @@
+//===- Sched.h - The sched dialect ------------------------------------------===//
+//
+// A kernel scheduled for one GPU architecture. Reference: docs/dialects/sched.md, generated from SchedOps.td.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/tile/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace attune::sched {
+
+using attn::BlockPatternAttr;
+using attn::CapturedTensorAttr;
+using attn::RuntimeScalarAttr;
+using tile::PlanAttr;
+using tile::TileType;
+using tile::ViewType;
+
+/// Marks an `scf.for` whose body is repeated in the generated source's `#pragma unroll`.
+inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
+
+} // namespace attune::sched
+
+#include "ir/sched/SchedDialect.h.inc"
+#include "ir/sched/SchedEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/sched/SchedAttrs.h.inc"
+
+namespace attune::sched {
+class NextOp;
+}
+#define GET_OP_CLASSES
+#include "ir/sched/SchedOps.h.inc"

@@ -1,0 +1,89 @@
+//===- SchedDialect.td - One architecture's schedule -------------*- tablegen -*-===//
+#ifndef ATTUNE_SCHED_DIALECT
+#define ATTUNE_SCHED_DIALECT
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def SchedDialect : Dialect {
+  let name = "sched";
+  let cppNamespace = "::attune::sched";
+  let summary = "a kernel scheduled for one GPU architecture";
+  let description = [{
+    What each thread does, in order: shared buffers with their offsets, register fragments with their lane maps,
+    asynchronous copies and the waits that complete them, barriers, one matrix instruction an op. Loops are
+    `scf.for` (with `sched.unroll` when unrolled), `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and
+    `math`. Buffers are memory, not values: their ops have effects, and the order of ops is the program.
+
+    The CUDA printer turns each op into one statement and takes no decision.
+  }];
+  let dependentDialects = ["::attune::tile::TileDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def FragmentRole : I32EnumAttr<"FragmentRole", "what a register fragment holds",
+    [I32EnumAttrCase<"A", 0, "a">, I32EnumAttrCase<"B", 1, "b">, I32EnumAttrCase<"C", 2, "c">,
+     I32EnumAttrCase<"Rows", 3, "rows">, I32EnumAttrCase<"Columns", 4, "columns">]> {
+  let cppNamespace = "::attune::sched";
+  let genSpecializedAttr = 0;
+}
+
+def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
+  let mnemonic = "fragment";
+  let summary = "how the lanes of the warps hold a register tile (mma.sync m16n8)";
+  let description = [{
+    The first axis of an `a` or `c` tile is split over `warps` warps, 16 rows at a time: warp w holds the rows
+    `w * rows / warps` and on. With g = lane / 4 and c = lane % 4 a lane holds, per PTX ISA section 9.7.14
+    (warp-level matrix instructions, m16n8k16):
+
+        | role    | array of one lane         | element [i][j][e] is at                                          |
+        |---------|---------------------------|------------------------------------------------------------------|
+        | c       | [rows/16][columns/8][4]   | row 16 i + g + 8 (e / 2), column 8 j + 2 c + e % 2               |
+        | a       | [rows/16][columns/16][4]  | pair: row 16 i + g + 8 (e % 2), columns 16 j + 8 (e / 2) + 2 c, +1 |
+        | b       | [rows/8][columns/16][2]   | pair: row 8 i + g, columns 16 j + 8 e + 2 c, +1                   |
+        | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
+        | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
+
+    Here `rows` counts one warp's share. 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 `a` and `b`
+    tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e at row 16 i + g + 8 (e % 2), column
+    8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j + 2 c + e: the contraction
+    visits columns in another order than the instruction numbers them, the same for both operands.
+
+    ```mlir
+    #sched.fragment<c, warps 4>
+    ```
+  }];
+  let parameters = (ins "::attune::sched::FragmentRole":$role, "int64_t":$warps);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// Shape of the array that one lane holds for a tile of this layout (the table above).
+    ::llvm::SmallVector<int64_t> laneShape(::attune::tile::TileType type) const;
+  }];
+}
+
+def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
+  let mnemonic = "swizzle";
+  let summary = "panels of a shared tile, with 16-byte chunks exchanged so that eight rows never share a bank";
+  let description = [{
+    The tile's last axis is cut into panels of `panel` bytes (32, 64 or 128); a panel stores its rows one after the other.
+    Within a row the 16-byte chunk c is stored at chunk `c xor ((row / (128 / panel)) mod (panel / 16))`:
+
+        | panel | rows in 128 bytes | chunk of (row, c)          |
+        |-------|-------------------|----------------------------|
+        | 128   | 1                 | c xor (row mod 8)          |
+        | 64    | 2                 | c xor (row / 2 mod 4)      |
+        | 32    | 4                 | c xor (row / 4 mod 2)      |
+
+    so that the eight rows of 16 bytes that `ldmatrix` reads at once lie in eight different groups of four banks.
+
+    ```mlir
+    #sched.swizzle<128>
+    ```
+  }];
+  let parameters = (ins "int64_t":$panel);
+  let assemblyFormat = "`<` $panel `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif

@@ -1,0 +1,454 @@
+//===- SchedOps.td - Ops of the sched dialect --------------------*- tablegen -*-===//
+#ifndef ATTUNE_SCHED_OPS
+#define ATTUNE_SCHED_OPS
+
+include "ir/sched/SchedDialect.td"
+include "ir/tile/TileDialect.td"
+include "ir/attn/AttnDialect.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class SchedOp<string mnemonic, list<Trait> traits = []> : Op<SchedDialect, mnemonic, traits>;
+def Effects : MemoryEffects<[MemRead, MemWrite]>;
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
+  let summary = "a scheduled kernel";
+  let description = [{
+    `threads` threads a block, at least `blocks_per_sm` blocks resident on a multiprocessor, `shared_bytes` bytes of
+    dynamic shared memory, for architecture `arch`. The signature is that of `tile.kernel`.
+
+    ```mlir
+    sched.kernel @causal arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <...> { ... }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$arch, I64Attr:$threads, I64Attr:$blocks_per_sm,
+                       I64Attr:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
+                       DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
+                       DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       OptionalAttr<BlockPatternAttr>:$pattern,
+                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
+    `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `plan` $plan attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
+    [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">,
+     I32EnumAttrCase<"Atomic", 2, "atomic">, I32EnumAttrCase<"Split", 3, "split">]> {
+  let cppNamespace = "::attune::sched";
+  let genSpecializedAttr = 0;
+}
+def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
+
+def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "the tiles of work of a block";
+  let description = [{
+    The body takes batch, head and the first query row of a tile of `tile_q` rows. `grid`: one tile a block, query tiles
+    of a head side by side, with `longest_first` from the last one down. `persistent`, `atomic` and `split` distribute
+    tiles over a fixed number of blocks.
+
+    ```mlir
+    sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
+    ```
+  }];
+  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
+  let summary = "loop while the first carried value is below a bound";
+  let description = [{
+    The body takes the carried i32 values (first the tile index; then, where the schedule needs them, the tiles after
+    it and ring slots) and, before expansion, tiles; `sched.next` gives their next values.
+
+    ```mlir
+    sched.for_tiles (%n, %slot) = (%begin, %zero) below %end { ... sched.next %n1, %slot1 : i32, i32 }
+    ```
+  }];
+  let arguments = (ins Variadic<I32>:$inits, I32:$bound, Variadic<TileType>:$tiles);
+  let results = (outs Variadic<TileType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$inits, "::mlir::Value":$bound, "::mlir::ValueRange":$tiles)>];
+  let extraClassDeclaration = [{
+    NextOp getNext();
+  }];
+}
+
+def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp"]>]> {
+  let summary = "next values of a `sched.for_tiles`";
+  let description = [{
+    ```mlir
+    sched.next %n1, %slot1 : i32, i32
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange{}); }]>];
+}
+
+def NextVisibleOp : SchedOp<"next_visible", [Effects]> {
+  let summary = "first tile at or after `from` that a block pattern shows";
+  let description = [{
+    The pattern row(s) of the query tile at `indices.back()` of `tile_rows` rows are searched for the first tile index n,
+    `from <= n < bound`, with a set block; `bound` when there is none. The lanes of a warp look at 32 tiles at a time. All
+    threads get the same value.
+
+    ```mlir
+    %n = sched.next_visible %pattern[%h, %q0] from %a below %end tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$from, I32:$bound, I64Attr:$tile_rows,
+                       I64Attr:$tile_columns, I64Attr:$rows, I64Attr:$columns);
+  let results = (outs I32:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `from` $from `below` $bound `tile` $tile_rows `x` $tile_columns `blocks` $rows `x` $columns attr-dict `:` type($view)
+  }];
+}
+
+def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
+  let summary = "index of the thread within its block";
+  let description = [{
+    ```mlir
+    %0 = sched.thread_id : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+def SharedOp : SchedOp<"shared", [Effects]> {
+  let summary = "a buffer in shared memory";
+  let description = [{
+    At `offset` bytes from the start of the block's dynamic shared memory. Buffers whose lifetimes do not overlap may have
+    overlapping ranges.
+
+    ```mlir
+    %k = sched.shared "k_ring" at 16384 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$offset);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$name `at` $offset attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def RegistersOp : SchedOp<"registers", [Effects]> {
+  let summary = "a buffer in registers";
+  let description = [{
+    Each lane holds the array that the type's `#sched.fragment` layout gives; not initialised.
+
+    ```mlir
+    %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def GetOp : SchedOp<"get", [MemoryEffects<[MemRead]>]> {
+  let summary = "one element of a lane's register array";
+  let description = [{
+    ```mlir
+    %0 = sched.get %s[%i, %j, %e] : !tile.tile<...> -> f32
+    ```
+  }];
+  let arguments = (ins TileType:$buffer, Variadic<I32>:$indices);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$buffer `[` $indices `]` attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def SetOp : SchedOp<"set", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write one element of a lane's register array";
+  let description = [{
+    ```mlir
+    sched.set %0, %s[%i, %j, %e] : f32, !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, TileType:$buffer, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `,` $buffer `[` $indices `]` attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def SlotOp : SchedOp<"slot", [Pure]> {
+  let summary = "one stage of a ring as a tile (before expansion)";
+  let description = [{
+    ```mlir
+    %k = sched.slot %ring[%s] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+    ```
+  }];
+  let arguments = (ins TileType:$ring, I32:$stage);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+def SliceOp : SchedOp<"slice", [Pure]> {
+  let summary = "view without its leading dimensions, at the given indices";
+  let description = [{
+    The 64-bit offset is computed once.
+
+    ```mlir
+    %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs ViewType:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def IsNullOp : SchedOp<"is_null", [Pure]> {
+  let summary = "whether a view's address is null";
+  let description = [{
+    ```mlir
+    %0 = sched.is_null %lse : !tile.view<3, f32>
+    ```
+  }];
+  let arguments = (ins ViewType:$view);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+}
+
+def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write one element of a view";
+  let description = [{
+    ```mlir
+    sched.store_element %x, %lse[%row] : f32, !tile.view<1, f32>
+    ```
+  }];
+  let arguments = (ins F32:$value, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
+  let summary = "16 bytes from shared to global memory";
+  let description = [{
+    The elements of `shared[row, column]` and on go to `view[view_row, column]` and on.
+
+    ```mlir
+    sched.copy_to_global %os[%r, %c] to %O[%row, %c] : ...
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$row, I32:$column, ViewType:$view, I32:$view_row);
+  let assemblyFormat = "$shared `[` $row `,` $column `]` `to` $view `[` $view_row `]` attr-dict `:` type($shared) `,` type($view)";
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous copies (cp.async)
+//===----------------------------------------------------------------------===//
+
+def CopyTileOp : SchedOp<"copy_tile", [Effects]> {
+  let summary = "start the asynchronous copy of a tile (before expansion)";
+  let description = [{
+    Rows at or beyond `limit` and columns beyond the view's last extent become zero.
+
+    ```mlir
+    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ring[%slot] : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` attr-dict `:` type($view) `,` type($shared)
+  }];
+}
+
+def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
+  let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
+  let description = [{
+    `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
+    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+
+    ```mlir
+    sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
+  let assemblyFormat = [{
+    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict `:` type($view) `,` type($shared)
+  }];
+}
+
+def CommitCopiesOp : SchedOp<"commit_copies", [Effects]> {
+  let summary = "close the group of the thread's copies started so far";
+  let description = [{
+    PTX ISA 9.7.9.25.3.2, cp.async.commit_group.
+
+    ```mlir
+    sched.commit_copies
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def WaitCopiesOp : SchedOp<"wait_copies", [Effects]> {
+  let summary = "wait until at most `pending` groups of the thread's copies are under way";
+  let description = [{
+    PTX ISA 9.7.9.25.3.3, cp.async.wait_group. Other threads' copies are visible only after a barrier that follows.
+
+    ```mlir
+    sched.wait_copies pending 1
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "`pending` $pending attr-dict";
+  let hasVerifier = 1;
+}
+
+def BarrierOp : SchedOp<"barrier", [Effects]> {
+  let summary = "barrier of all threads of the block";
+  let description = [{
+    ```mlir
+    sched.barrier
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments and matrix instructions
+//===----------------------------------------------------------------------===//
+
+def LoadMatrixOp : SchedOp<"load_matrix", [Effects]> {
+  let summary = "four 8 x 8 matrices from shared memory into four registers";
+  let description = [{
+    Each lane gives the address of one row: `shared[stage, row, column]`; registers `fragment[i, j, ...]` onward receive
+    the matrices. PTX ISA 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
+
+    ```mlir
+    sched.load_matrix %ring[%s, %row, %col] to %kf[%i, %j] transpose : ...
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, TileType:$fragment, I32:$i, I32:$j, UnitAttr:$transpose);
+  let assemblyFormat = [{
+    $shared `[` $stage `,` $row `,` $column `]` `to` $fragment `[` $i `,` $j `]` (`transpose` $transpose^)? attr-dict `:` type($shared) `,` type($fragment)
+  }];
+}
+
+def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>]> {
+  let summary = "one element from shared memory";
+  let description = [{
+    ```mlir
+    %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared) `->` type($result)";
+}
+
+def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
+  let summary = "four bytes to shared memory";
+  let description = [{
+    An f32 element, or a packed pair of 16-bit elements (i32) at an even column.
+
+    ```mlir
+    sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32]>:$value, TileType:$shared, I32:$stage, I32:$row, I32:$column);
+  let assemblyFormat = "$value `,` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($value) `,` type($shared)";
+}
+
+def PackOp : SchedOp<"pack", [Pure]> {
+  let summary = "two floats rounded to 16 bits and packed";
+  let description = [{
+    `low` in bits 0 to 15. PTX ISA 9.7.9.21, cvt.rn.bf16x2.f32 or cvt.rn.f16x2.f32.
+
+    ```mlir
+    %0 = sched.pack %a, %b : bf16
+    ```
+  }];
+  let arguments = (ins F32:$low, F32:$high, TypeAttr:$type);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$low `,` $high `:` $type attr-dict";
+}
+
+def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {
+  let summary = "a float as the sum of two tf32 numbers";
+  let description = [{
+    `big` is the float rounded to tf32, `small` the rounded remainder: big * b + small * b + big * b' of two such splits has
+    float32-class error. PTX ISA 9.7.9.21, cvt.rna.tf32.f32.
+
+    ```mlir
+    %big, %small = sched.split_tf32 %x
+    ```
+  }];
+  let arguments = (ins F32:$value);
+  let results = (outs I32:$big, I32:$small);
+  let assemblyFormat = "$value attr-dict";
+}
+
+def MmaOp : SchedOp<"mma", [Effects]> {
+  let summary = "one warp-level matrix instruction";
+  let description = [{
+    `acc[i, j] += a[ai, aj] * b[bi, bj]` on the fragments of one lane. m16n8k16 for f16 and bf16, m16n8k8 for tf32
+    (fragments of i32 that hold tf32 bits). PTX ISA 9.7.14.5.14, mma.sync.aligned.
+
+    ```mlir
+    sched.mma %s[%i, %j], %qf[%i, %kk], %kf[%n, %zero] : ...
+    ```
+  }];
+  let arguments = (ins TileType:$acc, I32:$i, I32:$j, TileType:$a, I32:$ai, I32:$aj, TileType:$b, I32:$bi, I32:$bj);
+  let assemblyFormat = [{
+    $acc `[` $i `,` $j `]` `,` $a `[` $ai `,` $aj `]` `,` $b `[` $bi `,` $bj `]` attr-dict `:` type($acc) `,` type($a) `,` type($b)
+  }];
+  let hasVerifier = 1;
+}
+
+def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure]> {
+  let summary = "the value that the lane at `lane xor mask` holds";
+  let description = [{
+    ```mlir
+    %1 = sched.shuffle_xor %0, 1 : f32
+    ```
+  }];
+  let arguments = (ins F32:$value, I64Attr:$mask);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$value `,` $mask attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+def PhiloxOp : SchedOp<"philox", [Pure]> {
+  let summary = "Philox 4x32 with 7 rounds";
+  let description = [{
+    Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+
+    ```mlir
+    %r:4 = sched.philox counter %a, %b, %c, %d key %k0, %k1
+    ```
+  }];
+  let arguments = (ins I32:$c0, I32:$c1, I32:$c2, I32:$c3, I32:$k0, I32:$k1);
+  let results = (outs I32:$r0, I32:$r1, I32:$r2, I32:$r3);
+  let assemblyFormat = "`counter` $c0 `,` $c1 `,` $c2 `,` $c3 `key` $k0 `,` $k1 attr-dict";
+}
+
+#endif

@@ -1,0 +1,487 @@
+//===- Tile.cpp - Ops of the tile dialect -----------------------------------===//
+
+#include "ir/tile/Tile.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::tile;
+
+#include "ir/tile/TileDialect.cpp.inc"
+#include "ir/tile/TileEnums.cpp.inc"
+#define GET_OP_CLASSES
+#include "ir/tile/TileOps.cpp.inc"
+
+void TileDialect::initialize() {
+  registerTypesAndAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/tile/TileOps.cpp.inc"
+      >();
+}
+
+Value tile::named(Value value, StringRef name) {
+  value.getDefiningOp()->setAttr(nameAttr, StringAttr::get(value.getContext(), name));
+  return value;
+}
+
+StringRef tile::nameOf(Value value) {
+  if (Operation *op = value.getDefiningOp())
+    if (auto name = op->getAttrOfType<StringAttr>(nameAttr))
+      return name.getValue();
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Shared checks
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+LogicalResult verifySameShape(Operation *op, TileType a, TileType b) {
+  if (a.getAxes() != b.getAxes() || a.getShape() != b.getShape())
+    return op->emitOpError() << "tiles " << a << " and " << b << " have different axes";
+  return success();
+}
+
+/// A tile of one or two axes over the last dimensions of `view`, located by one index a leading dimension
+/// and the first row.
+LogicalResult verifyAccess(Operation *op, TileType tile, ViewType view, OperandRange indices) {
+  if (tile.rank() != 1 && tile.rank() != 2)
+    return op->emitOpError() << "needs a tile of one or two axes, got " << tile;
+  int64_t expected = view.getRank() - int64_t(tile.rank()) + 1;
+  if (int64_t(indices.size()) != expected)
+    return op->emitOpError() << "takes " << expected << " indices (the leading dimensions and the first row), got "
+                             << indices.size();
+  return success();
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Kernel, parameters, domain
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelOp::verify() {
+  Type type = getDtype();
+  if (!type.isF32() && !type.isF16() && !type.isBF16())
+    return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
+  return success();
+}
+
+LogicalResult ParamOp::verify() {
+  Type type = getResult().getType();
+  StringRef name = getName();
+  auto expect = [&](Type wanted) -> LogicalResult {
+    if (type == wanted)
+      return success();
+    return emitOpError() << "parameter '" << name << "' is " << wanted << ", not " << type;
+  };
+  Builder builder(getContext());
+  Operation *kernel = (*this)->getParentOp();
+  while (kernel && !kernel->hasAttr("dtype"))
+    kernel = kernel->getParentOp();
+  if (!kernel)
+    return emitOpError("must be inside a kernel");
+  Type dtype = kernel->getAttrOfType<TypeAttr>("dtype").getValue();
+  if (llvm::is_contained({"q", "k", "v", "o"}, name))
+    return expect(ViewType::get(getContext(), 4, dtype));
+  if (name == "lse")
+    return expect(ViewType::get(getContext(), 3, builder.getF32Type()));
+  if (llvm::is_contained({"B", "H", "Hkv", "group", "Sq", "Sk", "q_offset", "drop_threshold"}, name))
+    return expect(builder.getI32Type());
+  if (name == "keep_scale")
+    return expect(builder.getF32Type());
+  if (name == "seed" || name == "offset")
+    return expect(builder.getI64Type());
+  if (auto tensors = kernel->getAttrOfType<ArrayAttr>("tensors"))
+    for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
+      if (tensor.getName() == name)
+        return expect(ViewType::get(getContext(), tensor.getRank(), tensor.getElementType()));
+  if (auto scalars = kernel->getAttrOfType<ArrayAttr>("scalars"))
+    for (auto scalar : scalars.getAsRange<RuntimeScalarAttr>())
+      if (scalar.getName() == name)
+        return expect(scalar.getType());
+  return emitOpError() << "the kernel has no parameter '" << name << "'";
+}
+
+LogicalResult BlockIndexOp::verify() {
+  if (!llvm::is_contained({"b", "h", "q"}, getAxis()))
+    return emitOpError() << "axis '" << getAxis() << "' is not b, h or q";
+  return success();
+}
+
+ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  StringRef axis, kind;
+  int64_t step;
+  SmallVector<OpAsmParser::UnresolvedOperand> begins, ends, indices;
+  SmallVector<bool> full;
+  if (parser.parseKeyword(&axis) || parser.parseKeyword("by") || parser.parseInteger(step))
+    return failure();
+  while (succeeded(parser.parseOptionalLSquare())) {
+    if (parser.parseOperand(begins.emplace_back()) || parser.parseComma() ||
+        parser.parseOperand(ends.emplace_back()) || parser.parseRParen())
+      return failure();
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&kind))
+      return failure();
+    if (kind != "full" && kind != "partial")
+      return parser.emitError(loc, "expected 'full' or 'partial'");
+    full.push_back(kind == "full");
+  }
+  OpAsmParser::UnresolvedOperand pattern;
+  ViewType patternType;
+  bool hasPattern = succeeded(parser.parseOptionalKeyword("where"));
+  int64_t rows, columns, tileRows;
+  if (hasPattern) {
+    if (parser.parseOperand(pattern) || parser.parseOperandList(indices, OpAsmParser::Delimiter::Square) ||
+        parser.parseKeyword("rows") || parser.parseInteger(rows) || parser.parseKeyword("columns") ||
+        parser.parseInteger(columns) || parser.parseKeyword("tile_rows") || parser.parseInteger(tileRows))
+      return failure();
+    result.addAttribute("pattern_rows", builder.getI64IntegerAttr(rows));
+    result.addAttribute("pattern_columns", builder.getI64IntegerAttr(columns));
+    result.addAttribute("tile_rows", builder.getI64IntegerAttr(tileRows));
+  }
+  if (succeeded(parser.parseOptionalKeyword("reverse")))
+    result.addAttribute("reverse", builder.getUnitAttr());
+  if (parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  if (hasPattern && (parser.parseColon() || parser.parseType(patternType)))
+    return failure();
+  Type i32 = builder.getI32Type();
+  if (parser.resolveOperands(begins, i32, result.operands) || parser.resolveOperands(ends, i32, result.operands) ||
+      (hasPattern && parser.resolveOperand(pattern, patternType, result.operands)) ||
+      parser.resolveOperands(indices, i32, result.operands))
+    return failure();
+  result.addAttribute("axis", builder.getStringAttr(axis));
+  result.addAttribute("step", builder.getI64IntegerAttr(step));
+  result.addAttribute("full", builder.getDenseBoolArrayAttr(full));
+  result.addAttribute(getOperandSegmentSizeAttr(),
+                      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size()),
+                                                    int32_t(hasPattern), int32_t(indices.size())}));
+  result.addTypes(DomainType::get(parser.getContext()));
+  return success();
+}
+
+void DomainOp::print(OpAsmPrinter &printer) {
+  printer << " " << getAxis() << " by " << getStep();
+  for (auto [begin, end, full] : llvm::zip(getBegins(), getEnds(), getFull()))
+    printer << " [" << begin << ", " << end << ") " << (full ? "full" : "partial");
+  if (getPattern())
+    printer << " where " << getPattern() << "[" << getPatternIndices() << "] rows " << *getPatternRows()
+            << " columns " << *getPatternColumns() << " tile_rows " << *getTileRows();
+  if (getReverse())
+    printer << " reverse";
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "pattern_rows", "pattern_columns",
+                                                      "tile_rows", "reverse", getOperandSegmentSizeAttr()});
+  if (getPattern())
+    printer << " : " << getPattern().getType();
+}
+
+LogicalResult DomainOp::verify() {
+  if (getBegins().size() != getEnds().size() || getBegins().size() != getFull().size() || getBegins().empty())
+    return emitOpError("needs at least one segment, each with a begin, an end and a kind");
+  if (getStep() <= 0)
+    return emitOpError("step must be positive");
+  if (getPattern()) {
+    if (!getPatternRows() || !getPatternColumns() || !getTileRows())
+      return emitOpError("a block pattern needs its rows, columns and tile_rows");
+    int64_t rank = cast<ViewType>(getPattern().getType()).getRank();
+    if (int64_t(getPatternIndices().size()) != rank - 1)
+      return emitOpError() << "a block pattern of rank " << rank << " takes " << rank - 1 << " indices";
+    if (getReverse())
+      return emitOpError("a block pattern is visited forward");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// tile.for_blocks
+//===----------------------------------------------------------------------===//
+
+void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain, ValueRange inits) {
+  OpBuilder::InsertionGuard guard(builder);
+  result.addOperands(domain);
+  result.addOperands(inits);
+  result.addTypes(inits.getTypes());
+  Block *body = builder.createBlock(result.addRegion());
+  body->addArgument(builder.getI32Type(), result.location);
+  body->addArgument(builder.getI1Type(), result.location);
+  for (Value init : inits)
+    body->addArgument(init.getType(), result.location);
+}
+
+YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
+ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).drop_front(2); }
+
+SmallVector<Region *> ForBlocksOp::getLoopRegions() { return {&getBody()}; }
+
+ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  SmallVector<OpAsmParser::Argument> arguments(2);
+  OpAsmParser::UnresolvedOperand domain;
+  SmallVector<OpAsmParser::UnresolvedOperand> inits;
+  if (parser.parseLParen() || parser.parseArgument(arguments[0]) || parser.parseComma() ||
+      parser.parseArgument(arguments[1]) || parser.parseRParen() || parser.parseKeyword("in") ||
+      parser.parseOperand(domain) ||
+      parser.resolveOperand(domain, DomainType::get(parser.getContext()), result.operands))
+    return failure();
+  arguments[0].type = builder.getI32Type();
+  arguments[1].type = builder.getI1Type();
+  if (succeeded(parser.parseOptionalKeyword("iter_args"))) {
+    auto parseCarried = [&]() -> ParseResult {
+      OpAsmParser::Argument argument;
+      if (parser.parseArgument(argument) || parser.parseEqual() || parser.parseOperand(inits.emplace_back()) ||
+          parser.parseColonType(argument.type))
+        return failure();
+      arguments.push_back(argument);
+      result.addTypes(argument.type);
+      return parser.resolveOperand(inits.back(), argument.type, result.operands);
+    };
+    if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseCarried))
+      return failure();
+  }
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, arguments) || parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  ensureTerminator(*body, builder, result.location);
+  return success();
+}
+
+void ForBlocksOp::print(OpAsmPrinter &printer) {
+  printer << " (" << getOrigin() << ", " << getPartial() << ") in " << getDomain();
+  if (!getInits().empty()) {
+    printer << " iter_args(";
+    llvm::interleaveComma(llvm::zip(getCarried(), getInits()), printer, [&](auto pair) {
+      auto [argument, init] = pair;
+      printer << argument << " = " << init << " : " << init.getType();
+    });
+    printer << ")";
+  }
+  printer << " ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false, /*printBlockTerminators=*/!getInits().empty());
+  printer.printOptionalAttrDict((*this)->getAttrs());
+}
+
+LogicalResult ForBlocksOp::verify() {
+  if (getBody().getNumArguments() != getInits().size() + 2)
+    return emitOpError("the body takes the first row, the partial flag and the carried values");
+  if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
+    return emitOpError("initial values, carried values and results differ in type");
+  if (!llvm::equal(getYield().getValues().getTypes(), getResultTypes()))
+    return emitOpError("the yielded values differ in type from the results");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoadOp::verify() { return verifyAccess(*this, getResult().getType(), getView().getType(), getIndices()); }
+
+LogicalResult StoreOp::verify() { return verifyAccess(*this, getTile().getType(), getView().getType(), getIndices()); }
+
+LogicalResult AccumulateOp::verify() {
+  if (!getView().getType().getElementType().isF32() || !getTile().getType().getElementType().isF32())
+    return emitOpError("adds f32 tiles to f32 views");
+  return verifyAccess(*this, getTile().getType(), getView().getType(), getIndices());
+}
+
+LogicalResult ElementOp::verify() {
+  ViewType view = getView().getType();
+  if (int64_t(getIndices().size()) != view.getRank() || getInRange().size() != getIndices().size())
+    return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank()
+                         << " indices and in_range flags";
+  if (getResult().getType() != attn::valueType(view.getElementType()))
+    return emitOpError() << "elements of " << view << " are " << attn::valueType(view.getElementType());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+LogicalResult SplatOp::verify() {
+  if (getResult().getType().getElementType() != getValue().getType())
+    return emitOpError("the scalar and the elements differ in type");
+  return success();
+}
+
+LogicalResult ConvertOp::verify() { return verifySameShape(*this, getTile().getType(), getResult().getType()); }
+
+LogicalResult MmaOp::verify() {
+  TileType lhs = getLhs().getType(), rhs = getRhs().getType(), result = getResult().getType();
+  if (lhs.rank() != 2 || rhs.rank() != 2 || result.rank() != 2)
+    return emitOpError("operands and result have two axes");
+  if (lhs.getElementType() != rhs.getElementType())
+    return emitOpError() << "operands have element types " << lhs.getElementType() << " and " << rhs.getElementType();
+  if (!result.getElementType().isF32())
+    return emitOpError("accumulates in f32");
+  StringRef contracted;
+  for (StringAttr axis : lhs.getAxes())
+    if (rhs.hasAxis(axis.getValue())) {
+      if (!contracted.empty())
+        return emitOpError("operands share two axes; exactly one is contracted");
+      contracted = axis.getValue();
+    }
+  if (contracted.empty())
+    return emitOpError() << "operands " << lhs << " and " << rhs << " share no axis to contract";
+  if (lhs.size(contracted) != rhs.size(contracted))
+    return emitOpError() << "contracted axis " << contracted << " has sizes " << lhs.size(contracted) << " and "
+                         << rhs.size(contracted);
+  for (TileType operand : {lhs, rhs})
+    for (StringAttr axis : operand.getAxes())
+      if (axis.getValue() != contracted &&
+          (!result.hasAxis(axis.getValue()) || result.size(axis.getValue()) != operand.size(axis.getValue())))
+        return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " "
+                             << operand.size(axis.getValue());
+  if (getAcc() && getAcc().getType() != result)
+    return emitOpError("accumulator and result differ in type");
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  TileType tile = getTile().getType(), result = getResult().getType();
+  if (!tile.hasAxis(getAxis()))
+    return emitOpError() << "tile " << tile << " has no axis " << getAxis();
+  TileType expected = tile.dropAxis(getAxis());
+  if (failed(verifySameShape(*this, expected, result)))
+    return failure();
+  if (getInit() && getInit().getType() != result)
+    return emitOpError("initial value and result differ in type");
+  if (getPerLane() && getKind() != Reduction::Sum)
+    return emitOpError("only a sum may stay split over lanes");
+  return success();
+}
+
+LogicalResult DropoutOp::verify() {
+  TileType tile = getTile().getType();
+  if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16)
+    return emitOpError("needs a tile of q and k whose sizes are multiples of 16");
+  if (tile != getResult().getType())
+    return emitOpError("operand and result differ in type");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// tile.map
+//===----------------------------------------------------------------------===//
+
+void MapOp::build(OpBuilder &builder, OperationState &state, Type result, ValueRange inputs,
+                  ArrayRef<std::pair<StringRef, Value>> coordinates, Value onlyIf) {
+  OpBuilder::InsertionGuard guard(builder);
+  state.addOperands(inputs);
+  SmallVector<StringRef> axes;
+  for (auto [axis, origin] : coordinates) {
+    state.addOperands(origin);
+    axes.push_back(axis);
+  }
+  if (onlyIf)
+    state.addOperands(onlyIf);
+  auto &properties = state.getOrAddProperties<Properties>();
+  properties.axes = builder.getStrArrayAttr(axes);
+  properties.operandSegmentSizes = {int32_t(inputs.size()), int32_t(coordinates.size()), int32_t(bool(onlyIf))};
+  state.addTypes(result);
+  Block *body = builder.createBlock(state.addRegion());
+  for (Value input : inputs)
+    body->addArgument(cast<TileType>(input.getType()).getElementType(), state.location);
+  for (size_t i = 0; i < coordinates.size(); ++i)
+    body->addArgument(builder.getI32Type(), state.location);
+}
+
+YieldOp MapOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
+
+BlockArgument MapOp::getCoordinate(StringRef axis) {
+  for (auto [i, name] : llvm::enumerate(getAxes().getAsValueRange<StringAttr>()))
+    if (name == axis)
+      return getBody().getArgument(getInputs().size() + i);
+  return {};
+}
+
+ParseResult MapOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  SmallVector<OpAsmParser::UnresolvedOperand> inputs, origins;
+  SmallVector<Type> inputTypes;
+  SmallVector<StringRef> axes;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLParen())
+    return failure();
+  if (failed(parser.parseOptionalRParen()))
+    if (parser.parseOperandList(inputs) || parser.parseColonTypeList(inputTypes) || parser.parseRParen())
+      return failure();
+  if (succeeded(parser.parseOptionalKeyword("at"))) {
+    auto parseOrigin = [&]() -> ParseResult {
+      return failure(parser.parseKeyword(&axes.emplace_back()) || parser.parseEqual() ||
+                     parser.parseOperand(origins.emplace_back()));
+    };
+    if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOrigin))
+      return failure();
+  }
+  if (parser.resolveOperands(inputs, inputTypes, loc, result.operands) ||
+      parser.resolveOperands(origins, builder.getI32Type(), result.operands))
+    return failure();
+  bool hasCondition = succeeded(parser.parseOptionalKeyword("only_if"));
+  if (hasCondition) {
+    OpAsmParser::UnresolvedOperand condition;
+    if (parser.parseOperand(condition) ||
+        parser.resolveOperand(condition, builder.getI1Type(), result.operands))
+      return failure();
+  }
+  Type type;
+  if (parser.parseArrow() || parser.parseType(type) || parser.parseRegion(*result.addRegion()) ||
+      parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  result.addTypes(type);
+  auto &properties = result.getOrAddProperties<Properties>();
+  properties.axes = builder.getStrArrayAttr(axes);
+  properties.operandSegmentSizes = {int32_t(inputs.size()), int32_t(origins.size()), int32_t(hasCondition)};
+  return success();
+}
+
+void MapOp::print(OpAsmPrinter &printer) {
+  printer << "(";
+  if (!getInputs().empty())
+    printer << getInputs() << " : " << getInputs().getTypes();
+  printer << ")";
+  if (!getOrigins().empty()) {
+    printer << " at(";
+    llvm::interleaveComma(llvm::zip(getAxes().getAsValueRange<StringAttr>(), getOrigins()), printer,
+                          [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
+    printer << ")";
+  }
+  if (getOnlyIf())
+    printer << " only_if " << getOnlyIf();
+  printer << " -> " << getResult().getType() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"axes", getOperandSegmentSizeAttr()});
+}
+
+LogicalResult MapOp::verify() {
+  TileType result = getResult().getType();
+  if (getOrigins().size() != getAxes().size())
+    return emitOpError("needs one origin for each coordinate");
+  for (StringRef axis : getAxes().getAsValueRange<StringAttr>())
+    if (!result.hasAxis(axis))
+      return emitOpError() << "result " << result << " has no axis " << axis;
+  SmallVector<Type> expected;
+  for (Value input : getInputs()) {
+    auto type = cast<TileType>(input.getType());
+    for (auto [axis, size] : llvm::zip(type.getAxes(), type.getShape()))
+      if (!result.hasAxis(axis.getValue()) || result.size(axis.getValue()) != size)
+        return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " " << size
+                             << " of input " << type;
+    expected.push_back(type.getElementType());
+  }
+  expected.append(getOrigins().size(), IntegerType::get(getContext(), 32));
+  if (!llvm::equal(getBody().getArgumentTypes(), expected))
+    return emitOpError("the region takes one value for each input and one i32 for each coordinate");
+  ValueRange values = getYield().getValues();
+  if (values.size() != 1 || values.front().getType() != result.getElementType())
+    return emitOpError() << "the region must yield one " << result.getElementType();
+  if (getOnlyIf() && (getInputs().empty() || getInputs().front().getType() != result))
+    return emitOpError("with only_if the first input must have the type of the result");
+  return success();
+}

@@ -1,0 +1,48 @@
+//===- Tile.h - The tile dialect --------------------------------------------===//
+//
+// Logical tiles with named axes. Reference: docs/dialects/tile.md, generated from TileOps.td.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/attn/Attn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+
+namespace attune::tile {
+
+using attn::BlockPatternAttr;
+using attn::CapturedTensorAttr;
+using attn::RuntimeScalarAttr;
+
+/// Where a tile lives.
+enum class MemorySpace { Shared, Register };
+llvm::StringRef stringifyMemorySpace(MemorySpace space);
+inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(int(space)); }
+
+/// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.
+inline constexpr llvm::StringLiteral nameAttr = "tile.name";
+/// Sets `name` on `op` and returns its result.
+mlir::Value named(mlir::Value value, llvm::StringRef name);
+/// The name that `value`'s op carries, or "".
+llvm::StringRef nameOf(mlir::Value value);
+
+} // namespace attune::tile
+
+#include "ir/tile/TileDialect.h.inc"
+#include "ir/tile/TileEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/tile/TileAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/tile/TileTypes.h.inc"
+
+namespace attune::tile {
+class YieldOp;
+}
+#define GET_OP_CLASSES
+#include "ir/tile/TileOps.h.inc"

@@ -1,0 +1,106 @@
+//===- TileDialect.td - Logical tiles ----------------------------*- tablegen -*-===//
+#ifndef ATTUNE_TILE_DIALECT
+#define ATTUNE_TILE_DIALECT
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpBase.td"
+
+def TileDialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::attune::tile";
+  let summary = "logical tile operations of one block of work";
+  let description = [{
+    A `tile.kernel` is the work of one block: one tile of queries of one head. Tiles are values whose dimensions
+    are named axes (`q`, `k`, `d`, `dv`) and whose type says where they live. A vector is a tile with one axis:
+    `!tile.tile<q 128, f32, register>` holds one number for each query row. Ops combine tiles by axis name: a
+    `map` over (q, k) and (q) broadcasts the second along k, an `mma` contracts the axis that both operands share.
+
+    The CPU target executes this level; the CUDA targets schedule it into `sched`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let extraClassDeclaration = [{
+    void registerTypesAndAttributes();
+  }];
+}
+
+class TileTypeDef<string name, string mnemonicName> : TypeDef<TileDialect, name> {
+  let mnemonic = mnemonicName;
+}
+
+def TileType : TileTypeDef<"Tile", "tile"> {
+  let summary = "a tile with named axes in shared memory or registers";
+  let description = [{
+    Axes with their sizes, element type, memory space and, once scheduled, a layout: a `#sched.fragment` for
+    registers, a `#sched.swizzle` for shared memory.
+
+    ```mlir
+    !tile.tile<q 128 x k 64, f32, register>
+    !tile.tile<stage 2 x k 64 x d 128, bf16, shared, #sched.swizzle<64>>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes, ArrayRefParameter<"int64_t">:$shape,
+                        "::mlir::Type":$elementType, "::attune::tile::MemorySpace":$space,
+                        "::mlir::Attribute":$layout);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Position of the axis `name`, or -1.
+    int64_t findAxis(::llvm::StringRef name) const;
+    bool hasAxis(::llvm::StringRef name) const { return findAxis(name) >= 0; }
+    /// Size of the axis `name`, which must exist.
+    int64_t size(::llvm::StringRef name) const;
+    ::llvm::StringRef axis(unsigned i) const { return getAxes()[i].getValue(); }
+    unsigned rank() const { return getShape().size(); }
+    int64_t numElements() const;
+    /// Bytes of the elements without any padding of a layout.
+    int64_t bytes() const;
+    TileType withElementType(::mlir::Type type) const;
+    TileType withLayout(::mlir::Attribute layout) const;
+    TileType withSpace(MemorySpace space) const;
+    /// The same type without the axis `name`.
+    TileType dropAxis(::llvm::StringRef name) const;
+    static TileType make(::mlir::MLIRContext *context,
+                         ::llvm::ArrayRef<std::pair<::llvm::StringRef, int64_t>> axes, ::mlir::Type elementType,
+                         MemorySpace space, ::mlir::Attribute layout = {});
+  }];
+}
+
+def ViewType : TileTypeDef<"View", "view"> {
+  let summary = "a strided tensor in global memory";
+  let description = [{
+    Rank and element type (i8 for bool); address, strides and extents are run-time values.
+
+    ```mlir
+    !tile.view<4, bf16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rank, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rank `,` $elementType `>`";
+}
+
+def DomainType : TileTypeDef<"Domain", "domain"> {
+  let summary = "an ordered set of tiles along one axis, each full or partial";
+}
+
+def PlanAttr : AttrDef<TileDialect, "Plan"> {
+  let mnemonic = "plan";
+  let summary = "tile sizes and schedule options, chosen by the cost model or given by the user";
+  let description = [{
+    `tile_q` x `tile_k` is the tile of S; `warps` share its rows; K and V rings have `stages` stages (1: K and V
+    alternate, each with one buffer); `q_registers` keeps the fragments of Q in registers instead of reading them
+    from shared memory for each K tile; `blocks_per_sm` is the occupancy that the register budget aims at;
+    `longest_first` starts with the last query tile.
+
+    ```mlir
+    #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
+    ```
+  }];
+  let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
+                        "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif

@@ -1,0 +1,344 @@
+//===- TileOps.td - Ops of the tile dialect ----------------------*- tablegen -*-===//
+#ifndef ATTUNE_TILE_OPS
+#define ATTUNE_TILE_OPS
+
+include "ir/tile/TileDialect.td"
+include "ir/attn/AttnDialect.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/LoopLikeInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class TileOp<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemonic, traits>;
+def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
+
+def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
+  let summary = "the work of one block: one tile of queries of one head";
+  let description = [{
+    The signature (captured tensors and run-time scalars, in launch order) stands on the op; the body reads its
+    values by `tile.param`. The plan is the tiling and schedule that later passes follow.
+
+    ```mlir
+    tile.kernel @causal dtype bf16 head_dim 64 x 64 plan <tile_q = 128, ...> { ... }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
+                       PlanAttr:$plan,
+                       DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
+                       DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       OptionalAttr<BlockPatternAttr>:$pattern,
+                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `plan` $plan attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def ParamOp : TileOp<"param", [Pure]> {
+  let summary = "a launch parameter by name";
+  let description = [{
+    Views: `q` `k` `v` `o` (rank 4: batch, head, row, column), `lse` (rank 3) and captured tensors. Scalars, i32: `B`
+    `H` `Hkv` `group` `Sq` `Sk` `q_offset` `drop_threshold`; f32: `keep_scale`; i64: `seed` `offset`; and
+    run-time scalars by name.
+
+    ```mlir
+    %0 = tile.param "k" : !tile.view<4, bf16>
+    %1 = tile.param "Sk" : i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs AnyTypeOf<[ViewType, TileScalar]>:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def BlockIndexOp : TileOp<"block_index", [Pure]> {
+  let summary = "which block this is: batch, head, or the first query row of its tile";
+  let description = [{
+    `b` and `h` count from 0; `q` is the row where the tile starts, a multiple of the plan's `tile_q`.
+
+    ```mlir
+    %q0 = tile.block_index q : i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def DomainOp : TileOp<"domain", [Pure, AttrSizedOperandSegments]> {
+  let summary = "the tiles along an axis that a loop visits";
+  let description = [{
+    Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a `full`
+    segment every element is visible and within the sequence; in a `partial` one the mask decides. Empty segments
+    (begin >= end) are skipped. `where` names a block pattern (view of i8, its leading index, first query row): of the
+    segments' tiles, only those that touch a set block of `pattern_rows` x `pattern_columns` are visited.
+    `reverse` visits the last tile first.
+
+    ```mlir
+    %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
+    %dom = tile.domain k by 64 [%a, %b) partial where %pattern[%h, %q0] rows 64 columns 64
+    ```
+  }];
+  let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends,
+                       DenseBoolArrayAttr:$full, Optional<ViewType>:$pattern, Variadic<I32>:$pattern_indices,
+                       OptionalAttr<I64Attr>:$pattern_rows, OptionalAttr<I64Attr>:$pattern_columns,
+                       OptionalAttr<I64Attr>:$tile_rows, UnitAttr:$reverse);
+  let results = (outs DomainType:$result);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects,
+      DeclareOpInterfaceMethods<LoopLikeOpInterface>]> {
+  let summary = "loop over the tiles of a domain";
+  let description = [{
+    The body takes the tile's first row (i32), whether the tile is partial (i1), and the values carried from tile to
+    tile; it yields their next values.
+
+    ```mlir
+    %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
+    ```
+  }];
+  let arguments = (ins DomainType:$domain, Variadic<AnyType>:$inits);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$domain, "::mlir::ValueRange":$inits)>];
+  let extraClassDeclaration = [{
+    ::mlir::Value getOrigin() { return getBody().getArgument(0); }
+    ::mlir::Value getPartial() { return getBody().getArgument(1); }
+    ::mlir::ValueRange getCarried();
+    YieldOp getYield();
+  }];
+}
+
+def LoadOp : TileOp<"load", [Pure]> {
+  let summary = "tile of a view, zero outside it";
+  let description = [{
+    Rows `row .. row + size` of `view[indices...]`, where the last index is the first row of the tile's first axis and
+    the tile's second axis covers the view's last dimension from 0. Rows at or beyond `limit` and columns beyond
+    the view's last extent are zero and are not read.
+
+    ```mlir
+    %k = tile.load %K[%b, %hk, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 128, bf16, shared>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$view `[` $indices `]` `limit` $limit attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write a tile's rows below a limit to a view";
+  let description = [{
+    The inverse of `tile.load`; f32 tiles are rounded to the view's element type. With `optional`, a view whose
+    address is null is left alone.
+
+    ```mlir
+    tile.store %o, %O[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x dv 64, f32, register>, !tile.view<4, bf16>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, ViewType:$view, Variadic<I32>:$indices, I32:$limit, UnitAttr:$optional);
+  let assemblyFormat = [{
+    $tile `,` $view `[` $indices `]` `limit` $limit (`optional` $optional^)? attr-dict `:` type($tile) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "add a tile's rows below a limit to a float32 view";
+  let description = [{
+    Adds atomically, element by element; the order of the additions is not defined.
+
+    ```mlir
+    tile.accumulate %dq, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 64 x d 64, f32, register>, !tile.view<4, f32>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, ViewType:$view, Variadic<I32>:$indices, I32:$limit);
+  let assemblyFormat = "$tile `,` $view `[` $indices `]` `limit` $limit attr-dict `:` type($tile) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def SplatOp : TileOp<"splat", [Pure]> {
+  let summary = "tile whose elements are one scalar";
+  let description = [{
+    ```mlir
+    %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+    ```
+  }];
+  let arguments = (ins TileScalar:$value);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def ConvertOp : TileOp<"convert", [Pure]> {
+  let summary = "the same tile in another element type, memory space or layout";
+  let description = [{
+    Floats are rounded to nearest even. Same axes and sizes.
+
+    ```mlir
+    %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
+    ```
+  }];
+  let arguments = (ins TileType:$tile);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def MmaOp : TileOp<"mma", [Pure]> {
+  let summary = "matrix product over the axis that both operands share";
+  let description = [{
+    `result[x, y] = acc[x, y] + sum_z a[x, z] * b[y, z]`: axes are matched by name, so the order of the axes in
+    memory does not matter. Accumulates in float32.
+
+    ```mlir
+    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+    %o = tile.mma %p, %v, %acc : ...
+    ```
+  }];
+  let arguments = (ins TileType:$lhs, TileType:$rhs, Optional<TileType>:$acc);
+  let results = (outs TileType:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`add` $acc^ `:` type($acc) `,`):(`:`)? type($lhs) `,` type($rhs) `->` type($result) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
+  let summary = "tile computed element by element";
+  let description = [{
+    For each element of the result the region takes the inputs' elements at the same named coordinates (an input may
+    lack axes of the result: it is broadcast), then one i32 for each entry of `at`: the coordinate along that
+    axis, counted from the given origin. With `only_if` and a false flag the result is the first input unchanged.
+
+    ```mlir
+    %y = tile.map(%x, %r : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>)
+           at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
+    ^bb0(%x1: f32, %r1: f32, %q: i32, %k: i32):
+      ...
+      tile.yield %2 : f32
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<TileType>:$inputs, Variadic<I32>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);
+  let results = (outs TileType:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::ValueRange":$inputs,
+      "::llvm::ArrayRef<std::pair<::llvm::StringRef, ::mlir::Value>>":$coordinates, CArg<"::mlir::Value", "{}">:$onlyIf)>];
+  let extraClassDeclaration = [{
+    /// Region argument of input `i`, and of the coordinate along `axis` (null when not taken).
+    ::mlir::BlockArgument getElement(unsigned i) { return getBody().getArgument(i); }
+    ::mlir::BlockArgument getCoordinate(::llvm::StringRef axis);
+    YieldOp getYield();
+  }];
+}
+
+def Reduction : I32EnumAttr<"Reduction", "how elements combine",
+    [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+  let cppNamespace = "::attune::tile";
+  let genSpecializedAttr = 0;
+}
+def ReductionAttr : EnumAttr<TileDialect, Reduction, "reduction">;
+
+def ReduceOp : TileOp<"reduce", [Pure]> {
+  let summary = "combine the elements along one axis";
+  let description = [{
+    `result[x] = init[x] op (op over axis of tile[x, .])`. `max` ignores NaN. With `per_lane` the result stays split
+    over the lanes that share a row: each holds its own part, `init` is added to the part of the lane that holds it,
+    and a later `tile.combine_lanes` completes the reduction.
+
+    ```mlir
+    %m1 = tile.reduce max %y over k init %m : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+    ```
+  }];
+  let arguments = (ins ReductionAttr:$kind, TileType:$tile, StrAttr:$axis, Optional<TileType>:$init, UnitAttr:$per_lane);
+  let results = (outs TileType:$result);
+  let assemblyFormat = [{
+    $kind $tile `over` $axis (`init` $init^ `:` type($init) `,`):(`:`)? type($tile) `->` type($result) (`per_lane` $per_lane^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> {
+  let summary = "complete a reduction that `tile.reduce ... per_lane` left split over lanes";
+  let description = [{
+    The identity where one element has one holder, as on the CPU.
+
+    ```mlir
+    %l = tile.combine_lanes sum %part : !tile.tile<q 128, f32, register>
+    ```
+  }];
+  let arguments = (ins ReductionAttr:$kind, TileType:$tile);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$kind $tile attr-dict `:` type($result)";
+}
+
+def DropoutOp : TileOp<"dropout", [Pure]> {
+  let summary = "zero the elements that dropout drops";
+  let description = [{
+    Element (q, k) is kept iff its 16-bit random number r >= threshold. r comes from Philox 4x32 with 7 rounds:
+
+        key     = (seed_lo, seed_hi ^ offset_hi)
+        counter = ((q >> 4) * 8 + (q & 7),  (k >> 4) * 4 + ((k & 7) >> 1),  head,  offset_lo)
+        word    = 2 * (k & 1) + ((k >> 3) & 1)          half = (q >> 3) & 1   (0 = low 16 bits)
+
+    where head = b * H + h and q, k count within the sequence: one call serves the eight elements that a lane holds of
+    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here.
+
+    ```mlir
+    %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold);
+  let results = (outs TileType:$result);
+  let assemblyFormat = [{
+    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold attr-dict `:` type($tile) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def ElementOp : TileOp<"element", [Pure]> {
+  let summary = "element of a captured tensor";
+  let description = [{
+    `view[indices]`, widened as `attn.load`. A dimension whose entry in `in_range` is false is clamped to the view's
+    extent first; a true entry is a proof that the index lies within it.
+
+    ```mlir
+    %0 = tile.element %slopes[%h] in_range [true] : !tile.view<1, f32> (i32) -> f32
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<AnyTypeOf<[I32, I64]>>:$indices, DenseBoolArrayAttr:$in_range);
+  let results = (outs TileScalar:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `in_range` $in_range attr-dict `:` type($view) functional-type($indices, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp"]>]> {
+  let summary = "values of a map element or the next values of a block loop";
+  let description = [{
+    ```mlir
+    tile.yield %0 : f32
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange{}); }]>];
+}
+
+#endif

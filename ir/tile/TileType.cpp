@@ -1,0 +1,159 @@
+//===- TileType.cpp - Types and attributes of the tile dialect --------------===//
+
+#include "ir/tile/Tile.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace attune::tile;
+
+#define GET_ATTRDEF_CLASSES
+#include "ir/tile/TileAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/tile/TileTypes.cpp.inc"
+
+void TileDialect::registerTypesAndAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/tile/TileAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/tile/TileTypes.cpp.inc"
+      >();
+}
+
+llvm::StringRef attune::tile::stringifyMemorySpace(MemorySpace space) {
+  return space == MemorySpace::Shared ? "shared" : "register";
+}
+
+//===----------------------------------------------------------------------===//
+// !tile.tile
+//===----------------------------------------------------------------------===//
+
+Type TileType::parse(AsmParser &parser) {
+  SmallVector<StringAttr> axes;
+  SmallVector<int64_t> shape;
+  Type elementType;
+  StringRef space;
+  Attribute layout;
+  if (parser.parseLess())
+    return {};
+  do {
+    StringRef axis;
+    int64_t size = 0;
+    if (parser.parseKeyword(&axis) || parser.parseInteger(size))
+      return {};
+    axes.push_back(parser.getBuilder().getStringAttr(axis));
+    shape.push_back(size);
+  } while (succeeded(parser.parseOptionalKeyword("x")));
+  SMLoc loc;
+  if (parser.parseComma() || parser.parseType(elementType) || parser.parseComma() ||
+      parser.getCurrentLocation(&loc) || parser.parseKeyword(&space))
+    return {};
+  if (space != "shared" && space != "register") {
+    parser.emitError(loc, "expected 'shared' or 'register'");
+    return {};
+  }
+  if (succeeded(parser.parseOptionalComma()) && parser.parseAttribute(layout))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<TileType>(parser.getContext(), axes, shape, elementType,
+                                     space == "shared" ? MemorySpace::Shared : MemorySpace::Register, layout);
+}
+
+void TileType::print(AsmPrinter &printer) const {
+  printer << "<";
+  for (auto [i, axis] : llvm::enumerate(getAxes()))
+    printer << (i ? " x " : "") << axis.getValue() << " " << getShape()[i];
+  printer << ", " << getElementType() << ", " << stringifyMemorySpace(getSpace());
+  if (getLayout())
+    printer << ", " << getLayout();
+  printer << ">";
+}
+
+LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> axes,
+                               ArrayRef<int64_t> shape, Type elementType, MemorySpace, Attribute) {
+  if (axes.empty() || axes.size() != shape.size())
+    return emitError() << "a tile needs at least one axis";
+  for (unsigned i = 0; i < axes.size(); ++i) {
+    if (shape[i] <= 0)
+      return emitError() << "axis " << axes[i].getValue() << " has size " << shape[i] << "; it must be positive";
+    if (llvm::is_contained(axes.take_front(i), axes[i]))
+      return emitError() << "axis " << axes[i].getValue() << " appears twice";
+  }
+  if (!elementType.isIntOrFloat())
+    return emitError() << "element type " << elementType << " is not an integer or a float";
+  return success();
+}
+
+int64_t TileType::findAxis(StringRef name) const {
+  for (auto [i, axis] : llvm::enumerate(getAxes()))
+    if (axis.getValue() == name)
+      return i;
+  return -1;
+}
+
+int64_t TileType::size(StringRef name) const {
+  assert(hasAxis(name) && "the tile has no such axis");
+  return getShape()[findAxis(name)];
+}
+
+int64_t TileType::numElements() const {
+  int64_t count = 1;
+  for (int64_t extent : getShape())
+    count *= extent;
+  return count;
+}
+
+int64_t TileType::bytes() const { return numElements() * llvm::divideCeil(getElementType().getIntOrFloatBitWidth(), 8); }
+
+TileType TileType::withElementType(Type type) const {
+  return get(getContext(), getAxes(), getShape(), type, getSpace(), getLayout());
+}
+
+TileType TileType::withLayout(Attribute layout) const {
+  return get(getContext(), getAxes(), getShape(), getElementType(), getSpace(), layout);
+}
+
+TileType TileType::withSpace(MemorySpace space) const {
+  return get(getContext(), getAxes(), getShape(), getElementType(), space, getLayout());
+}
+
+TileType TileType::dropAxis(StringRef name) const {
+  SmallVector<StringAttr> axes;
+  SmallVector<int64_t> shape;
+  for (auto [axis, size] : llvm::zip(getAxes(), getShape()))
+    if (axis.getValue() != name) {
+      axes.push_back(axis);
+      shape.push_back(size);
+    }
+  return get(getContext(), axes, shape, getElementType(), getSpace(), getLayout());
+}
+
+TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int64_t>> axes, Type elementType,
+                        MemorySpace space, Attribute layout) {
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> shape;
+  for (auto [name, size] : axes) {
+    names.push_back(StringAttr::get(context, name));
+    shape.push_back(size);
+  }
+  return get(context, names, shape, elementType, space, layout);
+}
+
+//===----------------------------------------------------------------------===//
+// #tile.plan
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
+                               int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool) {
+  if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
+    return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
+  if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
+    return emitError() << "warps, stages and blocks_per_sm must be positive";
+  return success();
+}

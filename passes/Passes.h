@@ -1,0 +1,19 @@
+//===- Passes.h - The compiler's passes -------------------------------------===//
+//
+// Each pass stands in a file of its own name; Passes.td documents it (Requires, Ensures, Why here, Before,
+// After); Pipeline.cpp lists them in order.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace attune {
+
+/// Adds attn, tile, sched and the upstream dialects that appear inside them.
+void registerDialects(mlir::DialectRegistry &registry);
+/// Registers every attune pass and the upstream ones that the pipeline uses, for `attune-opt`.
+void registerPasses();
+
+} // namespace attune

@@ -1,0 +1,17 @@
+//===- Register.cpp - Dialects and passes by name ---------------------------===//
+
+#include "passes/Passes.h"
+
+#include "ir/sched/Sched.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
+
+void attune::registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<attn::AttnDialect, tile::TileDialect, sched::SchedDialect, mlir::arith::ArithDialect,
+                  mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::func::FuncDialect>();
+}
+
+void attune::registerPasses() {
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+}
