@@ -217,7 +217,6 @@ void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain
 YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
 ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).drop_front(2); }
 
-SmallVector<Region *> ForBlocksOp::getLoopRegions() { return {&getBody()}; }
 
 ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();

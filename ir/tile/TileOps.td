@@ -9,7 +9,6 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/LoopLikeInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class TileOp<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemonic, traits>;
@@ -94,8 +93,7 @@ def DomainOp : TileOp<"domain", [Pure, AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects,
-      DeclareOpInterfaceMethods<LoopLikeOpInterface>]> {
+def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
   let summary = "loop over the tiles of a domain";
   let description = [{
     The body takes the tile's first row (i32), whether the tile is partial (i1), and the values carried from tile to
