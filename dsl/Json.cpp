@@ -1,0 +1,234 @@
+//===- Json.cpp - Variants as JSON ------------------------------------------===//
+#include "attune/Variant.h"
+
+#include "dsl/Trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace attune {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The double with the fewest digits that is read back as `value`: 0.1f prints as 0.1.
+double shortest(float value) {
+  double candidate = std::strtod(fmt::format("{}", value).c_str(), nullptr);
+  return float(candidate) == value ? candidate : double(value);
+}
+
+/// Records where the text stops being JSON; nlohmann's own report would be an exception.
+struct SyntaxCheck : nlohmann::json_sax<Json> {
+  std::optional<size_t> fault;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t &) override { return true; }
+  bool string(string_t &) override { return true; }
+  bool binary(binary_t &) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t &) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &) override {
+    fault = position;
+    return false;
+  }
+};
+
+/// Reads fields and keeps the first fault.
+class Reader {
+public:
+  std::optional<Error> failure;
+
+  void fail(std::string message) {
+    if (!failure)
+      failure = Error{std::move(message)};
+  }
+
+  void mismatch(const std::string &path, const Json &value, std::string_view required) {
+    std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (shown.size() > 60)
+      shown = shown.substr(0, 57) + "...";
+    fail(fmt::format("{} is {}, but must be {}", path.empty() ? "variant" : path, shown, required));
+  }
+
+  /// Whether `value` is an object with no field besides `fields`.
+  bool object(const std::string &path, const Json &value, std::initializer_list<std::string_view> fields) {
+    if (!value.is_object()) {
+      mismatch(path, value, "an object");
+      return false;
+    }
+    for (const auto &[key, unused] : value.items())
+      if (std::ranges::find(fields, key) == fields.end()) {
+        fail(fmt::format("{}/{} is not a field; the fields are {}", path, key, fmt::join(fields, " ")));
+        return false;
+      }
+    return true;
+  }
+
+  const Json *field(const std::string &path, const Json &value, const char *key, bool required) {
+    auto found = value.find(key);
+    if (found != value.end())
+      return &*found;
+    if (required)
+      fail(fmt::format("{}/{} is missing", path, key));
+    return nullptr;
+  }
+
+  std::string string(const std::string &path, const Json &value) {
+    if (value.is_string())
+      return value.get<std::string>();
+    mismatch(path, value, "a string");
+    return "";
+  }
+
+  bool boolean(const std::string &path, const Json &value) {
+    if (value.is_boolean())
+      return value.get<bool>();
+    mismatch(path, value, "true or false");
+    return false;
+  }
+
+  float number(const std::string &path, const Json &value) {
+    if (value.is_number() && std::isfinite(float(value.get<double>())))
+      return float(value.get<double>());
+    mismatch(path, value, "a number that fits in f32");
+    return 0;
+  }
+
+  int integer(const std::string &path, const Json &value, int least, int most, std::string_view required) {
+    bool negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() < 0;
+    if (value.is_number_unsigned() || (value.is_number_integer() && !negative)) {
+      uint64_t magnitude = value.get<uint64_t>();
+      if (magnitude >= uint64_t(least) && magnitude <= uint64_t(most))
+        return int(magnitude);
+    }
+    mismatch(path, value, required);
+    return least;
+  }
+
+  DType dtype(const std::string &path, const Json &value) {
+    if (value.is_string())
+      if (auto type = parseDType(value.get<std::string>()))
+        return *type;
+    mismatch(path, value, "one of f32 f16 bf16 i32 i64 bool");
+    return DType::F32;
+  }
+};
+
+} // namespace
+
+std::string Variant::toJson() const {
+  Json json;
+  json["name"] = variantName;
+  if (factor)
+    json["scale"] = shortest(*factor);
+  if (scoreRoot)
+    json["score"] = text(*scoreRoot);
+  if (maskRoot)
+    json["mask"] = text(*maskRoot);
+  if (dropoutDefault)
+    json["dropout"] = shortest(*dropoutDefault);
+  if (preciseMath)
+    json["precise"] = true;
+  if (offsetQueries)
+    json["qOffset"] = true;
+  if (pattern)
+    json["blocks"] = {
+        {"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
+  for (const TensorDecl &tensor : tensorList)
+    json["tensors"][tensor.name] = {{"dtype", attune::name(tensor.dtype)}, {"rank", tensor.rank}};
+  for (const ScalarDecl &scalar : scalarList)
+    json["scalars"][scalar.name] = {{"dtype", attune::name(scalar.dtype)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Expected<Variant> Variant::fromJson(std::string_view source) {
+  SyntaxCheck syntax;
+  if (!Json::sax_parse(source, &syntax)) {
+    size_t position = std::min(syntax.fault.value_or(1), source.size());
+    position = position == 0 ? 0 : position - 1;
+    std::string_view before = source.substr(0, position);
+    size_t start = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
+    return Error{"variant is not valid JSON from here on",
+                 {"json", 1 + unsigned(std::count(before.begin(), before.end(), '\n')),
+                  unsigned(position - start) + 1}};
+  }
+  Json json = Json::parse(source, nullptr, false);
+
+  Reader reader;
+  TextVariant variant;
+  std::string name;
+  if (reader.object("", json,
+                    {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "tensors",
+                     "scalars"})) {
+    if (const Json *value = reader.field("", json, "name", true))
+      name = reader.string("/name", *value);
+    if (const Json *value = reader.field("", json, "scale", false))
+      variant.scale = reader.number("/scale", *value);
+    if (const Json *value = reader.field("", json, "score", false))
+      variant.score = reader.string("/score", *value);
+    if (const Json *value = reader.field("", json, "mask", false))
+      variant.mask = reader.string("/mask", *value);
+    if (const Json *value = reader.field("", json, "dropout", false))
+      variant.dropout = reader.number("/dropout", *value);
+    if (const Json *value = reader.field("", json, "precise", false))
+      variant.precise = reader.boolean("/precise", *value);
+    if (const Json *value = reader.field("", json, "qOffset", false))
+      variant.qOffset = reader.boolean("/qOffset", *value);
+
+    const Json *blocks = reader.field("", json, "blocks", false);
+    if (blocks && reader.object("/blocks", *blocks, {"tensor", "rows", "columns"})) {
+      constexpr int most = std::numeric_limits<int>::max();
+      TextVariant::Blocks &into = variant.blocks.emplace();
+      if (const Json *value = reader.field("/blocks", *blocks, "tensor", true))
+        into.tensor = reader.string("/blocks/tensor", *value);
+      if (const Json *value = reader.field("/blocks", *blocks, "rows", true))
+        into.rows = reader.integer("/blocks/rows", *value, 1, most, "a positive multiple of 16");
+      if (const Json *value = reader.field("/blocks", *blocks, "columns", true))
+        into.columns = reader.integer("/blocks/columns", *value, 1, most, "a positive multiple of 16");
+    }
+
+    if (const Json *tensors = reader.field("", json, "tensors", false)) {
+      if (!tensors->is_object())
+        reader.mismatch("/tensors", *tensors, "an object");
+      else
+        for (const auto &[key, value] : tensors->items()) {
+          std::string path = "/tensors/" + key;
+          TensorDecl &into = variant.tensors.emplace_back(TensorDecl{key});
+          if (!reader.object(path, value, {"dtype", "rank"}))
+            break;
+          if (const Json *dtype = reader.field(path, value, "dtype", true))
+            into.dtype = reader.dtype(path + "/dtype", *dtype);
+          if (const Json *rank = reader.field(path, value, "rank", true))
+            into.rank = reader.integer(path + "/rank", *rank, 0, Node::maxRank, "an integer from 0 to 4");
+        }
+    }
+
+    if (const Json *scalars = reader.field("", json, "scalars", false)) {
+      if (!scalars->is_object())
+        reader.mismatch("/scalars", *scalars, "an object");
+      else
+        for (const auto &[key, value] : scalars->items()) {
+          std::string path = "/scalars/" + key;
+          ScalarDecl &into = variant.scalars.emplace_back(ScalarDecl{key});
+          if (!reader.object(path, value, {"dtype"}))
+            break;
+          if (const Json *dtype = reader.field(path, value, "dtype", true))
+            into.dtype = reader.dtype(path + "/dtype", *dtype);
+        }
+    }
+  }
+  if (reader.failure)
+    return *reader.failure;
+  return parse(std::move(name), variant);
+}
+
+} // namespace attune

@@ -1,0 +1,710 @@
+//===- Parse.cpp - Expressions and variants from text -----------------------===//
+//
+// A recursive-descent parser that calls the public operators and built-ins, so that text and C++ give the
+// same graph. The grammar is in Variant.h.
+//
+//===----------------------------------------------------------------------===//
+#include "attune/Builtins.h"
+#include "attune/Variant.h"
+
+#include "dsl/Trace.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+
+namespace attune {
+
+namespace {
+
+using dsl::LocationScope;
+
+/// What names mean in the texts of one variant. Inferred tensors are added as they are met.
+struct Scope {
+  std::map<std::string, TensorDecl, std::less<>> tensors;
+  std::map<std::string, DType, std::less<>> scalars;
+};
+
+enum class TokenKind { End, Integer, Float, Name, Symbol };
+
+struct Token {
+  TokenKind kind = TokenKind::End;
+  std::string_view text;
+  size_t begin = 0;
+};
+
+struct InfixOperator {
+  std::string_view symbol;
+  int strength;
+  Expr (*apply)(Operand, Operand);
+};
+
+/// In C's order of precedence, weakest first.
+constexpr InfixOperator infixOperators[] = {
+    {"||", 2, [](Operand a, Operand b) { return a || b; }},
+    {"&&", 3, [](Operand a, Operand b) { return a && b; }},
+    {"|", 4, [](Operand a, Operand b) { return a | b; }},
+    {"^", 5, [](Operand a, Operand b) { return a ^ b; }},
+    {"&", 6, [](Operand a, Operand b) { return a & b; }},
+    {"==", 7, [](Operand a, Operand b) { return a == b; }},
+    {"!=", 7, [](Operand a, Operand b) { return a != b; }},
+    {"<=", 8, [](Operand a, Operand b) { return a <= b; }},
+    {">=", 8, [](Operand a, Operand b) { return a >= b; }},
+    {"<", 8, [](Operand a, Operand b) { return a < b; }},
+    {">", 8, [](Operand a, Operand b) { return a > b; }},
+    {"<<", 9, [](Operand a, Operand b) { return a << b; }},
+    {">>", 9, [](Operand a, Operand b) { return a >> b; }},
+    {"+", 10, [](Operand a, Operand b) { return a + b; }},
+    {"-", 10, [](Operand a, Operand b) { return a - b; }},
+    {"*", 11, [](Operand a, Operand b) { return a * b; }},
+    {"/", 11, [](Operand a, Operand b) { return a / b; }},
+    {"%", 11, [](Operand a, Operand b) { return a % b; }},
+};
+
+using Arguments = std::vector<Expr>;
+
+/// A function of expressions.
+struct Function {
+  std::string_view name;
+  size_t arity;
+  Expr (*apply)(const Arguments &);
+};
+
+Expr evaluate(const Mask &mask) {
+  return mask(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
+              coordinate(Coordinate::K));
+}
+
+Expr evaluate(const ScoreModifier &score) {
+  return score(inputScore(), coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
+               coordinate(Coordinate::K));
+}
+
+constexpr Function functions[] = {
+    {"min", 2, [](const Arguments &x) { return min(x[0], x[1]); }},
+    {"max", 2, [](const Arguments &x) { return max(x[0], x[1]); }},
+    {"abs", 1, [](const Arguments &x) { return abs(x[0]); }},
+    {"exp", 1, [](const Arguments &x) { return exp(x[0]); }},
+    {"exp2", 1, [](const Arguments &x) { return exp2(x[0]); }},
+    {"log", 1, [](const Arguments &x) { return log(x[0]); }},
+    {"log2", 1, [](const Arguments &x) { return log2(x[0]); }},
+    {"tanh", 1, [](const Arguments &x) { return tanh(x[0]); }},
+    {"sin", 1, [](const Arguments &x) { return sin(x[0]); }},
+    {"cos", 1, [](const Arguments &x) { return cos(x[0]); }},
+    {"tan", 1, [](const Arguments &x) { return tan(x[0]); }},
+    {"sqrt", 1, [](const Arguments &x) { return sqrt(x[0]); }},
+    {"rsqrt", 1, [](const Arguments &x) { return rsqrt(x[0]); }},
+    {"pow", 2, [](const Arguments &x) { return pow(x[0], x[1]); }},
+    {"sigmoid", 1, [](const Arguments &x) { return sigmoid(x[0]); }},
+    {"select", 3, [](const Arguments &x) { return select(x[0], x[1], x[2]); }},
+    {"softcap", 2, [](const Arguments &x) { return softcap(x[0], x[1]); }},
+    {"f32", 1, [](const Arguments &x) { return cast(x[0], f32); }},
+    {"i32", 1, [](const Arguments &x) { return cast(x[0], i32); }},
+    {"i64", 1, [](const Arguments &x) { return cast(x[0], i64); }},
+    {"bool", 1, [](const Arguments &x) { return cast(x[0], boolean); }},
+    {"causal", 0, [](const Arguments &) { return evaluate(causal()); }},
+    {"causalBottomRight", 0, [](const Arguments &) { return evaluate(causalBottomRight()); }},
+    {"slidingWindow", 2, [](const Arguments &x) { return evaluate(slidingWindow(x[0], x[1])); }},
+    {"prefixLm", 1, [](const Arguments &x) { return evaluate(prefixLm(x[0])); }},
+    {"chunked", 1, [](const Arguments &x) { return evaluate(chunked(x[0])); }},
+};
+
+/// A built-in whose argument is a tensor.
+struct TensorFunction {
+  std::string_view name;
+  bool isScore;
+  TensorDecl expected; ///< of an undeclared argument, besides the name
+  Expr (*apply)(const Captured &);
+};
+
+const TensorFunction tensorFunctions[] = {
+    {"documents", false, {"", i32, 1}, [](const Captured &t) { return evaluate(documents(t)); }},
+    {"keyPadding", false, {"", i32, 1}, [](const Captured &t) { return evaluate(keyPadding(t)); }},
+    {"alibi", true, {"", f32, 1}, [](const Captured &t) { return evaluate(alibi(t)); }},
+    {"relativeBias", true, {"", f32, 2}, [](const Captured &t) { return evaluate(relativeBias(t)); }},
+    {"bias", true, {"", f32, 3}, [](const Captured &t) { return evaluate(bias(t)); }},
+};
+
+template <typename Table> auto find(const Table &table, std::string_view name) -> decltype(&table[0]) {
+  for (const auto &entry : table)
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+bool isNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool isNameCharacter(char c) { return isNameStart(c) || isDigit(c); }
+
+class Parser {
+public:
+  Parser(std::string_view text, std::string_view role, Scope &scope)
+      : source(text), role(role), scope(scope) {}
+
+  Expected<Expr> parse() {
+    advance();
+    while (!failure && isName("let"))
+      definition();
+    Expr result = expression();
+    if (!failure && token.kind != TokenKind::End)
+      unexpected("the end of the text");
+    if (failure)
+      return *failure;
+    return result;
+  }
+
+  /// The error at byte `position` of the text.
+  Error errorAt(size_t position, std::string message) const {
+    Error error{std::move(message), locate(position)};
+    size_t begin = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
+    size_t end = std::min(source.find('\n', begin), source.size());
+    // A window of a long line, so that the caret stays on the screen.
+    constexpr size_t reach = 50;
+    size_t left = position > begin + reach ? position - reach : begin;
+    size_t right = std::min(end, position + reach);
+    std::string before = left > begin ? "..." : "";
+    std::string line(source.substr(left, right - left));
+    std::string indent(before.size(), ' ');
+    for (char c : source.substr(left, position - left))
+      indent += c == '\t' ? '\t' : ' ';
+    error.excerpt = before + line + (right < end ? "..." : "") + "\n" + indent + "^";
+    return error;
+  }
+
+private:
+  // Two per level of parentheses; as deep as text(expr) of the deepest graph, and safe for a thread's stack.
+  static constexpr int maxNesting = 2 * int(Node::maxDepth) + 100;
+
+  struct Nesting {
+    explicit Nesting(Parser &parser) : parser(parser) {
+      if (++parser.nesting > maxNesting)
+        parser.fail(parser.token.begin, "expression is nested too deeply; name its parts with let");
+    }
+    ~Nesting() { --parser.nesting; }
+    Parser &parser;
+  };
+
+  //===--- Errors ---===//
+
+  SourceLocation locate(size_t position) const {
+    std::string_view before = source.substr(0, position);
+    unsigned line = 1 + unsigned(std::count(before.begin(), before.end(), '\n'));
+    size_t start = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
+    return {std::string(role), line, unsigned(position - start) + 1};
+  }
+
+  Expr none() const { return dsl::constant(0.0f); }
+
+  Expr fail(size_t position, std::string message) {
+    if (!failure)
+      failure = errorAt(position, std::move(message));
+    return none();
+  }
+
+  Expr unexpected(std::string_view expected) {
+    std::string found =
+        token.kind == TokenKind::End ? "the end of the text" : fmt::format("\"{}\"", token.text);
+    return fail(token.begin, fmt::format("expected {}, but found {}", expected, found));
+  }
+
+  /// What `build` makes, placed at `position`.
+  template <typename Build> Expr built(size_t position, Build &&build) {
+    if (failure)
+      return none();
+    LocationScope here(locate(position));
+    Expr result = build();
+    if (result.error())
+      return fail(position, result.error()->message);
+    return result;
+  }
+
+  //===--- Tokens ---===//
+
+  bool isSymbol(std::string_view text) const { return token.kind == TokenKind::Symbol && token.text == text; }
+  bool isName(std::string_view text) const { return token.kind == TokenKind::Name && token.text == text; }
+
+  bool accept(std::string_view symbol) {
+    if (!isSymbol(symbol))
+      return false;
+    advance();
+    return true;
+  }
+
+  void expect(std::string_view symbol) {
+    if (!failure && !accept(symbol))
+      unexpected(fmt::format("\"{}\"", symbol));
+  }
+
+  void advance() {
+    token = {};
+    while (next < source.size() && std::string_view(" \t\r\n").find(source[next]) != std::string_view::npos)
+      ++next;
+    token.begin = next;
+    if (next >= source.size() || failure)
+      return;
+    char c = source[next];
+    if (isNameStart(c)) {
+      token.kind = TokenKind::Name;
+      while (next < source.size() && isNameCharacter(source[next]))
+        ++next;
+    } else if (isDigit(c) || (c == '.' && next + 1 < source.size() && isDigit(source[next + 1]))) {
+      number();
+    } else {
+      symbol();
+    }
+    token.text = source.substr(token.begin, next - token.begin);
+  }
+
+  void symbol() {
+    token.kind = TokenKind::Symbol;
+    for (std::string_view two : {"||", "&&", "==", "!=", "<=", ">=", "<<", ">>"})
+      if (source.substr(next, 2) == two) {
+        next += 2;
+        return;
+      }
+    if (std::string_view("+-*/%<>!~&|^?:,;()[]=").find(source[next]) == std::string_view::npos) {
+      bool printable = source[next] > ' ' && source[next] <= '~';
+      fail(next, printable
+                     ? fmt::format("unexpected character '{}'", source[next])
+                     : fmt::format("unexpected byte 0x{:02x}", static_cast<unsigned char>(source[next])));
+    }
+    ++next;
+  }
+
+  void number() {
+    token.kind = TokenKind::Integer;
+    auto digits = [&] {
+      while (next < source.size() && isDigit(source[next]))
+        ++next;
+    };
+    auto at = [&](size_t offset, std::string_view set) {
+      return next + offset < source.size() && set.find(source[next + offset]) != std::string_view::npos;
+    };
+    if (at(0, "0") && at(1, "xX")) {
+      next += 2;
+    } else {
+      digits();
+      if (at(0, ".")) {
+        token.kind = TokenKind::Float;
+        ++next;
+        digits();
+      }
+      if (at(0, "eE") && (at(1, "0123456789") || (at(1, "+-") && at(2, "0123456789")))) {
+        token.kind = TokenKind::Float;
+        next += 2;
+        digits();
+      }
+    }
+    // Suffixes, hexadecimal digits, or a mistake that the literal's reader reports.
+    while (next < source.size() && (isNameCharacter(source[next]) || source[next] == '.'))
+      ++next;
+  }
+
+  //===--- Grammar ---===//
+
+  void definition() {
+    advance();
+    size_t position = token.begin;
+    std::string name(token.text);
+    if (token.kind != TokenKind::Name) {
+      unexpected("a name after let");
+      return;
+    }
+    if (auto fault = dsl::nameFault("let name", name)) {
+      fail(position, *fault);
+      return;
+    }
+    if (bound.contains(name)) {
+      fail(position, fmt::format("let name \"{}\" is already defined; use another name", name));
+      return;
+    }
+    advance();
+    expect("=");
+    Expr value = expression();
+    expect(";");
+    bound.emplace(std::move(name), value);
+  }
+
+  Expr expression() {
+    if (failure)
+      return none();
+    Nesting level(*this);
+    Expr condition = binary(0);
+    if (failure || !isSymbol("?"))
+      return condition;
+    size_t position = token.begin;
+    advance();
+    Expr a = expression();
+    expect(":");
+    Expr b = expression();
+    return built(position, [&] { return select(condition, a, b); });
+  }
+
+  Expr binary(int weakest) {
+    if (failure)
+      return none();
+    Nesting level(*this);
+    Expr left = unary();
+    while (!failure && token.kind == TokenKind::Symbol) {
+      size_t position = token.begin;
+      if (token.text == "=")
+        return fail(position, "\"=\" is not an operator of expressions; write == to compare");
+      const InfixOperator *infix = nullptr;
+      for (const InfixOperator &candidate : infixOperators)
+        if (candidate.symbol == token.text)
+          infix = &candidate;
+      if (!infix || infix->strength < weakest)
+        break;
+      advance();
+      Expr right = binary(infix->strength + 1);
+      left = built(position, [&] { return infix->apply(left, right); });
+    }
+    return left;
+  }
+
+  Expr unary() {
+    std::vector<std::pair<char, size_t>> prefixes; // iterative: a long row of them costs no stack
+    while (!failure && (isSymbol("-") || isSymbol("!") || isSymbol("~") || isSymbol("+"))) {
+      prefixes.emplace_back(token.text[0], token.begin);
+      advance();
+    }
+    // As in C++, "-5" is the constant -5.
+    bool isNumber =
+        token.kind == TokenKind::Integer || token.kind == TokenKind::Float || isName("inf") || isName("nan");
+    bool negative = isNumber && !prefixes.empty() && prefixes.back().first == '-';
+    if (negative)
+      prefixes.pop_back();
+    Expr value = isNumber ? literal(negative) : postfix();
+    for (auto prefix = prefixes.rbegin(); prefix != prefixes.rend() && !failure; ++prefix)
+      value = built(prefix->second, [&] {
+        switch (prefix->first) {
+        case '-':
+          return -value;
+        case '!':
+          return !value;
+        case '~':
+          return ~value;
+        default:
+          return value;
+        }
+      });
+    return value;
+  }
+
+  Expr literal(bool negative) {
+    if (failure)
+      return none();
+    Token number = token;
+    advance();
+    std::string_view digits = number.text;
+    auto malformed = [&] {
+      return fail(
+          number.begin,
+          fmt::format("malformed number \"{}\"; write for example 1, 0xff, 5L, 1.5 or 1e-3", number.text));
+    };
+    auto place = [&](auto value) { return built(number.begin, [&] { return Expr(value); }); };
+
+    if (number.kind == TokenKind::Name) {
+      float value = digits == "inf" ? INFINITY : NAN;
+      return place(negative ? -value : value);
+    }
+
+    if (number.kind == TokenKind::Float) {
+      if (digits.ends_with('f') || digits.ends_with('F'))
+        digits.remove_suffix(1);
+      float value = 0;
+      auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      if (status == std::errc::result_out_of_range)
+        return fail(number.begin,
+                    fmt::format("float literal {} does not fit in f32; use inf or 0.0", number.text));
+      if (status != std::errc() || end != digits.data() + digits.size())
+        return malformed();
+      return place(negative ? -value : value);
+    }
+
+    bool isWide = digits.ends_with('L') || digits.ends_with('l');
+    if (isWide)
+      digits.remove_suffix(1);
+    bool isHexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+    if (isHexadecimal)
+      digits.remove_prefix(2);
+    else if (digits.size() > 1 && digits[0] == '0' && std::all_of(digits.begin(), digits.end(), isDigit))
+      return fail(number.begin,
+                  fmt::format("integer literal {} starts with 0, which is octal in C++; leave the 0 out",
+                              number.text));
+    uint64_t magnitude = 0;
+    auto [end, status] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, isHexadecimal ? 16 : 10);
+    uint64_t limit = uint64_t(INT64_MAX) + (negative ? 1 : 0);
+    if (status == std::errc::result_out_of_range || (status == std::errc() && magnitude > limit))
+      return fail(number.begin,
+                  fmt::format("integer literal {} does not fit in i64; use a float literal, for example "
+                              "1e20",
+                              number.text));
+    if (status != std::errc() || end != digits.data() + digits.size())
+      return malformed();
+    int64_t value = negative ? int64_t(0 - magnitude) : int64_t(magnitude);
+    if (!isWide && value == int32_t(value))
+      return place(int32_t(value));
+    return place(value);
+  }
+
+  Expr postfix() {
+    Expr value = primary();
+    if (!failure && isSymbol("["))
+      return fail(token.begin, "an expression cannot be indexed; only captured tensors can");
+    if (!failure && isSymbol("("))
+      return fail(token.begin, "an expression cannot be called; write an operator before \"(\"");
+    return value;
+  }
+
+  Expr primary() {
+    if (failure)
+      return none();
+    if (accept("(")) {
+      Expr value = expression();
+      expect(")");
+      return value;
+    }
+    if (token.kind != TokenKind::Name)
+      return unexpected("an expression");
+
+    std::string name(token.text);
+    size_t position = token.begin;
+    advance();
+    if (failure)
+      return none();
+    if (isSymbol("[") && !bound.contains(name))
+      return element(name, position);
+    if (isSymbol("(") && !bound.contains(name))
+      return call(name, position);
+    return lookUp(name, position);
+  }
+
+  Expr lookUp(const std::string &name, size_t position) {
+    if (auto definition = bound.find(name); definition != bound.end())
+      return definition->second;
+    if (name == "true" || name == "false")
+      return built(position, [&] { return Expr(name == "true"); });
+    if (name == "s") {
+      if (role == "mask")
+        return fail(position,
+                    "s is not visible in a mask, which sees b, h, q and k; give such keys the score -inf by "
+                    "select(c, s, -inf)");
+      return inputScore();
+    }
+    for (Coordinate which : {Coordinate::B, Coordinate::H, Coordinate::Q, Coordinate::K})
+      if (name == attune::name(which))
+        return coordinate(which);
+    for (Extent which : {Extent::B, Extent::H, Extent::Sq, Extent::Sk})
+      if (name == attune::name(which))
+        return built(position, [&] { return extent(which); });
+    if (auto known = scope.scalars.find(name); known != scope.scalars.end())
+      return built(position, [&] { return scalar(name, known->second); });
+    if (auto known = scope.tensors.find(name); known != scope.tensors.end())
+      return load(known->second, {}, position);
+    if (find(functions, name) || find(tensorFunctions, name) || name == "cast")
+      return fail(position, fmt::format("\"{}\" is a function; write {}(...)", name, name));
+    return fail(position,
+                fmt::format("unknown name \"{0}\"; declare it as a scalar, index it as a tensor as in "
+                            "{0}[h], or use {1}b h q k B H Sq Sk",
+                            name, role == "mask" ? "" : "s "));
+  }
+
+  /// The declared tensor, or a new one of that type. A rank left open is taken from this use.
+  TensorDecl &tensor(const std::string &name, DType dtype, int rank) {
+    TensorDecl &known = scope.tensors.try_emplace(name, TensorDecl{name, dtype, rank}).first->second;
+    if (known.rank == inferRank)
+      known.rank = rank;
+    return known;
+  }
+
+  Expr load(TensorDecl &tensor, const Arguments &indices, size_t position) {
+    if (tensor.rank == inferRank)
+      tensor.rank = int(indices.size());
+    return built(position, [&] { return Captured(tensor, std::source_location::current()).at(indices); });
+  }
+
+  Expr element(const std::string &name, size_t position) {
+    if (scope.scalars.contains(name))
+      return fail(position, fmt::format("\"{}\" is a scalar, but is indexed; leave the indices out", name));
+    Arguments indices;
+    while (!failure && accept("[")) {
+      list(indices, "]");
+    }
+    if (failure)
+      return none();
+    return load(tensor(name, f32, int(indices.size())), indices, position);
+  }
+
+  /// Comma-separated expressions up to and with `close`.
+  void list(Arguments &into, std::string_view close) {
+    if (accept(close))
+      return;
+    do
+      into.push_back(expression());
+    while (!failure && accept(","));
+    expect(close);
+  }
+
+  Expr call(const std::string &name, size_t position) {
+    advance(); // "("
+    if (const TensorFunction *function = find(tensorFunctions, name))
+      return tensorCall(*function, position);
+    if (name == "cast")
+      return castCall(position);
+    const Function *function = find(functions, name);
+    auto known = scope.tensors.find(name);
+    if (!function && known == scope.tensors.end()) {
+      std::vector<std::string_view> names;
+      for (const Function &each : functions)
+        names.push_back(each.name);
+      for (const TensorFunction &each : tensorFunctions)
+        names.push_back(each.name);
+      return fail(position,
+                  fmt::format("unknown function \"{}\"; the functions are {}", name, fmt::join(names, " ")));
+    }
+
+    // prefixLm also takes a tensor by name, as in C++.
+    if (name == "prefixLm" && token.kind == TokenKind::Name && !bound.contains(std::string(token.text)))
+      if (auto prefix = scope.tensors.find(token.text); prefix != scope.tensors.end()) {
+        size_t restart = next;
+        Token first = token;
+        advance();
+        if (accept(")"))
+          return built(position, [&] {
+            Captured lengths(tensor(prefix->first, prefix->second.dtype, 1), std::source_location::current());
+            return evaluate(prefixLm(lengths));
+          });
+        next = restart;
+        token = first;
+      }
+
+    Arguments arguments;
+    list(arguments, ")");
+    if (failure)
+      return none();
+    if (!function)
+      return load(known->second, arguments, position);
+    if (arguments.size() != function->arity)
+      return fail(position,
+                  fmt::format("{} takes {}, but got {}", name,
+                              dsl::count(function->arity, "argument", "arguments"), arguments.size()));
+    return built(position, [&] { return function->apply(arguments); });
+  }
+
+  Expr tensorCall(const TensorFunction &function, size_t position) {
+    if (function.isScore && role == "mask")
+      return fail(position,
+                  fmt::format("{} is a score, but this is a mask; use it in the score", function.name));
+    std::string name(token.text);
+    if (token.kind != TokenKind::Name || bound.contains(name) || scope.scalars.contains(name))
+      return unexpected(fmt::format("the name of a captured tensor as the argument of {}", function.name));
+    advance();
+    expect(")");
+    if (failure)
+      return none();
+    TensorDecl decl = tensor(name, function.expected.dtype, function.expected.rank);
+    return built(position, [&] { return function.apply(Captured(decl, std::source_location::current())); });
+  }
+
+  Expr castCall(size_t position) {
+    Expr value = expression();
+    expect(",");
+    if (failure)
+      return none();
+    std::optional<DType> type = parseDType(token.text);
+    if (!type)
+      return unexpected("a type: f32, i32, i64 or bool");
+    advance();
+    expect(")");
+    return built(position, [&] { return cast(value, *type); });
+  }
+
+  std::string_view source;
+  std::string_view role; ///< "score" or "mask"
+  Scope &scope;
+  std::map<std::string, Expr> bound;
+  Token token;
+  size_t next = 0;
+  int nesting = 0;
+  std::optional<Error> failure;
+};
+
+bool isBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+std::optional<Error> declare(Scope &scope, const TextVariant &source) {
+  for (const TensorDecl &tensor : source.tensors) {
+    if (auto fault = dsl::nameFault("tensor name", tensor.name))
+      return Error{*fault};
+    if (tensor.rank != inferRank && (tensor.rank < 0 || tensor.rank > Node::maxRank))
+      return Error{
+          fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
+                      tensor.name, tensor.rank, Node::maxRank)};
+    if (!scope.tensors.try_emplace(tensor.name, tensor).second)
+      return Error{fmt::format("tensor \"{}\" is declared twice; leave one declaration out", tensor.name)};
+  }
+  for (const ScalarDecl &decl : source.scalars) {
+    if (Expr probe = scalar(decl.name, decl.dtype); probe.error())
+      return Error{probe.error()->message};
+    if (scope.tensors.contains(decl.name))
+      return Error{
+          fmt::format("\"{}\" is declared as a tensor and as a scalar; use one name for each", decl.name)};
+    if (!scope.scalars.try_emplace(decl.name, decl.dtype).second)
+      return Error{fmt::format("scalar \"{}\" is declared twice; leave one declaration out", decl.name)};
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
+  LocationScope nowhere({});
+  Scope scope;
+  if (auto error = declare(scope, source))
+    return *error;
+
+  Variant variant(std::move(name));
+  if (source.scale)
+    variant.scale(*source.scale);
+  if (source.dropout)
+    variant.dropout(*source.dropout);
+  if (source.precise)
+    variant.precise();
+  if (source.qOffset)
+    variant.qOffset();
+  if (variant.error())
+    return *variant.error();
+
+  for (std::string_view role : {"score", "mask"}) {
+    std::string_view text = role == "score" ? source.score : source.mask;
+    if (isBlank(text))
+      continue;
+    Parser parser(text, role, scope);
+    Expected<Expr> root = parser.parse();
+    if (!root)
+      return root.error();
+    if (role == "score")
+      variant.setScore(*root, std::source_location::current());
+    else
+      variant.addMask(*root, std::source_location::current());
+    if (variant.error())
+      return parser.errorAt(text.find_first_not_of(" \t\r\n"), variant.error()->message);
+  }
+
+  if (source.blocks) {
+    TensorDecl pattern{source.blocks->tensor, boolean, 3};
+    if (auto known = scope.tensors.find(pattern.name); known != scope.tensors.end())
+      pattern = {pattern.name, known->second.dtype, known->second.rank == inferRank ? 3 : known->second.rank};
+    variant.blocks(Captured(pattern, std::source_location::current()), source.blocks->rows,
+                   source.blocks->columns);
+  }
+  if (variant.error())
+    return *variant.error();
+  return variant;
+}
+
+} // namespace attune

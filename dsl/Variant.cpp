@@ -1,0 +1,248 @@
+//===- Variant.cpp - Collecting what a variant is made of -------------------===//
+#include "attune/Variant.h"
+
+#include "dsl/Canonical.h"
+#include "dsl/Trace.h"
+
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <unordered_set>
+
+namespace attune {
+
+using dsl::place;
+
+Variant::Variant(std::string name, std::source_location where) : variantName(std::move(name)) {
+  if (!dsl::isIdentifier(variantName))
+    fail({fmt::format(
+              "variant name \"{}\" is not an identifier; use letters, digits and underscores, and no digit "
+              "first",
+              variantName),
+          place(where)});
+}
+
+void Variant::fail(Error error) {
+  if (!failure)
+    failure = std::move(error);
+}
+
+Expr Variant::scoreSoFar() const { return scoreRoot ? *scoreRoot : inputScore(); }
+
+Variant &Variant::scale(float value, std::source_location where) {
+  if (!std::isfinite(value))
+    fail({fmt::format("scale {} is not finite; leave it out for 1 / sqrt(head dim)", value), place(where)});
+  else
+    factor = value;
+  return *this;
+}
+
+Variant &Variant::dropout(float p, std::source_location where) {
+  if (!(p >= 0.0f && p < 1.0f))
+    fail({fmt::format("dropout probability {} is outside [0, 1); use the fraction to drop, for example 0.1",
+                      p),
+          place(where)});
+  else
+    dropoutDefault = p;
+  return *this;
+}
+
+Variant &Variant::precise() {
+  preciseMath = true;
+  return *this;
+}
+
+Variant &Variant::qOffset() {
+  offsetQueries = true;
+  return *this;
+}
+
+Variant &Variant::setScore(const Expr &result, std::source_location where) {
+  if (result.error()) {
+    fail(*result.error());
+  } else if (result.type() == DType::Bool) {
+    fail({fmt::format("score of variant \"{}\" is bool, but must be a number; use mask, or select(c, a, b)",
+                      variantName),
+          place(where)});
+  } else {
+    // An integer score becomes f32 as in s + 0, a literal without a cast.
+    scoreRoot = result.type() == DType::F32   ? result
+                : result.op() == Op::Constant ? dsl::constant(float(result.node().intValue))
+                                              : cast({result, where}, DType::F32);
+    if (scoreRoot->error())
+      fail(*scoreRoot->error());
+    collect();
+  }
+  return *this;
+}
+
+namespace {
+
+bool usesInput(const Node &node, std::unordered_set<const Node *> &visited) {
+  if (!visited.insert(&node).second)
+    return false;
+  if (node.op == Op::Input)
+    return true;
+  for (const NodeRef &operand : node.operands)
+    if (usesInput(*operand, visited))
+      return true;
+  return false;
+}
+
+} // namespace
+
+Variant &Variant::addMask(const Expr &result, std::source_location where) {
+  std::unordered_set<const Node *> visited;
+  if (result.error()) {
+    fail(*result.error());
+  } else if (result.type() != DType::Bool) {
+    fail({fmt::format("mask of variant \"{}\" is {}, but must be bool; compare it, for example x != 0",
+                      variantName, attune::name(result.type())),
+          place(where)});
+  } else if (usesInput(result.node(), visited)) {
+    fail({fmt::format(
+              "mask of variant \"{}\" reads the score s, but a mask sees b, h, q and k only; give such keys "
+              "the score -inf by select(c, s, -inf)",
+              variantName),
+          place(where)});
+  } else {
+    maskRoot = maskRoot ? Operand(*maskRoot, where) && Operand(result, where) : result;
+    if (maskRoot->error())
+      fail(*maskRoot->error());
+    collect();
+  }
+  return *this;
+}
+
+Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::source_location where) {
+  const TensorDecl &decl = tensor.decl();
+  if (auto fault = dsl::nameFault("tensor name", decl.name))
+    fail({*fault, place(where)});
+  else if (decl.dtype != DType::Bool)
+    fail({fmt::format(
+              "block pattern \"{}\" is {}, but must be bool; declare captured(\"{}\", boolean, rank(3))",
+              decl.name, attune::name(decl.dtype), decl.name),
+          place(where)});
+  else if (decl.rank != 2 && decl.rank != 3)
+    fail({fmt::format("block pattern \"{}\" has rank {}, but must have rank 3 [H or 1, ceil(Sq/rows), "
+                      "ceil(Sk/columns)] or 2; declare captured(\"{}\", boolean, rank(3))",
+                      decl.name, decl.rank, decl.name),
+          place(where)});
+  else if (rows <= 0 || rows % 16 != 0)
+    fail({fmt::format("block rows {} is not a positive multiple of 16; use 64 or 128", rows), place(where)});
+  else if (columns <= 0 || columns % 16 != 0)
+    fail({fmt::format("block columns {} is not a positive multiple of 16; use 64 or 128", columns),
+          place(where)});
+  else if (pattern)
+    fail({fmt::format(
+              "variant \"{}\" has a second block pattern \"{}\", but takes one; combine them into one tensor",
+              variantName, decl.name),
+          place(where)});
+  else
+    pattern = BlockPattern{decl, rows, columns};
+  collect();
+  return *this;
+}
+
+namespace {
+
+/// Lists tensors and scalars in the order in which the text form names them: an operation before its
+/// operands.
+class Collector {
+public:
+  std::vector<TensorDecl> tensors;
+  std::vector<ScalarDecl> scalars;
+  std::optional<Error> failure;
+
+  void visit(const Node &node) {
+    if (!visited.insert(&node).second)
+      return;
+    if (node.op == Op::Load)
+      add(TensorDecl{node.name, node.elementType, node.rank}, node.where);
+    if (node.op == Op::Scalar)
+      add(ScalarDecl{node.name, node.type}, node.where);
+    for (const NodeRef &operand : node.operands)
+      visit(*operand);
+  }
+
+  void add(const TensorDecl &decl, const SourceLocation &where) {
+    for (const TensorDecl &known : tensors)
+      if (known.name == decl.name)
+        return require(known == decl, describe(decl), describe(known), decl.name, where);
+    for (const ScalarDecl &known : scalars)
+      if (known.name == decl.name)
+        return require(false, describe(decl), describe(known), decl.name, where);
+    tensors.push_back(decl);
+  }
+
+  void add(const ScalarDecl &decl, const SourceLocation &where) {
+    for (const ScalarDecl &known : scalars)
+      if (known.name == decl.name)
+        return require(known == decl, describe(decl), describe(known), decl.name, where);
+    for (const TensorDecl &known : tensors)
+      if (known.name == decl.name)
+        return require(false, describe(decl), describe(known), decl.name, where);
+    scalars.push_back(decl);
+  }
+
+private:
+  static std::string describe(const TensorDecl &decl) {
+    return fmt::format("a tensor of {} and rank {}", attune::name(decl.dtype), decl.rank);
+  }
+  static std::string describe(const ScalarDecl &decl) {
+    return fmt::format("a scalar of {}", attune::name(decl.dtype));
+  }
+  void require(bool same, const std::string &now, const std::string &before, const std::string &name,
+               const SourceLocation &where) {
+    if (!same && !failure)
+      failure = Error{fmt::format("\"{}\" is {} here, but {} elsewhere; use one name per tensor or scalar",
+                                  name, now, before),
+                      where};
+  }
+
+  std::unordered_set<const Node *> visited;
+};
+
+} // namespace
+
+void Variant::collect() {
+  Collector collector;
+  if (scoreRoot)
+    collector.visit(scoreRoot->node());
+  if (maskRoot)
+    collector.visit(maskRoot->node());
+  if (pattern)
+    collector.add(pattern->tensor, {});
+  if (collector.failure)
+    fail(*collector.failure);
+  tensorList = std::move(collector.tensors);
+  scalarList = std::move(collector.scalars);
+}
+
+std::string Variant::canonical() const {
+  std::string result = fmt::format("attune variant 1\nname {}\n", variantName);
+  if (factor)
+    result += fmt::format("scale 0x{:08x}\n", std::bit_cast<uint32_t>(*factor));
+  if (hasDropout())
+    result += "dropout\n";
+  if (preciseMath)
+    result += "precise\n";
+  if (offsetQueries)
+    result += "qoffset\n";
+  if (pattern)
+    result += fmt::format("blocks {} {} {}\n", pattern->tensor.name, pattern->rows, pattern->columns);
+  for (const TensorDecl &tensor : tensorList)
+    result += fmt::format("tensor {} {} {}\n", tensor.name, attune::name(tensor.dtype), tensor.rank);
+  for (const ScalarDecl &scalar : scalarList)
+    result += fmt::format("scalar {} {}\n", scalar.name, attune::name(scalar.dtype));
+
+  dsl::Numbering numbering;
+  std::string roots;
+  if (scoreRoot)
+    roots += fmt::format("score %{}\n", numbering.number(scoreRoot->node()));
+  if (maskRoot)
+    roots += fmt::format("mask %{}\n", numbering.number(maskRoot->node()));
+  return result + numbering.lines() + roots;
+}
+
+} // namespace attune

@@ -1,0 +1,390 @@
+//===- Expr.h - The expressions a variant is made of ------------------------===//
+//
+// A score or a mask is an ordinary C++ lambda. Called once with symbolic arguments, it leaves behind an
+// immutable graph of nodes, which the compiler lowers, an interpreter evaluates, and text and JSON print.
+//
+//     auto slopes = captured("slopes", f32, rank(1));        // bound to memory at launch
+//     auto cap    = scalar("cap", f32);                      // a launch value; a new one does not recompile
+//     auto score  = [&](Score s, Index b, Index h, Index q, Index k) {
+//       return softcap(s, cap) + slopes[h] * (k - q);        // graph: add(mul(cap, tanh(div(s, cap))), ...)
+//     };
+//
+// TYPES. A value is f32, i32, i64 or bool. Loads of f16 and bf16 give f32.
+//
+//     | operands                     | result                                              |
+//     |------------------------------|-----------------------------------------------------|
+//     | integer op f32               | f32 (the integer is cast)                           |
+//     | i32 op i64                   | i64                                                 |
+//     | literal op f32, literal i64  | the literal itself becomes f32 or i64, without cast |
+//     | exp, tanh, pow, ... of int   | f32                                                 |
+//     | comparison                   | bool; of bools only == and !=                       |
+//     | bool with a number           | an error: use cast(x, i32) or select(c, a, b)       |
+//
+// C++ literals: integers of at most 32 bits are i32 (unsigned ones that do not fit, i64), wider ones i64,
+// float and double f32.
+//
+// MEANING. Integers wrap; / and % truncate towards zero, and by zero give 0; shift counts are taken modulo
+// the width and >> is arithmetic. min and max of a NaN and a number give the number. A cast from f32 to an
+// integer truncates towards zero, saturates at the ends of the type, and gives 0 for NaN; a cast to bool is x
+// != 0; a cast from bool gives 0 or 1. An index into a captured tensor never reads outside it (it is
+// clamped).
+//
+// ERRORS are values. A mistake (types that do not mix, a wrong number of indices) gives an expression whose
+// node is Op::Invalid and holds the first Error with the user's file and line; every operation on it gives
+// it again, and Variant::error() and compile() report it. Nothing throws.
+//
+// Expressions are immutable and may be shared between threads.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/DType.h"
+#include "attune/Error.h"
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace attune {
+
+//===----------------------------------------------------------------------===//
+// The graph
+//===----------------------------------------------------------------------===//
+
+/// What a node computes. "num" is f32, i32 or i64; both operands of a binary node have the same type.
+enum class Op : uint8_t {
+  Constant,   ///< a literal: floatValue (f32) or intValue (i32, i64, bool)
+  Coordinate, ///< b, h, q or k, i32; q includes the launch's q offset where the variant has one
+  Extent,     ///< B, H, Sq or Sk, i32
+  Scalar,     ///< the run-time scalar `name`
+  Input,      ///< the incoming score s, f32
+  Load,       ///< element of captured tensor `name` at operands (i32 or i64), `rank` of them
+  Add,        ///< (num, num) -> num, also Sub to Max
+  Sub,
+  Mul,
+  Div,
+  Rem, ///< integers only
+  Min,
+  Max,
+  Neg, ///< num -> num, also Abs
+  Abs,
+  Exp, ///< f32 -> f32, to Sigmoid
+  Exp2,
+  Log,
+  Log2,
+  Tanh,
+  Sin,
+  Cos,
+  Tan,
+  Sqrt,
+  Rsqrt,
+  Pow,     ///< (f32, f32) -> f32
+  Sigmoid, ///< 1 / (1 + exp(-x))
+  Select,  ///< (bool, T, T) -> T
+  Lt,      ///< (num, num) -> bool, to Ge
+  Le,
+  Gt,
+  Ge,
+  Eq, ///< (T, T) -> bool, also Ne
+  Ne,
+  And, ///< (bool, bool) -> bool, also Or
+  Or,
+  Not,    ///< bool -> bool
+  BitAnd, ///< (int, int) -> int, to BitXor
+  BitOr,
+  BitXor,
+  BitNot, ///< int -> int
+  Shl,    ///< (int, int) -> int, also Shr
+  Shr,    ///< arithmetic
+  Cast,   ///< any type -> type
+  Invalid ///< a mistake: `error` says which
+};
+
+/// Lower-case name of an operation: "add", "bitand", "load", ...
+std::string_view name(Op op);
+
+enum class Coordinate : uint8_t { B, H, Q, K };
+enum class Extent : uint8_t { B, H, Sq, Sk };
+
+/// "b", "h", "q", "k".
+std::string_view name(Coordinate coordinate);
+/// "B", "H", "Sq", "Sk".
+std::string_view name(Extent extent);
+
+struct Node;
+using NodeRef = std::shared_ptr<const Node>;
+
+/// One node of the graph: plain data, reached only through pointers to const. Fields that an operation does
+/// not name above keep their defaults. Nodes are shared (the graph is a DAG), so a walk keeps a table of
+/// visited nodes; a recursive walk is safe, as no path is longer than maxDepth.
+struct Node {
+  static constexpr unsigned maxDepth = 500;
+  static constexpr int maxRank = 4;
+
+  Op op = Op::Invalid;
+  DType type = DType::F32; ///< F32, I32, I64 or Bool: the type of the value
+  std::vector<NodeRef> operands;
+
+  float floatValue = 0;                  ///< Constant of type f32
+  int64_t intValue = 0;                  ///< Constant of type i32, i64 or bool (0 or 1)
+  Coordinate coordinate = Coordinate::B; ///< Coordinate
+  Extent extent = Extent::B;             ///< Extent
+  std::string name;                      ///< Scalar, Load
+  DType elementType = DType::F32;        ///< Load: the tensor's type in memory
+  int rank = 0;                          ///< Load: equals operands.size()
+
+  SourceLocation where;       ///< the user's line; for text the file is "score" or "mask"
+  unsigned depth = 1;         ///< nodes on the longest path down to a leaf
+  std::optional<Error> error; ///< Invalid
+};
+
+/// A symbolic value: a reference to a node. Copying is cheap. Integer, floating and bool values convert to
+/// a constant; there is no conversion to bool, so `if (q >= k)` does not compile: use select.
+class Expr {
+public:
+  explicit Expr(NodeRef node) : root(std::move(node)) {}
+  template <typename T>
+  requires std::integral<T> || std::floating_point<T>
+  Expr(T literal, std::source_location where = std::source_location::current());
+
+  const Node &node() const { return *root; }
+  const NodeRef &ref() const { return root; }
+  Op op() const { return root->op; }
+  DType type() const { return root->type; }
+  const SourceLocation &where() const { return root->where; }
+  /// The first mistake made while building this expression.
+  const std::optional<Error> &error() const { return root->error; }
+
+private:
+  NodeRef root;
+};
+
+/// The incoming score, scale * <Q[b,h,q,:], K[b,h/group,k,:]>, f32.
+using Score = Expr;
+/// A coordinate b, h, q or k, i32.
+using Index = Expr;
+
+//===----------------------------------------------------------------------===//
+// Captured tensors and run-time scalars
+//===----------------------------------------------------------------------===//
+
+/// Number of dimensions of a captured tensor, as in captured("slopes", f32, rank(1)).
+struct Rank {
+  int value;
+};
+constexpr Rank rank(int value) { return {value}; }
+
+/// A captured tensor as an expression sees it: name, element type, rank.
+struct TensorDecl {
+  std::string name;
+  DType dtype = DType::F32;
+  int rank = 1; ///< 0 to 4; in text, inferRank takes the number of indices of the first use
+  bool operator==(const TensorDecl &) const = default;
+};
+inline constexpr int inferRank = -1;
+
+/// A run-time scalar: name and type (f32, i32, i64 or bool).
+struct ScalarDecl {
+  std::string name;
+  DType dtype = DType::F32;
+  bool operator==(const ScalarDecl &) const = default;
+};
+
+struct Operand;
+
+/// A captured tensor with some of its indices given: table[h] on the way to table[h][q]. Converts to the
+/// loaded element; a wrong number of indices is an error that names tensor, rank and count.
+class Access {
+public:
+  Access operator[](const Operand &index) const;
+  Expr load(std::source_location where = std::source_location::current()) const;
+  operator Expr() const { return load(); }
+
+private:
+  friend class Captured;
+  TensorDecl tensor;
+  std::vector<NodeRef> indices;
+  std::source_location where;
+};
+
+/// A tensor that expressions read and that a launch binds to memory by name. Elements are
+/// table[h][q] or table(h, q); a tensor of rank 0 is read as t(). Indices are i32 or i64 expressions.
+///
+/// Names are identifiers. Reserved: s b h q k v o lse keep do dq dk dv B H Sq Sk, and the words of the text
+/// form true false inf nan let. A bad name, or a rank outside 0 to 4, is reported where the tensor is used.
+class Captured {
+public:
+  Captured(TensorDecl tensor, std::source_location where) : tensor(std::move(tensor)), where(where) {}
+
+  const std::string &name() const { return tensor.name; }
+  DType dtype() const { return tensor.dtype; }
+  int rank() const { return tensor.rank; }
+  const TensorDecl &decl() const { return tensor; }
+
+  Access operator[](const Operand &index) const;
+  Expr operator()(std::source_location where = std::source_location::current()) const;
+  Expr operator()(Operand i) const;
+  Expr operator()(Operand i, Operand j) const;
+  Expr operator()(Operand i, Operand j, Operand l) const;
+  Expr operator()(Operand i, Operand j, Operand l, Operand m) const;
+  Expr operator()(Operand i, Operand j, Operand l, Operand m, Operand n) const;
+  /// The element at any number of indices.
+  Expr at(std::vector<Expr> indices, std::source_location where = std::source_location::current()) const;
+
+private:
+  TensorDecl tensor;
+  std::source_location where;
+};
+
+/// Names a tensor that a launch binds: captured("bias", bf16, rank(3)).
+Captured captured(std::string name, DType dtype, Rank rank,
+                  std::source_location where = std::source_location::current());
+
+/// A value that a launch supplies: scalar("cap", f32). A new value does not recompile.
+Expr scalar(std::string name, DType dtype, std::source_location where = std::source_location::current());
+
+/// One of B, H, Sq, Sk: the run-time extents, i32.
+Expr extent(Extent which, std::source_location where = std::source_location::current());
+/// B, H, Sq, Sk in words.
+Expr batchSize(std::source_location where = std::source_location::current());
+Expr headCount(std::source_location where = std::source_location::current());
+Expr queryLength(std::source_location where = std::source_location::current());
+Expr keyLength(std::source_location where = std::source_location::current());
+
+/// b, h, q, k and s outside a lambda, for code that builds expressions itself. The lambda's arguments are
+/// these.
+Index coordinate(Coordinate which);
+Score inputScore();
+
+//===----------------------------------------------------------------------===//
+// Operators and functions
+//===----------------------------------------------------------------------===//
+
+/// An argument of an operator: what the user wrote and where. Operators cannot take a defaulted argument, but
+/// the implicit conversion to their parameter can, and it is made on the user's line.
+struct Operand {
+  Operand(const Expr &expr, std::source_location where = std::source_location::current())
+      : node(expr.ref()), where(where) {}
+  Operand(const Access &access, std::source_location where = std::source_location::current())
+      : node(access.load(where).ref()), where(where) {}
+  Operand(const Captured &tensor, std::source_location where = std::source_location::current())
+      : node(tensor(where).ref()), where(where) {}
+  template <typename T>
+  requires std::integral<T> || std::floating_point<T>
+  Operand(T literal, std::source_location where = std::source_location::current())
+      : node(Expr(literal, where).ref()), where(where) {}
+
+  NodeRef node;
+  std::source_location where;
+};
+
+Expr operator+(Operand a, Operand b);
+Expr operator-(Operand a, Operand b);
+Expr operator*(Operand a, Operand b);
+Expr operator/(Operand a, Operand b);
+/// Integers only.
+Expr operator%(Operand a, Operand b);
+Expr operator-(Operand a);
+
+Expr operator<(Operand a, Operand b);
+Expr operator<=(Operand a, Operand b);
+Expr operator>(Operand a, Operand b);
+Expr operator>=(Operand a, Operand b);
+Expr operator==(Operand a, Operand b);
+Expr operator!=(Operand a, Operand b);
+
+/// On bools. Both sides are always evaluated.
+Expr operator&&(Operand a, Operand b);
+Expr operator||(Operand a, Operand b);
+Expr operator!(Operand a);
+
+/// On integers bitwise; on bools the same as &&, || and !=.
+Expr operator&(Operand a, Operand b);
+Expr operator|(Operand a, Operand b);
+Expr operator^(Operand a, Operand b);
+/// On integers.
+Expr operator~(Operand a);
+Expr operator<<(Operand a, Operand b);
+Expr operator>>(Operand a, Operand b);
+
+inline Expr &operator+=(Expr &a, Operand b) { return a = Operand(a, b.where) + b; }
+inline Expr &operator-=(Expr &a, Operand b) { return a = Operand(a, b.where) - b; }
+inline Expr &operator*=(Expr &a, Operand b) { return a = Operand(a, b.where) * b; }
+inline Expr &operator/=(Expr &a, Operand b) { return a = Operand(a, b.where) / b; }
+
+Expr min(Operand a, Operand b);
+Expr max(Operand a, Operand b);
+Expr abs(Operand x);
+Expr exp(Operand x);
+Expr exp2(Operand x);
+Expr log(Operand x);
+Expr log2(Operand x);
+Expr tanh(Operand x);
+Expr sin(Operand x);
+Expr cos(Operand x);
+Expr tan(Operand x);
+Expr sqrt(Operand x);
+Expr rsqrt(Operand x);
+Expr pow(Operand base, Operand exponent);
+Expr sigmoid(Operand x);
+/// condition ? a : b.
+Expr select(Operand condition, Operand a, Operand b);
+/// x as f32, i32, i64 or bool. A cast to x's own type is x.
+Expr cast(Operand x, DType type);
+/// c * tanh(s / c): keeps |s| below c (Gemma 2).
+Expr softcap(Operand s, Operand c);
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// The expression in the text form (Variant.h), with as few parentheses and casts as parse back to the same
+/// graph, f32 constants included to the bit. Large graphs with shared parts name those: "let v0 = ...; v0 *
+/// v0".
+std::string text(const Expr &expr);
+
+/// The canonical form: one numbered line per distinct operation, without source locations. Two expressions
+/// compute the same thing in the same way iff their canonical forms are equal.
+///
+///     %0 = input f32
+///     %1 = constant f32 0x40000000
+///     %2 = mul f32 %0 %1
+std::string canonical(const Expr &expr);
+
+//===----------------------------------------------------------------------===//
+// Implementation
+//===----------------------------------------------------------------------===//
+
+namespace detail {
+/// A literal of type f32, i32, i64 or bool; an error if it does not fit.
+NodeRef floatConstant(double value, std::source_location where);
+NodeRef intConstant(DType type, int64_t value, std::source_location where);
+NodeRef unfitConstant(uint64_t value, std::source_location where);
+} // namespace detail
+
+template <typename T>
+requires std::integral<T> || std::floating_point<T> Expr::Expr(T literal, std::source_location where) {
+  if constexpr (std::floating_point<T>) {
+    root = detail::floatConstant(double(literal), where);
+  } else if constexpr (std::same_as<T, bool>) {
+    root = detail::intConstant(DType::Bool, literal, where);
+  } else if constexpr (std::signed_integral<T>) {
+    root = detail::intConstant(sizeof(T) <= 4 ? DType::I32 : DType::I64, int64_t(literal), where);
+  } else {
+    bool small = sizeof(T) <= 4 && uint64_t(literal) <= uint64_t(std::numeric_limits<int32_t>::max());
+    if (uint64_t(literal) > uint64_t(std::numeric_limits<int64_t>::max()))
+      root = detail::unfitConstant(uint64_t(literal), where);
+    else
+      root = detail::intConstant(small ? DType::I32 : DType::I64, int64_t(literal), where);
+  }
+}
+
+} // namespace attune

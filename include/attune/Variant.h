@@ -1,0 +1,205 @@
+//===- Variant.h - What an attention kernel computes ------------------------===//
+//
+// A Variant says what is computed, for any shape and architecture; compile() decides how.
+//
+//     auto slopes  = captured("slopes", f32, rank(1));
+//     auto variant = Variant("gemma_local")
+//         .scale(1.0f / std::sqrt(128.0f))
+//         .score([&](Score s, Index b, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k
+//         - q); }) .mask([](Index b, Index h, Index q, Index k) { return q >= k && q - k < 4096; })
+//         .dropout(0.1f);
+//
+// For each batch b, head h, query q and key k:
+//
+//     s  = scale * <Q[b,h,q,:], K[b,h/group,k,:]>
+//     s' = score(s, b, h, q, k)
+//     x  = mask(b, h, q, k) ? s' : -inf
+//     p  = softmax over k of x
+//     O[b,h,q,:] = sum over k of dropout(p) * V[b,h/group,k,:]
+//
+// A second .score sees the result of the first; several .mask are combined with and. Both accept the
+// built-ins of Builtins.h: .mask(causal() && documents(ids)).score(alibi(slopes)).
+//
+// TEXT. The same variant, for the command line, files and other languages:
+//
+//     Variant::parse("gemma_local", {.score = "softcap(s, 50) + slopes[h] * (k - q)",
+//                                    .mask = "q >= k && q - k < 4096"});
+//
+// The grammar is C's, with its precedence, over the names s (score only) b h q k B H Sq Sk, the declared
+// scalars and tensors, and the earlier `let`s:
+//
+//     text    = { "let" NAME "=" expr ";" } expr
+//     expr    = c ? a : b | a || b | && | '|' | ^ | & | == != | < <= > >= | << >> | + - | * / % | - ! ~ + x
+//     primary = literal | NAME | NAME "[" i, j "]" { "[" i "]" } | NAME "(" a, b ")" | "(" expr ")"
+//     literal = 1 | 0xff | 5L (i64) | 1.5 | 1e-3 | 2.0f | true | false | inf | nan
+//
+//     functions: min max abs exp exp2 log log2 tanh sin cos tan sqrt rsqrt pow sigmoid select(c, a, b)
+//                softcap(s, c), the casts f32(x) i32(x) i64(x) bool(x), cast(x, i32)
+//     in masks:  causal() causalBottomRight() slidingWindow(l, r) prefixLm(n) chunked(n) documents(ids)
+//                keyPadding(lengths)
+//     in scores: alibi(slopes) relativeBias(table) bias(t), of the incoming s
+//
+// An integer literal is i32 where it fits, else i64. A name that is indexed but not declared is a captured
+// tensor of f32 with as many dimensions as it has indices; as the argument of a built-in it is what that
+// built-in expects (documents and keyPadding: i32 of rank 1; alibi: f32 of rank 1; relativeBias: rank 2;
+// bias: rank 3).
+//
+// MISTAKES. A Variant with a mistake can be passed on; error() holds the first one with the user's file and
+// line, and compile() reports it. parse() and fromJson() report it at once, with a caret in the text.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Expr.h"
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace attune {
+
+/// A block-sparse pattern: bool tensor [H or 1, ceil(Sq/rows), ceil(Sk/columns)], or without the first
+/// dimension one that all heads share. Element (h, q / rows, k / columns) false hides that block of the score
+/// matrix (FlashAttention, Algorithm 5). Query rows count from the first row of Q, without the q offset.
+struct BlockPattern {
+  TensorDecl tensor;
+  int rows = 0;    ///< a positive multiple of 16
+  int columns = 0; ///< a positive multiple of 16
+  bool operator==(const BlockPattern &) const = default;
+};
+
+/// The arguments of Variant::parse. Empty text means: score s, everything visible.
+struct TextVariant {
+  /// A block-sparse pattern by name; an undeclared tensor is bool of rank 3.
+  struct Blocks {
+    std::string tensor;
+    int rows = 0;
+    int columns = 0;
+  };
+
+  std::string score = {};
+  std::string mask = {};
+  std::vector<TensorDecl> tensors = {}; ///< those that are not used are ignored
+  std::vector<ScalarDecl> scalars = {};
+  std::optional<float> scale = {};
+  std::optional<float> dropout = {};
+  bool precise = false;
+  bool qOffset = false;
+  std::optional<Blocks> blocks = {};
+};
+
+/// The declaration of an attention variant. A value type: copies share the immutable expressions.
+class Variant {
+public:
+  /// `name` is an identifier; the kernel carries it.
+  explicit Variant(std::string name, std::source_location where = std::source_location::current());
+
+  /// Factor on the dot products, finite. Without a call it is 1 / sqrt(head dim of Q and K).
+  Variant &scale(float factor, std::source_location where = std::source_location::current());
+
+  /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score. Sees the result of earlier
+  /// calls.
+  template <typename F>
+  requires std::is_invocable_v<F, Score, Index, Index, Index, Index> Variant &
+  score(F &&f, std::source_location where = std::source_location::current()) {
+    Operand result(f(scoreSoFar(), coordinate(Coordinate::B), coordinate(Coordinate::H),
+                     coordinate(Coordinate::Q), coordinate(Coordinate::K)),
+                   where);
+    return setScore(Expr(result.node), where);
+  }
+
+  /// f(Index b, Index h, Index q, Index k) -> bool: whether query q sees key k. And-ed with earlier calls.
+  template <typename F>
+  requires std::is_invocable_v<F, Index, Index, Index, Index> Variant &
+  mask(F &&f, std::source_location where = std::source_location::current()) {
+    Operand result(f(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
+                     coordinate(Coordinate::K)),
+                   where);
+    return addMask(Expr(result.node), where);
+  }
+
+  /// Dropout with probability p in [0, 1). That there is dropout is decided at compile time; p is the default
+  /// of the launch value and no part of the cache key.
+  Variant &dropout(float p, std::source_location where = std::source_location::current());
+
+  /// Hides the blocks that `pattern` (bool, rank 3, or rank 2 if shared by the heads) leaves out.
+  Variant &blocks(const Captured &pattern, int rows, int columns,
+                  std::source_location where = std::source_location::current());
+
+  /// Functions accurate to float32 instead of fast approximations.
+  Variant &precise();
+
+  /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...
+  Variant &qOffset();
+
+  const std::string &name() const { return variantName; }
+  const std::optional<float> &scale() const { return factor; }
+  /// The score, f32; none means s itself.
+  const std::optional<Expr> &scoreExpr() const { return scoreRoot; }
+  /// The mask, bool; none means that all is visible.
+  const std::optional<Expr> &maskExpr() const { return maskRoot; }
+  bool hasDropout() const { return dropoutDefault.has_value(); }
+  /// The run-time default of p, 0 without dropout.
+  float dropoutProbability() const { return dropoutDefault.value_or(0.0f); }
+  const std::optional<BlockPattern> &blockPattern() const { return pattern; }
+  bool isPrecise() const { return preciseMath; }
+  bool hasQOffset() const { return offsetQueries; }
+  /// Captured tensors in order of first use: score, then mask (each read from left to right), then the
+  /// pattern.
+  const std::vector<TensorDecl> &tensors() const { return tensorList; }
+  /// Run-time scalars in order of first use.
+  const std::vector<ScalarDecl> &scalars() const { return scalarList; }
+  /// The first mistake. Where there is one, the accessors above hold what was right before it.
+  const std::optional<Error> &error() const { return failure; }
+
+  /// The cache key's view of the variant: deterministic text, the same for text and C++, without source
+  /// locations and without the value of the dropout probability. Its length is linear in the size of the
+  /// graph.
+  std::string canonical() const;
+
+  /// The variant as JSON, with expressions as text; fromJson(toJson()) has the same canonical form.
+  ///
+  ///     {
+  ///       "name": "gemma_local",
+  ///       "scale": 0.088388346,
+  ///       "score": "50.0 * tanh(s / 50.0) + slopes[h] * (k - q)",
+  ///       "mask": "q >= k && q - k < 4096",
+  ///       "dropout": 0.1,
+  ///       "precise": true,
+  ///       "qOffset": true,
+  ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
+  ///       "tensors": {"slopes": {"dtype": "f32", "rank": 1}},
+  ///       "scalars": {"cap": {"dtype": "f32"}}
+  ///     }
+  ///
+  /// Only "name" is required. Precondition: !error().
+  std::string toJson() const;
+
+  /// Reads toJson's form. Errors name the path: "/tensors/slopes/rank is "x", but must be ...".
+  static Expected<Variant> fromJson(std::string_view json);
+
+  /// Reads the text form described at the top.
+  static Expected<Variant> parse(std::string name, const TextVariant &source);
+
+private:
+  Expr scoreSoFar() const;
+  Variant &setScore(const Expr &result, std::source_location where);
+  Variant &addMask(const Expr &result, std::source_location where);
+  void fail(Error error);
+  void collect();
+
+  std::string variantName;
+  std::optional<float> factor;
+  std::optional<Expr> scoreRoot;
+  std::optional<Expr> maskRoot;
+  std::optional<float> dropoutDefault;
+  std::optional<BlockPattern> pattern;
+  bool preciseMath = false;
+  bool offsetQueries = false;
+  std::vector<TensorDecl> tensorList;
+  std::vector<ScalarDecl> scalarList;
+  std::optional<Error> failure;
+};
+
+} // namespace attune
