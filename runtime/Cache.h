@@ -1,0 +1,105 @@
+//===- Cache.h - Compiled kernels, in memory and on disk --------------------===//
+//
+//     Expected<Kernel> kernel = KernelCache::process().getOrCompile(key, device,
+//         [&] { return compileImage(...); },                      // a miss
+//         [&](KernelImage image) { return loadCudaKernel(std::move(image), 0); });
+//
+// Content-addressed: `key` is a text that holds everything the compiled code depends on, and the entry's
+// name is the SHA-256 of that text. Memory is asked first, then disk. A disk hit does no MLIR work.
+//
+// One file per entry, "<sha-256 of the key>.attune":
+//
+//     | bytes   | content                                                        |
+//     |---------|----------------------------------------------------------------|
+//     | 8       | "attune\r\n"                                                   |
+//     | 4, 4    | format version, number of sections (4)                         |
+//     | 32      | SHA-256 of everything after it                                 |
+//     | 8 each  | sizes of the sections                                          |
+//     | ...     | the sections: key, metadata (JSON), CUDA source, binary        |
+//
+// A file appears by write-to-temporary and rename, so a reader sees a whole entry or none; the checksum and
+// the key are compared when it is read. A bad entry is a miss with a warning and is replaced by the next
+// compilation. A folder that cannot be written gives one warning; everything works without it.
+//
+// Threads and processes. Every member may be called from any number of threads; concurrent requests for
+// one key wait for one compilation and share its result, an error included (errors are not kept). Any
+// number of processes may share a folder; two that miss at once both compile and the last rename stays.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Error.h"
+#include "attune/Kernel.h"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attune {
+
+/// SHA-256 (FIPS 180-4) of a text.
+std::array<uint8_t, 32> sha256(std::string_view text);
+/// The same as 64 lower-case hexadecimal digits.
+std::string sha256Hex(std::string_view text);
+
+/// A description of one file of the cache, for `attune cache list`.
+struct CacheEntry {
+  std::string path;
+  std::string hash;    ///< of the key; the file's name
+  std::string name;    ///< the variant's; empty for a bad entry
+  std::string arch;
+  size_t bytes = 0;    ///< of the file
+  int64_t written = 0; ///< seconds since 1970
+  std::string problem; ///< why the entry is bad; empty for a good one
+};
+
+class KernelCache {
+public:
+  /// Receives one line per problem; may be called from any thread.
+  using Warning = std::function<void(std::string_view)>;
+  using Compile = std::function<Expected<KernelImage>()>;
+  using Load = std::function<Expected<Kernel>(KernelImage)>;
+
+  /// A cache in `directory`, made on first write; "" is memory only. Without `warning`, warnings go to
+  /// standard error.
+  explicit KernelCache(std::string directory, Warning warning = {});
+  ~KernelCache();
+  KernelCache(const KernelCache &) = delete;
+  KernelCache &operator=(const KernelCache &) = delete;
+
+  /// The cache of this process, in defaultDirectory() as it was at the first call.
+  static KernelCache &process();
+  /// $ATTUNE_CACHE_DIR, else $XDG_CACHE_HOME/attune, else ~/.cache/attune; "" when none is set.
+  static std::string defaultDirectory();
+
+  const std::string &directory() const;
+
+  /// The kernel for `key` on `device` ("cpu", "cuda:0"; separate in memory, shared on disk): from memory,
+  /// else `load` of the image on disk, else `load` of what `compile` gives, which is then stored.
+  /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that does not
+  /// load counts as a bad entry. Neither function may ask for the same key again.
+  Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
+                                const Load &load);
+
+  /// The image on disk for `key`, or nothing (a bad entry warns).
+  std::optional<KernelImage> read(std::string_view key) const;
+  /// Stores an image on disk; false, with a warning, when that fails.
+  bool write(std::string_view key, const KernelImage &image) const;
+
+  /// Every entry of the folder, sorted by path; bad ones with their problem.
+  std::vector<CacheEntry> list() const;
+  /// Only the bad ones.
+  std::vector<CacheEntry> verify() const;
+  /// Forgets the kernels in memory, and removes every entry and left-over temporary file; returns the number
+  /// of entries removed. Other files are left alone.
+  size_t clear();
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace attune

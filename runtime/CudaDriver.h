@@ -1,0 +1,226 @@
+//===- CudaDriver.h - The CUDA driver, by dlopen ----------------------------===//
+//
+// attune needs no CUDA headers and links no CUDA library: libcuda.so.1 is opened when first asked for.
+//
+//     Expected<const CudaDriver *> cuda = cudaDriver();
+//     if (!cuda)
+//       return cuda.error();                          // no driver, too old, no device
+//     (*cuda)->makeCurrent(0);                        // the primary context of device 0
+//     auto buffer = DeviceBuffer::allocate(bytes);
+//     auto stream = CudaStream::create();
+//     auto begin = CudaEvent::create(), end = CudaEvent::create();
+//
+// Everything here may be called from any thread. As in CUDA itself the current context belongs to the
+// calling thread. Buffers, streams and events belong to the context that was current at their creation
+// and are destroyed in it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace attune {
+
+using CudaContext = void *;
+using CudaModule = void *;
+using CudaFunction = void *;
+using CudaStreamHandle = void *;
+using CudaEventHandle = void *;
+using CudaAddress = uint64_t;
+
+/// What a device says about itself.
+struct CudaDeviceInfo {
+  std::string name;
+  int computeMajor = 0;
+  int computeMinor = 0;
+  int smCount = 0;
+  double clockGHz = 0;
+  size_t memoryBytes = 0;
+  size_t l2Bytes = 0;
+  size_t sharedBytesPerBlock = 0; ///< opt-in
+};
+
+/// The entry points of the driver that attune uses, and operations on them with errors as values. The
+/// table is filled once and lives as long as the process.
+class CudaDriver {
+public:
+  /// CUDA version the driver supports: 1000 * major + 10 * minor.
+  int version() const { return driverVersion; }
+  int deviceCount() const { return devices; }
+  Expected<CudaDeviceInfo> device(int ordinal) const;
+
+  /// The primary context of a device, retained for the life of the process.
+  Expected<CudaContext> primaryContext(int ordinal) const;
+  /// Makes the primary context of a device current on this thread.
+  Expected<void> makeCurrent(int ordinal) const;
+  /// The calling thread's context, or null.
+  CudaContext currentContext() const;
+
+  Expected<void> copyToDevice(CudaAddress to, const void *from, size_t bytes) const;
+  Expected<void> copyToHost(void *to, CudaAddress from, size_t bytes) const;
+  Expected<void> fill(CudaAddress to, uint8_t value, size_t bytes) const;
+  /// Waits for all work of the current context.
+  Expected<void> synchronize() const;
+
+  /// Success for result 0, else "<what>: <name of the error>, <its description>".
+  Expected<void> result(int code, std::string_view what) const;
+  /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
+  std::string describe(int code) const;
+
+  // Driver entry points; the types are those of cuda.h with handles as void *.
+  int (*cuInit)(unsigned) = nullptr;
+  int (*cuDriverGetVersion)(int *) = nullptr;
+  int (*cuGetErrorName)(int, const char **) = nullptr;
+  int (*cuGetErrorString)(int, const char **) = nullptr;
+  int (*cuDeviceGetCount)(int *) = nullptr;
+  int (*cuDeviceGet)(int *, int) = nullptr;
+  int (*cuDeviceGetName)(char *, int, int) = nullptr;
+  int (*cuDeviceGetAttribute)(int *, int, int) = nullptr;
+  int (*cuDeviceTotalMem)(size_t *, int) = nullptr;
+  int (*cuDevicePrimaryCtxRetain)(CudaContext *, int) = nullptr;
+  int (*cuCtxGetCurrent)(CudaContext *) = nullptr;
+  int (*cuCtxSetCurrent)(CudaContext) = nullptr;
+  int (*cuCtxPushCurrent)(CudaContext) = nullptr;
+  int (*cuCtxPopCurrent)(CudaContext *) = nullptr;
+  int (*cuCtxGetDevice)(int *) = nullptr;
+  int (*cuCtxSynchronize)() = nullptr;
+  int (*cuModuleLoadData)(CudaModule *, const void *) = nullptr;
+  int (*cuModuleUnload)(CudaModule) = nullptr;
+  int (*cuModuleGetFunction)(CudaFunction *, CudaModule, const char *) = nullptr;
+  int (*cuFuncGetAttribute)(int *, int, CudaFunction) = nullptr;
+  int (*cuFuncSetAttribute)(CudaFunction, int, int) = nullptr;
+  int (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *, CudaFunction, int, size_t) = nullptr;
+  int (*cuLaunchKernel)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        CudaStreamHandle, void **, void **) = nullptr;
+  int (*cuPointerGetAttribute)(void *, int, CudaAddress) = nullptr;
+  int (*cuMemAlloc)(CudaAddress *, size_t) = nullptr;
+  int (*cuMemFree)(CudaAddress) = nullptr;
+  int (*cuMemcpyHtoD)(CudaAddress, const void *, size_t) = nullptr;
+  int (*cuMemcpyDtoH)(void *, CudaAddress, size_t) = nullptr;
+  int (*cuMemsetD8)(CudaAddress, unsigned char, size_t) = nullptr;
+  int (*cuMemsetD8Async)(CudaAddress, unsigned char, size_t, CudaStreamHandle) = nullptr;
+  int (*cuStreamCreate)(CudaStreamHandle *, unsigned) = nullptr;
+  int (*cuStreamDestroy)(CudaStreamHandle) = nullptr;
+  int (*cuStreamSynchronize)(CudaStreamHandle) = nullptr;
+  int (*cuEventCreate)(CudaEventHandle *, unsigned) = nullptr;
+  int (*cuEventDestroy)(CudaEventHandle) = nullptr;
+  int (*cuEventRecord)(CudaEventHandle, CudaStreamHandle) = nullptr;
+  int (*cuEventSynchronize)(CudaEventHandle) = nullptr;
+  int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
+  int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
+  // Absent in older drivers; null there.
+  int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;
+
+private:
+  friend Expected<const CudaDriver *> openCudaDriver(const char *library);
+  int driverVersion = 0;
+  int devices = 0;
+};
+
+/// The oldest driver attune works with, as CudaDriver::version().
+inline constexpr int oldestDriver = 11040;
+
+/// The driver of this process. The first call opens and initialises it (on a GPU machine some 100 ms to
+/// over a second, most of it in the driver); later calls return the same answer, the same error included.
+Expected<const CudaDriver *> cudaDriver();
+
+/// Opens a driver library by name without remembering it; what cudaDriver() calls once.
+Expected<const CudaDriver *> openCudaDriver(const char *library);
+
+/// "13.0" from 13000.
+std::string cudaVersionText(int version);
+
+/// Why a cubin of NVRTC `nvrtcVersion` does not load on a driver of `driverVersion`, with the remedy.
+Error driverTooOld(int driverVersion, int nvrtcVersion);
+
+/// Device memory, freed with the object.
+class DeviceBuffer {
+public:
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceBuffer &&other) noexcept { swap(other); }
+  DeviceBuffer &operator=(DeviceBuffer &&other) noexcept {
+    DeviceBuffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~DeviceBuffer();
+
+  /// `bytes` (at least 1 is taken) in the current context; without one, in device 0's primary context,
+  /// which becomes current.
+  static Expected<DeviceBuffer> allocate(size_t bytes);
+  /// As allocate, filled from host memory.
+  static Expected<DeviceBuffer> copyOf(const void *host, size_t bytes);
+
+  void *data() const { return reinterpret_cast<void *>(address); }
+  size_t size() const { return bytes; }
+  Expected<void> copyFromHost(const void *from, size_t count) const;
+  Expected<void> copyToHost(void *to, size_t count) const;
+  Expected<void> fill(uint8_t value) const;
+
+private:
+  void swap(DeviceBuffer &other) {
+    std::swap(address, other.address);
+    std::swap(bytes, other.bytes);
+    std::swap(context, other.context);
+  }
+  CudaAddress address = 0;
+  size_t bytes = 0;
+  CudaContext context = nullptr;
+};
+
+/// A non-blocking stream of the current context.
+class CudaStream {
+public:
+  CudaStream() = default;
+  CudaStream(CudaStream &&other) noexcept { swap(other); }
+  CudaStream &operator=(CudaStream &&other) noexcept {
+    CudaStream(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~CudaStream();
+
+  static Expected<CudaStream> create();
+  CudaStreamHandle get() const { return handle; }
+  /// Waits for the stream; reports what failed on it.
+  Expected<void> synchronize() const;
+
+private:
+  void swap(CudaStream &other) {
+    std::swap(handle, other.handle);
+    std::swap(context, other.context);
+  }
+  CudaStreamHandle handle = nullptr;
+  CudaContext context = nullptr;
+};
+
+/// A timing event of the current context.
+class CudaEvent {
+public:
+  CudaEvent() = default;
+  CudaEvent(CudaEvent &&other) noexcept { swap(other); }
+  CudaEvent &operator=(CudaEvent &&other) noexcept {
+    CudaEvent(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~CudaEvent();
+
+  static Expected<CudaEvent> create();
+  Expected<void> record(CudaStreamHandle stream) const;
+  Expected<void> synchronize() const;
+  /// Milliseconds from `begin` to this event; both recorded, this one complete.
+  Expected<float> millisecondsSince(const CudaEvent &begin) const;
+
+private:
+  void swap(CudaEvent &other) {
+    std::swap(handle, other.handle);
+    std::swap(context, other.context);
+  }
+  CudaEventHandle handle = nullptr;
+  CudaContext context = nullptr;
+};
+
+} // namespace attune

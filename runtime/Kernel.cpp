@@ -1,0 +1,356 @@
+#include "attune/Kernel.h"
+#include "runtime/ArchInfo.h"
+#include "runtime/CudaDriver.h"
+#include "runtime/Launch.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+#include <mutex>
+
+using namespace attune;
+
+namespace {
+// Values of cuda.h's enums.
+constexpr int functionMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int captureModeRelaxed = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int pointerMemoryType = 2;           // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int pointerIsManaged = 8;            // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int pointerDeviceOrdinal = 9;        // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr int pointerRangeStart = 11;          // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+constexpr int pointerRangeSize = 12;           // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+constexpr int memoryTypeDevice = 2;            // CU_MEMORYTYPE_DEVICE
+constexpr int errorInvalidImage = 200;         // CUDA_ERROR_INVALID_IMAGE
+constexpr int errorNoBinaryForGpu = 209;       // CUDA_ERROR_NO_BINARY_FOR_GPU
+constexpr int errorUnsupportedPtxVersion = 222; // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+
+/// The module of one context.
+struct LoadedModule {
+  CudaContext context;
+  CudaModule module;
+  CudaFunction function;
+};
+
+/// Makes a context current for a scope where it is not already.
+class ContextScope {
+public:
+  ContextScope(const CudaDriver *cuda, CudaContext current, CudaContext wanted) {
+    if (current != wanted && cuda->cuCtxPushCurrent(wanted) == 0)
+      pushedOn = cuda;
+  }
+  ContextScope(const ContextScope &) = delete;
+  ContextScope &operator=(const ContextScope &) = delete;
+  ~ContextScope() {
+    CudaContext popped;
+    if (pushedOn)
+      pushedOn->cuCtxPopCurrent(&popped);
+  }
+
+private:
+  const CudaDriver *pushedOn = nullptr;
+};
+} // namespace
+
+struct Kernel::State {
+  KernelImage image;
+  Device device;
+
+  // The CPU target.
+  HostEntry host = {};
+  std::shared_ptr<void> owner = {};
+
+  // A CUDA target.
+  const CudaDriver *cuda = nullptr;
+  CudaContext primary = nullptr;
+  mutable std::mutex mutex = {};                                    // guards modules
+  mutable std::vector<std::unique_ptr<LoadedModule>> modules = {};  // entries stay until the end
+  mutable std::atomic<const LoadedModule *> recent = nullptr;       // the entry of the last launch
+
+  State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
+
+  ~State() {
+    // Fails without harm when the driver has shut down before this object.
+    for (const auto &loaded : modules) {
+      ContextScope scope(cuda, cuda->currentContext(), loaded->context);
+      cuda->cuModuleUnload(loaded->module);
+    }
+  }
+
+  /// The module for a launch from this thread, whose context is `current`.
+  Expected<const LoadedModule *> moduleFor(CudaContext current) const;
+  Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
+  Expected<void> launchCuda(Stream stream, const PackedLaunch &packed) const;
+  void launchHost(const PackedLaunch &packed) const;
+  Expected<void> queryPointers(const LaunchArgs &args) const;
+};
+
+//===----------------------------------------------------------------------===//
+// CUDA
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext context) const {
+  // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
+  int mode = captureModeRelaxed;
+  cuda->cuThreadExchangeStreamCaptureMode(&mode);
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr});
+  Expected<void> done = [&]() -> Expected<void> {
+    int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
+    if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
+      if (image.nvrtcVersion / 1000 > cuda->version() / 1000)
+        return driverTooOld(cuda->version(), image.nvrtcVersion);
+    if (code != 0)
+      return cuda->result(code, fmt::format("kernel '{}' does not load", image.name));
+    if (int failed = cuda->cuModuleGetFunction(&loaded->function, loaded->module, image.entry.c_str()))
+      return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, image.entry));
+    if (cuda->cuFuncGetParamInfo) {
+      size_t offset = 0, size = 0;
+      int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
+      if (found == 0 && size != image.signature.packedBytes())
+        return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
+                                 image.name, size, image.signature.packedBytes())};
+    }
+    if (image.sharedBytes > 0)
+      return cuda->result(
+          cuda->cuFuncSetAttribute(loaded->function, functionMaxDynamicShared, int(image.sharedBytes)),
+          fmt::format("kernel '{}' cannot have {} bytes of shared memory", image.name, image.sharedBytes));
+    return {};
+  }();
+  if (!done && loaded->module)
+    cuda->cuModuleUnload(loaded->module);
+  cuda->cuThreadExchangeStreamCaptureMode(&mode);
+  if (!done)
+    return done.error();
+  return loaded;
+}
+
+Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) const {
+  if (const LoadedModule *loaded = recent.load(std::memory_order_acquire);
+      loaded && current && loaded->context == current)
+    return loaded;
+  CudaContext context = primary;
+  int currentDevice = -1;
+  if (current && cuda->cuCtxGetDevice(&currentDevice) == 0 && currentDevice == device.ordinal)
+    context = current;
+  std::lock_guard lock(mutex);
+  for (const auto &loaded : modules)
+    if (loaded->context == context) {
+      recent.store(loaded.get(), std::memory_order_release);
+      return loaded.get();
+    }
+  ContextScope scope(cuda, current, context);
+  Expected<std::unique_ptr<LoadedModule>> loaded = loadInto(context);
+  if (!loaded)
+    return loaded.error();
+  modules.push_back(std::move(*loaded));
+  recent.store(modules.back().get(), std::memory_order_release);
+  return modules.back().get();
+}
+
+Expected<void> Kernel::State::launchCuda(Stream stream, const PackedLaunch &packed) const {
+  CudaContext current = cuda->currentContext();
+  Expected<const LoadedModule *> loaded = moduleFor(current);
+  if (!loaded)
+    return loaded.error();
+  ContextScope scope(cuda, current, (*loaded)->context);
+  void *arguments[] = {const_cast<std::byte *>(packed.bytes)};
+  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads), 1, 1,
+                                  unsigned(image.sharedBytes), stream, arguments, nullptr);
+  if (code != 0)
+    return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
+  return {};
+}
+
+/// First byte and one past the last byte that a view reaches, relative to its base.
+static std::pair<__int128, __int128> byteRange(const Tensor &tensor) {
+  __int128 low = 0, high = 1;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] <= 0)
+      return {0, 0};
+    __int128 reach = __int128(tensor.shape[i] - 1) * tensor.strides[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  __int128 size = byteSize(tensor.dtype);
+  return {low * size, high * size};
+}
+
+/// Asks the driver whether `tensor` lies inside one allocation that `device` reaches.
+static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::string_view subject,
+                                   const Tensor &tensor) {
+  auto [low, high] = byteRange(tensor);
+  if (low == high)
+    return {};
+  auto address = reinterpret_cast<CudaAddress>(tensor.data);
+  unsigned memoryType = 0;
+  if (cuda->cuPointerGetAttribute(&memoryType, pointerMemoryType, address) != 0)
+    return Error{fmt::format("{} points at {:#x}, which is not memory that CUDA knows; pass device memory", subject,
+                             address)};
+  unsigned managed = 0;
+  int ordinal = device.ordinal;
+  cuda->cuPointerGetAttribute(&managed, pointerIsManaged, address);
+  cuda->cuPointerGetAttribute(&ordinal, pointerDeviceOrdinal, address);
+  if (memoryType == memoryTypeDevice && !managed && ordinal != device.ordinal)
+    return Error{fmt::format("{} lies on cuda:{}, the kernel is on {}; move it there or compile for its device", subject,
+                             ordinal, device.text())};
+  CudaAddress start = 0;
+  size_t size = 0;
+  if (cuda->cuPointerGetAttribute(&start, pointerRangeStart, address) != 0 ||
+      cuda->cuPointerGetAttribute(&size, pointerRangeSize, address) != 0)
+    return {};
+  __int128 first = __int128(address) - start + low, end = __int128(address) - start + high;
+  if (first < 0 || end > __int128(size))
+    return Error{fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes; correct its shape or strides",
+                             subject, int64_t(first), int64_t(end) - 1, size)};
+  return {};
+}
+
+Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
+  CudaContext current = cuda->currentContext();
+  ContextScope scope(cuda, current, current ? current : primary);
+  auto query = [&](std::string_view subject, const Tensor &tensor) {
+    return queryPointer(cuda, device, subject, tensor);
+  };
+  const std::pair<const char *, const Tensor *> fixed[] = {{"q", &args.q}, {"k", &args.k}, {"v", &args.v},
+                                                           {"o", &args.o}};
+  for (auto [subject, tensor] : fixed)
+    if (Expected<void> good = query(subject, *tensor); !good)
+      return good;
+  if (args.lse)
+    if (Expected<void> good = query("lse", *args.lse); !good)
+      return good;
+  for (const NamedTensor &named : args.tensors)
+    if (Expected<void> good = query(fmt::format("captured tensor '{}'", named.name), named.tensor); !good)
+      return good;
+  const std::pair<const char *, const uint64_t *> pointers[] = {{"seedPointer", args.seedPointer},
+                                                                {"offsetPointer", args.offsetPointer}};
+  for (auto [subject, pointer] : pointers)
+    if (pointer)
+      if (Expected<void> good = query(subject, Tensor::contiguous(pointer, DType::I64, {1}, device)); !good)
+        return good;
+  return {};
+}
+
+Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
+  if (Expected<void> good = checkSignature(image); !good)
+    return good.error();
+  Expected<const ArchInfo *> arch = archInfo(image.arch);
+  if (!arch)
+    return arch.error();
+  if ((*arch)->isCpu())
+    return Error{fmt::format("kernel '{}' was compiled for the CPU; compile it for a CUDA target", image.name)};
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  Expected<CudaDeviceInfo> info = (*cuda)->device(device);
+  if (!info)
+    return info.error();
+  if (!runsOn(**arch, info->computeMajor, info->computeMinor)) {
+    const ArchInfo *right = archForDevice(info->computeMajor, info->computeMinor);
+    return Error{fmt::format("kernel '{}' was compiled for {}, {} has compute capability {}.{}; {}", image.name,
+                             image.arch, info->name, info->computeMajor, info->computeMinor,
+                             right ? fmt::format("compile for {}", right->name) : "use the cpu target")};
+  }
+  if (image.sharedBytes > info->sharedBytesPerBlock)
+    return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
+                             "budget",
+                             image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
+  Expected<CudaContext> primary = (*cuda)->primaryContext(device);
+  if (!primary)
+    return primary.error();
+  auto state = std::make_shared<Kernel::State>(std::move(image), Device::cuda(device));
+  state->cuda = *cuda;
+  state->primary = *primary;
+  return Kernel(std::move(state));
+}
+
+//===----------------------------------------------------------------------===//
+// CPU
+//===----------------------------------------------------------------------===//
+
+void Kernel::State::launchHost(const PackedLaunch &packed) const {
+  const LaunchParams &params = packed.params();
+  ThreadPool::process().run(size_t(packed.blocks), host.scratchBytes, [&](size_t block, void *scratch) {
+    // The tiles of one head follow each other and share its keys. The last tile comes first: under a
+    // causal mask it is the longest.
+    auto index = int64_t(block);
+    int64_t tile = packed.queryTiles - 1 - index % packed.queryTiles;
+    int64_t head = index / packed.queryTiles % params.heads;
+    int64_t batch = index / packed.queryTiles / params.heads;
+    host.function(&params, int32_t(batch), int32_t(head), int32_t(tile * image.tileQ), scratch);
+  });
+}
+
+Kernel attune::makeHostKernel(KernelImage image, HostEntry entry, std::shared_ptr<void> owner) {
+  assert(entry.function && "a host kernel needs its function");
+  auto state = std::make_shared<Kernel::State>(std::move(image), Device::cpu());
+  state->host = entry;
+  state->owner = std::move(owner);
+  return Kernel(std::move(state));
+}
+
+//===----------------------------------------------------------------------===//
+// The handle
+//===----------------------------------------------------------------------===//
+
+Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
+
+Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
+  assert(valid() && "launch of an empty kernel handle");
+  PackedLaunch packed;
+  if (Expected<void> good = packLaunch(state->image, state->device, defaultDropout, args, packed); !good)
+    return good;
+  if (packed.blocks == 0)
+    return {};
+  if (state->cuda)
+    return state->launchCuda(stream, packed);
+  state->launchHost(packed);
+  return {};
+}
+
+Expected<void> Kernel::launchChecked(Stream stream, const LaunchArgs &args) const {
+  if (Expected<void> good = check(args); !good)
+    return good;
+  if (state->cuda)
+    if (Expected<void> good = state->queryPointers(args); !good)
+      return good;
+  return launch(stream, args);
+}
+
+Expected<void> Kernel::check(const LaunchArgs &args) const {
+  assert(valid() && "check with an empty kernel handle");
+  PackedLaunch packed;
+  return packLaunch(state->image, state->device, defaultDropout, args, packed);
+}
+
+size_t Kernel::workspaceBytes(const LaunchArgs &) const { return 0; }
+
+Expected<void> Kernel::load() const {
+  assert(valid() && "load of an empty kernel handle");
+  if (state->cuda)
+    if (Expected<const LoadedModule *> loaded = state->moduleFor(state->cuda->currentContext()); !loaded)
+      return loaded.error();
+  return {};
+}
+
+const KernelImage &Kernel::image() const {
+  assert(valid() && "image of an empty kernel handle");
+  return state->image;
+}
+
+Device Kernel::device() const {
+  assert(valid() && "device of an empty kernel handle");
+  return state->device;
+}
+
+Kernel Kernel::withDropout(float probability) const {
+  assert(probability >= 0.0f && probability < 1.0f && "a dropout probability is in [0, 1)");
+  Kernel copy = *this;
+  copy.defaultDropout = probability;
+  return copy;
+}
+
+Kernel Kernel::withCacheHit(bool value) const {
+  Kernel copy = *this;
+  copy.hit = value;
+  return copy;
+}

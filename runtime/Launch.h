@@ -1,0 +1,35 @@
+//===- Launch.h - Checking and packing launch arguments ---------------------===//
+//
+// The part of Kernel::launch that both targets share: every check that needs no query, and the bytes of
+// LaunchParams.h.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Kernel.h"
+
+#include <cstddef>
+
+namespace attune {
+
+/// The parameters of one launch. Left uninitialised: packLaunch writes what is read.
+struct PackedLaunch {
+  alignas(16) std::byte bytes[maxPackedBytes];
+  size_t size;
+  int64_t blocks;     ///< queryTiles * H * B; 0 for empty work
+  int64_t queryTiles; ///< ceil(Sq / tileQ)
+
+  const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
+};
+
+/// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
+Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
+                          PackedLaunch &packed);
+
+/// Error when the signature does not fit the parameter space or the image cannot be launched at all.
+Expected<void> checkSignature(const KernelImage &image);
+
+/// T of DESIGN.md's dropout: min(65535, round(65536 * probability)).
+uint32_t dropoutThreshold(float probability);
+
+} // namespace attune

@@ -1,0 +1,167 @@
+//===- Metadata.cpp - A KernelImage as JSON, and back -----------------------===//
+
+#include "attune/Kernel.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace attune;
+using nlohmann::json;
+
+static json toJson(const KernelSignature &signature) {
+  json scalars = json::array(), tensors = json::array();
+  for (const ScalarParam &param : signature.scalars)
+    scalars.push_back({{"name", param.name}, {"dtype", name(param.dtype)}});
+  for (const TensorParam &param : signature.tensors)
+    tensors.push_back({{"name", param.name}, {"dtype", name(param.dtype)}, {"rank", param.rank}});
+  json result = {{"dtype", name(signature.dtype)}, {"headDim", signature.headDim}, {"headDimV", signature.headDimV},
+                 {"dropout", signature.dropout},   {"qOffset", signature.qOffset}, {"scalars", scalars},
+                 {"tensors", tensors}};
+  if (signature.blockPattern)
+    result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
+                              {"rows", signature.blockPattern->rows},
+                              {"columns", signature.blockPattern->columns}};
+  return result;
+}
+
+std::string KernelImage::metadata() const {
+  json result = {{"name", name},
+                 {"entry", entry},
+                 {"arch", arch},
+                 {"signature", toJson(signature)},
+                 {"tileQ", tileQ},
+                 {"tileK", tileK},
+                 {"threads", threads},
+                 {"sharedBytes", sharedBytes},
+                 {"registers", registers},
+                 {"spillBytes", spillBytes},
+                 {"nvrtcVersion", nvrtcVersion},
+                 {"path", path},
+                 {"plan", planJson},
+                 {"log", log},
+                 {"milliseconds",
+                  {{"trace", times.trace},
+                   {"ir", times.ir},
+                   {"print", times.print},
+                   {"nvrtc", times.nvrtc},
+                   {"load", times.load}}}};
+  // A log may quote bytes that are not UTF-8.
+  return result.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+namespace {
+/// Reads fields of JSON objects and remembers the first that is absent or of another type.
+class Reader {
+public:
+  const json *object(const json &from, const char *key) { return field(from, key, &json::is_object); }
+  const json *array(const json &from, const char *key) { return field(from, key, &json::is_array); }
+
+  void read(const json &from, const char *key, std::string &to) {
+    if (const json *value = field(from, key, &json::is_string))
+      to = value->get_ref<const std::string &>();
+  }
+  void read(const json &from, const char *key, bool &to) {
+    if (const json *value = field(from, key, &json::is_boolean))
+      to = value->get<bool>();
+  }
+  void read(const json &from, const char *key, int &to) {
+    if (const json *value = field(from, key, &json::is_number_integer))
+      to = value->get<int>();
+  }
+  void read(const json &from, const char *key, size_t &to) {
+    if (const json *value = field(from, key, &json::is_number_unsigned))
+      to = value->get<size_t>();
+  }
+  void read(const json &from, const char *key, double &to) {
+    if (const json *value = field(from, key, &json::is_number))
+      to = value->get<double>();
+  }
+  void read(const json &from, const char *key, DType &to) {
+    std::string text;
+    read(from, key, text);
+    if (std::optional<DType> dtype = parseDType(text))
+      to = *dtype;
+    else
+      fail(key);
+  }
+
+  bool good() const { return problem.empty(); }
+  const std::string &firstBadField() const { return problem; }
+
+private:
+  const json *field(const json &from, const char *key, bool (json::*is)() const noexcept) {
+    if (from.is_object())
+      if (auto found = from.find(key); found != from.end() && ((*found).*is)())
+        return &*found;
+    fail(key);
+    return nullptr;
+  }
+  void fail(const char *key) {
+    if (problem.empty())
+      problem = key;
+  }
+
+  std::string problem;
+};
+} // namespace
+
+static void read(Reader &reader, const json &from, KernelSignature &to) {
+  reader.read(from, "dtype", to.dtype);
+  reader.read(from, "headDim", to.headDim);
+  reader.read(from, "headDimV", to.headDimV);
+  reader.read(from, "dropout", to.dropout);
+  reader.read(from, "qOffset", to.qOffset);
+  if (const json *scalars = reader.array(from, "scalars"))
+    for (const json &scalar : *scalars) {
+      ScalarParam &param = to.scalars.emplace_back();
+      reader.read(scalar, "name", param.name);
+      reader.read(scalar, "dtype", param.dtype);
+    }
+  if (const json *tensors = reader.array(from, "tensors"))
+    for (const json &tensor : *tensors) {
+      TensorParam &param = to.tensors.emplace_back();
+      reader.read(tensor, "name", param.name);
+      reader.read(tensor, "dtype", param.dtype);
+      reader.read(tensor, "rank", param.rank);
+    }
+  if (from.contains("blockPattern"))
+    if (const json *pattern = reader.object(from, "blockPattern")) {
+      to.blockPattern.emplace();
+      reader.read(*pattern, "tensor", to.blockPattern->tensor);
+      reader.read(*pattern, "rows", to.blockPattern->rows);
+      reader.read(*pattern, "columns", to.blockPattern->columns);
+    }
+}
+
+Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
+  json from = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!from.is_object())
+    return Error{"kernel metadata is not a JSON object; compile the kernel again"};
+  KernelImage image;
+  Reader reader;
+  reader.read(from, "name", image.name);
+  reader.read(from, "entry", image.entry);
+  reader.read(from, "arch", image.arch);
+  if (const json *signature = reader.object(from, "signature"))
+    read(reader, *signature, image.signature);
+  reader.read(from, "tileQ", image.tileQ);
+  reader.read(from, "tileK", image.tileK);
+  reader.read(from, "threads", image.threads);
+  reader.read(from, "sharedBytes", image.sharedBytes);
+  reader.read(from, "registers", image.registers);
+  reader.read(from, "spillBytes", image.spillBytes);
+  reader.read(from, "nvrtcVersion", image.nvrtcVersion);
+  reader.read(from, "path", image.path);
+  reader.read(from, "plan", image.planJson);
+  reader.read(from, "log", image.log);
+  if (const json *times = reader.object(from, "milliseconds")) {
+    reader.read(*times, "trace", image.times.trace);
+    reader.read(*times, "ir", image.times.ir);
+    reader.read(*times, "print", image.times.print);
+    reader.read(*times, "nvrtc", image.times.nvrtc);
+    reader.read(*times, "load", image.times.load);
+  }
+  if (!reader.good())
+    return Error{"kernel metadata lacks '" + reader.firstBadField() + "' or has it with another type; compile the "
+                                                                      "kernel again"};
+  return image;
+}

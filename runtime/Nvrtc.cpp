@@ -1,0 +1,254 @@
+#include "runtime/Nvrtc.h"
+#include "runtime/CudaDriver.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <glob.h>
+#include <unistd.h>
+
+using namespace attune;
+
+struct Nvrtc::Library {
+  std::string path;
+  int version = 0;
+  std::vector<int> archs; // numbers, ascending: 80, 90
+
+  using Program = void *;
+  const char *(*getErrorString)(int);
+  int (*getVersion)(int *, int *);
+  int (*getNumSupportedArchs)(int *);
+  int (*getSupportedArchs)(int *);
+  int (*createProgram)(Program *, const char *, const char *, int, const char *const *, const char *const *);
+  int (*destroyProgram)(Program *);
+  int (*compileProgram)(Program, int, const char *const *);
+  int (*getProgramLogSize)(Program, size_t *);
+  int (*getProgramLog)(Program, char *);
+  int (*getCubinSize)(Program, size_t *);
+  int (*getCubin)(Program, char *);
+  int (*getPtxSize)(Program, size_t *);
+  int (*getPtx)(Program, char *);
+};
+
+Nvrtc::Nvrtc(std::unique_ptr<Library> library) : library(std::move(library)) {}
+Nvrtc::~Nvrtc() = default;
+
+int Nvrtc::version() const { return library->version; }
+const std::string &Nvrtc::path() const { return library->path; }
+
+static constexpr const char *standardOptions[] = {"--std=c++17", "--modify-stack-limit=false"};
+std::string_view Nvrtc::options() { return "--std=c++17 --modify-stack-limit=false"; }
+
+//===----------------------------------------------------------------------===//
+// Finding and opening the library
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> matches(const std::string &pattern) {
+  std::vector<std::string> paths;
+  glob_t found = {};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  std::reverse(paths.begin(), paths.end()); // newer versions first
+  return paths;
+}
+
+std::vector<std::string> Nvrtc::candidates() {
+  std::vector<std::string> paths;
+  auto addFolder = [&](const std::string &pattern) {
+    for (const char *name : {"/libnvrtc.so.13", "/libnvrtc.so.12"})
+      for (std::string &path : matches(pattern + name))
+        paths.push_back(std::move(path));
+  };
+  auto addPrefix = [&](const std::string &prefix) {
+    addFolder(prefix + "/nvidia/cu13/lib");
+    addFolder(prefix + "/nvidia/cuda_nvrtc/lib");
+  };
+  auto environment = [](const char *name) {
+    const char *value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (std::string chosen = environment("ATTUNE_NVRTC_PATH"); !chosen.empty()) {
+    if (chosen.find(".so") != std::string::npos)
+      paths.push_back(chosen);
+    addFolder(chosen);
+    addPrefix(chosen);
+  }
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (std::string home = environment(variable); !home.empty())
+      addFolder(home + "/lib64");
+  addFolder("/usr/local/cuda/lib64");
+  addFolder("/usr/local/cuda-*/lib64");
+  paths.push_back("libnvrtc.so.13");
+  paths.push_back("libnvrtc.so.12");
+  if (std::string venv = environment("VIRTUAL_ENV"); !venv.empty())
+    addPrefix(venv + "/lib/python3*/site-packages");
+  addPrefix("/usr/local/lib/python3*/dist-packages");
+  addPrefix("/usr/local/lib/python3*/site-packages");
+  addPrefix("/usr/lib/python3*/site-packages");
+  addPrefix("/usr/lib/python3/dist-packages");
+  return paths;
+}
+
+Expected<std::unique_ptr<const Nvrtc>> Nvrtc::open(const std::string &path) {
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return Error{fmt::format("NVRTC does not open: {}", dlerror())};
+  auto library = std::make_unique<Library>();
+  library->path = path;
+  const char *missing = nullptr;
+  auto find = [&](auto &entry, const char *name) {
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(handle, name));
+    if (!entry && !missing)
+      missing = name;
+  };
+  find(library->getErrorString, "nvrtcGetErrorString");
+  find(library->getVersion, "nvrtcVersion");
+  find(library->getNumSupportedArchs, "nvrtcGetNumSupportedArchs");
+  find(library->getSupportedArchs, "nvrtcGetSupportedArchs");
+  find(library->createProgram, "nvrtcCreateProgram");
+  find(library->destroyProgram, "nvrtcDestroyProgram");
+  find(library->compileProgram, "nvrtcCompileProgram");
+  find(library->getProgramLogSize, "nvrtcGetProgramLogSize");
+  find(library->getProgramLog, "nvrtcGetProgramLog");
+  find(library->getCubinSize, "nvrtcGetCUBINSize");
+  find(library->getCubin, "nvrtcGetCUBIN");
+  find(library->getPtxSize, "nvrtcGetPTXSize");
+  find(library->getPtx, "nvrtcGetPTX");
+  if (missing)
+    return Error{fmt::format("{} has no entry point {}; install NVRTC 12.0 or newer", path, missing)};
+  int major = 0, minor = 0, count = 0;
+  library->getVersion(&major, &minor);
+  library->version = 1000 * major + 10 * minor;
+  if (library->version < 12000)
+    return Error{fmt::format("{} is NVRTC {}, required is 12.0 or newer; install a newer one or set ATTUNE_NVRTC_PATH",
+                             path, cudaVersionText(library->version))};
+  if (library->getNumSupportedArchs(&count) == 0 && count > 0) {
+    library->archs.resize(size_t(count));
+    library->getSupportedArchs(library->archs.data());
+  }
+  return std::unique_ptr<const Nvrtc>(new Nvrtc(std::move(library)));
+}
+
+Expected<const Nvrtc *> Nvrtc::get() {
+  static const Expected<const Nvrtc *> shared = []() -> Expected<const Nvrtc *> {
+    std::string tried;
+    for (const std::string &path : candidates()) {
+      Expected<std::unique_ptr<const Nvrtc>> opened = open(path);
+      if (opened)
+        return std::move(*opened).release();
+      tried += fmt::format("{}  {}", tried.empty() ? "" : "\n", opened.error().message);
+    }
+    return Error{.message = "NVRTC was not found; install a CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set "
+                            "ATTUNE_NVRTC_PATH to the folder of libnvrtc.so",
+                 .excerpt = tried};
+  }();
+  return shared;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+/// Writes the source where it stays, and returns the path ("" when no folder takes it).
+static std::string keepSource(const std::string &source, const std::string &name) {
+  const char *folder = std::getenv("TMPDIR");
+  std::string stem;
+  for (char c : name)
+    stem += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
+  std::string path = fmt::format("{}/attune-{}-XXXXXX.cu", folder && *folder ? folder : "/tmp", stem);
+  int file = mkstemps(path.data(), 3);
+  if (file < 0)
+    return "";
+  FILE *stream = fdopen(file, "w");
+  bool written = stream && std::fwrite(source.data(), 1, source.size(), stream) == source.size();
+  if (stream ? std::fclose(stream) != 0 : close(file) != 0)
+    written = false;
+  return written ? path : "";
+}
+
+Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::string &name, const std::string &arch,
+                                       const std::vector<std::string> &extraOptions, bool cubin) const {
+  int number = 0;
+  if (!arch.starts_with("sm_") ||
+      std::from_chars(arch.data() + 3, arch.data() + arch.size(), number).ec != std::errc())
+    return Error{fmt::format("NVRTC compiles for no architecture '{}'; name one such as sm_90", arch)};
+  if (!library->archs.empty() &&
+      std::find(library->archs.begin(), library->archs.end(), number) == library->archs.end())
+    return Error{fmt::format("NVRTC {} ({}) does not compile for {}, only for sm_{}; install a newer CUDA toolkit or set "
+                             "ATTUNE_NVRTC_PATH",
+                             cudaVersionText(library->version), library->path, arch,
+                             fmt::join(library->archs, ", sm_"))};
+
+  std::string archName = cubin ? arch : "compute_" + arch.substr(3);
+  std::vector<std::string> texts = {"--gpu-architecture=" + archName};
+  texts.insert(texts.end(), std::begin(standardOptions), std::end(standardOptions));
+  texts.insert(texts.end(), extraOptions.begin(), extraOptions.end());
+  std::vector<const char *> options;
+  for (const std::string &text : texts)
+    options.push_back(text.c_str());
+
+  auto begin = std::chrono::steady_clock::now();
+  struct ProgramScope {
+    const Library &library;
+    Library::Program program = nullptr;
+    ~ProgramScope() {
+      if (program)
+        library.destroyProgram(&program);
+    }
+  } scope{*library};
+  std::string fileName = name + ".cu";
+  Output output;
+  int code = library->createProgram(&scope.program, source.c_str(), fileName.c_str(), 0, nullptr, nullptr);
+  if (code == 0) {
+    code = library->compileProgram(scope.program, int(options.size()), options.data());
+    size_t size = 0;
+    if (library->getProgramLogSize(scope.program, &size) == 0 && size > 1) {
+      output.log.resize(size);
+      library->getProgramLog(scope.program, output.log.data());
+      output.log.resize(output.log.find_last_not_of(std::string("\0\n ", 3)) + 1);
+    }
+  }
+  if (code == 0) {
+    size_t size = 0;
+    code = cubin ? library->getCubinSize(scope.program, &size) : library->getPtxSize(scope.program, &size);
+    output.code.resize(size);
+    if (code == 0)
+      code = cubin ? library->getCubin(scope.program, output.code.data())
+                   : library->getPtx(scope.program, output.code.data());
+    if (!cubin && !output.code.empty() && output.code.back() == '\0')
+      output.code.pop_back();
+  }
+  output.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  if (code == 0)
+    return output;
+
+  std::string kept = keepSource(source, name);
+  std::string standard = "--std=c++17"; // nvcc has no --modify-stack-limit
+  for (const std::string &option : extraOptions)
+    standard += " " + option;
+  std::string remedy = kept.empty() ? "the source could not be kept, set TMPDIR to a writable folder"
+                                    : fmt::format("the source is {}; reproduce with: nvcc --gpu-architecture={} {} {} "
+                                                  "-o /dev/null {}",
+                                                  kept, archName, standard, cubin ? "--cubin" : "--ptx", kept);
+  return Error{.message = fmt::format("NVRTC {} does not compile '{}' for {} ({}); {}",
+                                      cudaVersionText(library->version), name, arch, library->getErrorString(code),
+                                      remedy),
+               .excerpt = output.log};
+}
+
+Expected<Nvrtc::Output> Nvrtc::compileCubin(const std::string &source, const std::string &name,
+                                            const std::string &arch,
+                                            const std::vector<std::string> &extraOptions) const {
+  return compile(source, name, arch, extraOptions, true);
+}
+
+Expected<Nvrtc::Output> Nvrtc::compilePtx(const std::string &source, const std::string &name, const std::string &arch,
+                                          const std::vector<std::string> &extraOptions) const {
+  return compile(source, name, arch, extraOptions, false);
+}

@@ -1,0 +1,178 @@
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace attune;
+
+namespace {
+
+/// Memory of one thread that grows and is kept.
+class Scratch {
+public:
+  Scratch() = default;
+  Scratch(const Scratch &) = delete;
+  Scratch &operator=(const Scratch &) = delete;
+  ~Scratch() { release(); }
+
+  void *reserve(size_t wanted) {
+    if (wanted > bytes) {
+      release();
+      data = ::operator new(wanted, alignment);
+      bytes = wanted;
+    }
+    return data;
+  }
+
+private:
+  static constexpr std::align_val_t alignment{64};
+  void release() {
+    if (data)
+      ::operator delete(data, alignment);
+    data = nullptr;
+    bytes = 0;
+  }
+  void *data = nullptr;
+  size_t bytes = 0;
+};
+
+thread_local Scratch threadScratch;
+thread_local bool insideBlock = false;
+
+} // namespace
+
+struct ThreadPool::State {
+  explicit State(unsigned threads) : process(getpid()) {
+    workers.reserve(threads - 1);
+    for (unsigned i = 1; i < threads; ++i)
+      workers.emplace_back([this] { work(); });
+  }
+
+  ~State() {
+    if (getpid() != process) { // a forked child has no workers to join
+      for (std::thread &worker : workers)
+        worker.detach();
+      return;
+    }
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread &worker : workers)
+      worker.join();
+  }
+
+  void work() {
+    unsigned long seen = 0;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return stopping || generation != seen; });
+        if (stopping)
+          return;
+        seen = generation;
+      }
+      takeBlocks();
+      std::lock_guard lock(mutex);
+      if (--busy == 0)
+        done.notify_one();
+    }
+  }
+
+  /// Runs blocks of the current run until none is left.
+  void takeBlocks() {
+    size_t block = next.fetch_add(1, std::memory_order_relaxed);
+    if (block >= blocks)
+      return;
+    insideBlock = true;
+    void *scratch = threadScratch.reserve(scratchBytes);
+    for (; block < blocks; block = next.fetch_add(1, std::memory_order_relaxed))
+      function(context, block, scratch);
+    insideBlock = false;
+  }
+
+  const pid_t process;
+  std::mutex turn; // held by the thread whose run is under way
+
+  std::mutex mutex; // guards what follows
+  std::condition_variable wake, done;
+  unsigned long generation = 0;
+  size_t busy = 0; // workers that have not finished this generation
+  bool stopping = false;
+
+  // The current run; written before the generation is raised.
+  std::atomic<size_t> next = 0;
+  size_t blocks = 0;
+  size_t scratchBytes = 0;
+  BlockFunction function = nullptr;
+  void *context = nullptr;
+
+  std::vector<std::thread> workers;
+};
+
+ThreadPool::ThreadPool(unsigned threads) : state(std::make_unique<State>(std::max(threads, 1u))) {}
+ThreadPool::~ThreadPool() = default;
+
+unsigned ThreadPool::threads() const { return unsigned(state->workers.size()) + 1; }
+
+static unsigned defaultThreads() {
+  if (const char *text = std::getenv("ATTUNE_NUM_THREADS")) {
+    unsigned value = 0;
+    const char *end = text + std::strlen(text);
+    auto [stop, code] = std::from_chars(text, end, value);
+    if (code == std::errc() && stop == end && value >= 1 && value <= 1024)
+      return value;
+  }
+  return std::max(std::thread::hardware_concurrency(), 1u);
+}
+
+ThreadPool &ThreadPool::process() {
+  // Never destroyed: a host kernel may run while static objects are being destroyed.
+  static ThreadPool *pool = new ThreadPool(defaultThreads());
+  return *pool;
+}
+
+void ThreadPool::runBlocks(size_t blocks, size_t scratchBytes, BlockFunction function, void *context) {
+  if (blocks == 0)
+    return;
+  if (insideBlock) { // this thread's scratch is in use by the block around this run
+    Scratch own;
+    void *scratch = own.reserve(scratchBytes);
+    for (size_t block = 0; block < blocks; ++block)
+      function(context, block, scratch);
+    return;
+  }
+  if (blocks == 1 || state->workers.empty() || getpid() != state->process) {
+    insideBlock = true;
+    void *scratch = threadScratch.reserve(scratchBytes);
+    for (size_t block = 0; block < blocks; ++block)
+      function(context, block, scratch);
+    insideBlock = false;
+    return;
+  }
+  std::lock_guard turn(state->turn);
+  {
+    std::lock_guard lock(state->mutex);
+    state->next.store(0, std::memory_order_relaxed);
+    state->blocks = blocks;
+    state->scratchBytes = scratchBytes;
+    state->function = function;
+    state->context = context;
+    state->busy = state->workers.size();
+    ++state->generation;
+  }
+  state->wake.notify_all();
+  state->takeBlocks();
+  std::unique_lock lock(state->mutex);
+  state->done.wait(lock, [&] { return state->busy == 0; });
+}
