@@ -11,6 +11,9 @@
 
 namespace attune {
 
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+
 /// Adds attn, tile, sched and the upstream dialects that appear inside them.
 void registerDialects(mlir::DialectRegistry &registry);
 /// Registers every attune pass and the upstream ones that the pipeline uses, for `attune-opt`.
