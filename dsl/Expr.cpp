@@ -330,7 +330,8 @@ Captured captured(std::string name, DType dtype, Rank rank, std::source_location
 Access Captured::operator[](const Operand &index) const {
   Access access;
   access.tensor = tensor;
-  access.where = where;
+  access.declared = where;
+  access.used = index.where;
   access.indices = {index.node};
   return access;
 }
@@ -338,6 +339,7 @@ Access Captured::operator[](const Operand &index) const {
 Access Access::operator[](const Operand &index) const {
   Access longer = *this;
   longer.indices.push_back(index.node);
+  longer.used = index.where;
   return longer;
 }
 
@@ -390,7 +392,7 @@ Expr loadElement(const TensorDecl &tensor, std::vector<NodeRef> indices, const s
 
 } // namespace
 
-Expr Access::load(std::source_location used) const { return loadElement(tensor, indices, where, used); }
+Access::operator Expr() const { return loadElement(tensor, indices, declared, used); }
 
 Expr Captured::at(std::vector<Expr> indices, std::source_location used) const {
   std::vector<NodeRef> nodes;

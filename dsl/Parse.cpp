@@ -175,8 +175,9 @@ public:
   }
 
 private:
-  // Two per level of parentheses; as deep as text(expr) of the deepest graph, and safe for a thread's stack.
-  static constexpr int maxNesting = 2 * int(Node::maxDepth) + 100;
+  // At most three per operation, as in x - (...): so text(expr) of the deepest graph is read back, and a
+  // thread's stack holds it.
+  static constexpr int maxNesting = 3 * int(Node::maxDepth) + 100;
 
   struct Nesting {
     explicit Nesting(Parser &parser) : parser(parser) {

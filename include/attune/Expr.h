@@ -205,14 +205,14 @@ struct Operand;
 class Access {
 public:
   Access operator[](const Operand &index) const;
-  Expr load(std::source_location where = std::source_location::current()) const;
-  operator Expr() const { return load(); }
+  /// The element, placed where the last index was given.
+  operator Expr() const;
 
 private:
   friend class Captured;
   TensorDecl tensor;
   std::vector<NodeRef> indices;
-  std::source_location where;
+  std::source_location declared, used;
 };
 
 /// A tensor that expressions read and that a launch binds to memory by name. Elements are
@@ -274,7 +274,7 @@ struct Operand {
   Operand(const Expr &expr, std::source_location where = std::source_location::current())
       : node(expr.ref()), where(where) {}
   Operand(const Access &access, std::source_location where = std::source_location::current())
-      : node(access.load(where).ref()), where(where) {}
+      : node(Expr(access).ref()), where(where) {}
   Operand(const Captured &tensor, std::source_location where = std::source_location::current())
       : node(tensor(where).ref()), where(where) {}
   template <typename T>

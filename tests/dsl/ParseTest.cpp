@@ -6,17 +6,288 @@
 
 using namespace attune;
 
+namespace {
+
+/// Declared for every text here: table f32 of rank 2, one f32 of rank 0, n i32, flag bool.
+TextVariant withNames(TextVariant source) {
+  source.tensors = {{"table", f32, 2}, {"one", f32, 0}, {"open", i32, inferRank}};
+  source.scalars = {{"n", i32}, {"flag", boolean}};
+  return source;
+}
+
+/// The score printed back, or the error.
+std::string score(std::string source) {
+  auto variant = Variant::parse("v", withNames({.score = std::move(source)}));
+  return variant ? text(*variant->scoreExpr()) : variant.error().text();
+}
+std::string mask(std::string source) {
+  auto variant = Variant::parse("v", withNames({.mask = std::move(source)}));
+  return variant ? text(*variant->maskExpr()) : variant.error().text();
+}
+std::string parse(TextVariant source, std::string name = "v") {
+  auto variant = Variant::parse(std::move(name), source);
+  return variant ? "no error" : variant.error().text();
+}
+
+} // namespace
+
 TEST_CASE("text and C++ give one key") {
   auto slopes = captured("slopes", f32, rank(1));
   auto traced = Variant("gemma_local")
-                    .score([&](Score s, Index b, Index h, Index q, Index k) {
-                      (void)b;
+                    .scale(0.25f)
+                    .score([&](Score s, Index, Index h, Index q, Index k) {
                       return softcap(s, 50.0f) + slopes[h] * (k - q);
                     })
-                    .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 4096; });
-  auto parsed = Variant::parse(
-      "gemma_local", {.score = "softcap(s, 50) + slopes[h] * (k - q)", .mask = "q >= k && q - k < 4096"});
+                    .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 4096; })
+                    .dropout(0.1f)
+                    .precise()
+                    .qOffset();
+  auto parsed = Variant::parse("gemma_local", {.score = "softcap(s, 50) + slopes[h] * (k - q)",
+                                               .mask = "q >= k && q - k < 4096",
+                                               .scale = 0.25f,
+                                               .dropout = 0.5f,
+                                               .precise = true,
+                                               .qOffset = true});
   REQUIRE(parsed);
   CHECK(parsed->canonical() == traced.canonical());
+  CHECK(parsed->dropoutProbability() == 0.5f);
   CHECK(text(*traced.scoreExpr()) == "50.0 * tanh(s / 50.0) + slopes[h] * (k - q)");
+}
+
+TEST_CASE("every operator and function of the text is the one of C++") {
+  auto table = captured("table", f32, rank(2));
+  auto n = scalar("n", i32);
+  auto flag = scalar("flag", boolean);
+  auto same = [&](std::string source, auto &&build) {
+    INFO(source);
+    auto parsed = Variant::parse("v", withNames({.score = source}));
+    REQUIRE(parsed);
+    CHECK(parsed->canonical() ==
+          Variant("v")
+              .score([&](Score s, Index, Index h, Index q, Index k) { return build(s, h, q, k); })
+              .canonical());
+  };
+#define SAME(source, expression)                                                                             \
+  same(source, [&]([[maybe_unused]] Score s, [[maybe_unused]] Index h, [[maybe_unused]] Index q,             \
+                   [[maybe_unused]] Index k) { return expression; })
+  SAME("s + q * k - h / 2 % 3", s + q * k - h / 2 % 3);
+  SAME("min(s, 1) + max(q, k)", min(s, 1) + max(q, k));
+  SAME("abs(-s) + exp(s) + exp2(s) + log(s) + log2(s)", abs(-s) + exp(s) + exp2(s) + log(s) + log2(s));
+  SAME("tanh(s) + sin(s) + cos(s) + tan(s)", tanh(s) + sin(s) + cos(s) + tan(s));
+  SAME("sqrt(s) + rsqrt(s) + pow(s, 2) + sigmoid(q)", sqrt(s) + rsqrt(s) + pow(s, 2) + sigmoid(q));
+  SAME("select(q < k, s, 0)", select(q < k, s, 0));
+  SAME("q < k ? s : q <= k ? 1 : 2.5", select(q < k, s, select(q <= k, 1, 2.5)));
+  SAME("f32((q & 3 | k ^ h) << 2 >> 1) + ~n", cast(((q & 3) | (k ^ h)) << 2 >> 1, f32) + ~n);
+  SAME("f32(flag && !(q == k) || k != 3 && q > 1)", cast((flag && !(q == k)) || (k != 3 && q > 1), f32));
+  SAME("f32(flag & (q >= k) | flag ^ (q < k))", cast((flag & (q >= k)) | (flag ^ (q < k)), f32));
+  SAME("i32(s) + i64(q) + f32(bool(k)) + cast(s, i32)",
+       cast(s, i32) + cast(q, i64) + cast(cast(k, boolean), f32) + cast(s, i32));
+  SAME("table[h, q - k + Sk - 1] + table[h][q] + table(h, q)",
+       table[h][q - k + keyLength() - 1] + table[h][q] + table(h, q));
+  SAME("s * B + H - Sq", s * batchSize() + headCount() - queryLength());
+  SAME("s + 5L + 0xff + 3000000000 - -2147483648",
+       s + 5L + 0xff + 3000000000 - std::numeric_limits<int32_t>::min());
+  SAME("1.5 + 1e-3 * s + .5 - 2. + 2.5f", Expr(1.5) + 1e-3f * s + .5 - 2. + 2.5f);
+  SAME("select(true, inf, -inf) + s", select(true, INFINITY, -INFINITY) + s);
+  SAME("-q + -(5) + - 5", -q + -Expr(5) + -5);
+  SAME("+s", s);
+  SAME("let d = q - k; let e = d * d; s + e", s + (q - k) * (q - k));
+  SAME("one + one[] + one()",
+       captured("one", f32, rank(0))() + captured("one", f32, rank(0)) + captured("one", f32, rank(0))());
+#undef SAME
+}
+
+TEST_CASE("names that are not declared") {
+  auto variant =
+      Variant::parse("v", {.score = "s + w[h, q] + w[h][k]", .mask = "documents(ids) && w[b, b] > 0"});
+  REQUIRE(variant);
+  CHECK(variant->tensors() == std::vector<TensorDecl>{{"w", f32, 2}, {"ids", i32, 1}});
+  auto open =
+      Variant::parse("v", {.score = "s + w[h, q]", .tensors = {{"w", bf16, inferRank}, {"unused", f32, 1}}});
+  REQUIRE(open);
+  CHECK(open->tensors() == std::vector<TensorDecl>{{"w", bf16, 2}});
+}
+
+TEST_CASE("a block pattern by name") {
+  auto variant = Variant::parse("v", {.blocks = TextVariant::Blocks{"p", 64, 32}});
+  REQUIRE(variant);
+  CHECK(variant->blockPattern() == BlockPattern{{"p", boolean, 3}, 64, 32});
+  auto shared =
+      Variant::parse("v", {.tensors = {{"p", boolean, 2}}, .blocks = TextVariant::Blocks{"p", 64, 32}});
+  REQUIRE(shared);
+  CHECK(shared->blockPattern()->tensor.rank == 2);
+}
+
+TEST_CASE("blank text is no text") {
+  auto variant = Variant::parse("v", {.score = "", .mask = " \n"});
+  REQUIRE(variant);
+  CHECK(variant->canonical() == Variant("v").canonical());
+}
+
+TEST_CASE("text nodes are placed in the text") {
+  auto variant = Variant::parse("v", {.score = "s\n  + exp(q)"});
+  REQUIRE(variant);
+  CHECK(variant->scoreExpr()->where().text() == "score:2:3");
+  CHECK(variant->scoreExpr()->node().operands[1]->where.text() == "score:2:5");
+}
+
+TEST_CASE("errors of text, to the letter") {
+  CHECK(score("s +") == "score:1:4: error: expected an expression, but found the end of the text\ns +\n   ^");
+  CHECK(score("s + )") == "score:1:5: error: expected an expression, but found \")\"\ns + )\n    ^");
+  CHECK(score("(s + 1") ==
+        "score:1:7: error: expected \")\", but found the end of the text\n(s + 1\n      ^");
+  CHECK(score("s s") == "score:1:3: error: expected the end of the text, but found \"s\"\ns s\n  ^");
+  CHECK(score("s\n + @") == "score:2:4: error: unexpected character '@'\n + @\n   ^");
+  CHECK(score("s\t\xc3") == "score:1:3: error: unexpected byte 0xc3\ns\t\xc3\n \t^");
+  CHECK(mask("q = k") ==
+        "mask:1:3: error: \"=\" is not an operator of expressions; write == to compare\nq = k\n  ^");
+  CHECK(score("s + foo") ==
+        "score:1:5: error: unknown name \"foo\"; declare it as a scalar, index it as a tensor as in "
+        "foo[h], or use s b h q k B H Sq Sk\ns + foo\n    ^");
+  CHECK(mask("foo") ==
+        "mask:1:1: error: unknown name \"foo\"; declare it as a scalar, index it as a tensor as in "
+        "foo[h], or use b h q k B H Sq Sk\nfoo\n^");
+  CHECK(mask("s > 0") ==
+        "mask:1:1: error: s is not visible in a mask, which sees b, h, q and k; give such keys the "
+        "score -inf by select(c, s, -inf)\ns > 0\n^");
+  CHECK(score("foo(s)") == "score:1:1: error: unknown function \"foo\"; the functions are min max abs exp "
+                           "exp2 log log2 tanh sin cos tan "
+                           "sqrt rsqrt pow sigmoid select softcap f32 i32 i64 bool causal causalBottomRight "
+                           "slidingWindow prefixLm chunked "
+                           "documents keyPadding alibi relativeBias bias\nfoo(s)\n^");
+  CHECK(score("exp") == "score:1:1: error: \"exp\" is a function; write exp(...)\nexp\n^");
+  CHECK(score("exp(s, s)") == "score:1:1: error: exp takes 1 argument, but got 2\nexp(s, s)\n^");
+  CHECK(score("min(s)") == "score:1:1: error: min takes 2 arguments, but got 1\nmin(s)\n^");
+  CHECK(
+      score("s + (q < k)") ==
+      "score:1:3: error: types that do not mix: f32 + bool; convert the bool with cast(x, i32) or choose by "
+      "select(c, a, b)\ns + (q < k)\n  ^");
+  CHECK(score("s + table[h]") == "score:1:5: error: tensor \"table\" has rank 2, but is used with 1 index; "
+                                 "write table[i][j]\ns + table[h]\n    "
+                                 "^");
+  CHECK(score("s + table") == "score:1:5: error: tensor \"table\" has rank 2, but is used with 0 indices; "
+                              "write table[i][j]\ns + table\n    ^");
+  CHECK(score("w[h] + w[h, q]") == "score:1:8: error: tensor \"w\" has rank 1, but is used with 2 indices; "
+                                   "write w[i]\nw[h] + w[h, q]\n       ^");
+  CHECK(score("w[b,h,q,k,0]") ==
+        "score:1:1: error: tensor \"w\" has rank 5, but must have rank 0 to 4; merge some of its "
+        "dimensions\nw[b,h,q,k,0]\n^");
+  CHECK(score("q[h]") ==
+        "score:1:1: error: tensor name \"q\" is reserved; use a name other than s b h q k v o lse keep "
+        "do dq dk dv B H Sq Sk\nq[h]\n^");
+  CHECK(score("n[h]") ==
+        "score:1:1: error: \"n\" is a scalar, but is indexed; leave the indices out\nn[h]\n^");
+  CHECK(score("(s)[h]") ==
+        "score:1:4: error: an expression cannot be indexed; only captured tensors can\n(s)[h]\n   ^");
+  CHECK(score("(s)(h)") ==
+        "score:1:4: error: an expression cannot be called; write an operator before \"(\"\n(s)(h)\n   ^");
+  CHECK(score("1x") ==
+        "score:1:1: error: malformed number \"1x\"; write for example 1, 0xff, 5L, 1.5 or 1e-3\n1x\n^");
+  CHECK(score("1.5.2") ==
+        "score:1:1: error: malformed number \"1.5.2\"; write for example 1, 0xff, 5L, 1.5 or 1e-3\n1.5.2\n^");
+  CHECK(score("0x") ==
+        "score:1:1: error: malformed number \"0x\"; write for example 1, 0xff, 5L, 1.5 or 1e-3\n0x\n^");
+  CHECK(score("s + 010") == "score:1:5: error: integer literal 010 starts with 0, which is octal in C++; "
+                            "leave the 0 out\ns + 010\n    ^");
+  CHECK(score("s + 9223372036854775808") == "score:1:5: error: integer literal 9223372036854775808 does not "
+                                            "fit in i64; use a float literal, for example "
+                                            "1e20\ns + 9223372036854775808\n    ^");
+  CHECK(score("s + 99999999999999999999") == "score:1:5: error: integer literal 99999999999999999999 does "
+                                             "not fit in i64; use a float literal, for example "
+                                             "1e20\ns + 99999999999999999999\n    ^");
+  CHECK(score("s + -9223372036854775808") == "s + -9.223372e+18");
+  CHECK(score("s + 1e40") ==
+        "score:1:5: error: float literal 1e40 does not fit in f32; use inf or 0.0\ns + 1e40\n    ^");
+  CHECK(score("q < k") ==
+        "score:1:1: error: score of variant \"v\" is bool, but must be a number; use mask, or "
+        "select(c, a, b)\nq < k\n^");
+  CHECK(mask(" q - k") == "mask:1:2: error: mask of variant \"v\" is i32, but must be bool; compare it, for "
+                          "example x != 0\n q - k\n ^");
+  CHECK(mask("alibi(table)") ==
+        "mask:1:1: error: alibi is a score, but this is a mask; use it in the score\nalibi(table)\n^");
+  CHECK(score("alibi(table)") ==
+        "score:1:1: error: tensor \"table\" of alibi has rank 2, but must have rank 1; declare "
+        "it with that rank\nalibi(table)\n^");
+  CHECK(score("alibi(2)") ==
+        "score:1:7: error: expected the name of a captured tensor as the argument of alibi, but "
+        "found \"2\"\nalibi(2)\n      ^");
+  CHECK(score("cast(s, half)") == "score:1:9: error: expected a type: f32, i32, i64 or bool, but found "
+                                  "\"half\"\ncast(s, half)\n        ^");
+  CHECK(score("cast(s, bf16)") == "score:1:1: error: cast to bf16, but values are f32, i32, i64 or bool; use "
+                                  "f32\ncast(s, bf16)\n^");
+  CHECK(score("let = 3; s") ==
+        "score:1:5: error: expected a name after let, but found \"=\"\nlet = 3; s\n    ^");
+  CHECK(score("let q = 3; s") ==
+        "score:1:5: error: let name \"q\" is reserved; use a name other than s b h q k v o lse "
+        "keep do dq dk dv B H Sq Sk\nlet q = 3; s\n    ^");
+  CHECK(score("let a = 3; let a = 4; s") == "score:1:16: error: let name \"a\" is already defined; use "
+                                            "another name\nlet a = 3; let a = 4; s\n              "
+                                            " ^");
+  CHECK(score("s ? s : s") ==
+        "score:1:3: error: the condition of select is f32, but must be bool; compare it, for "
+        "example x != 0\ns ? s : s\n  ^");
+  CHECK(score("q < k ? s") ==
+        "score:1:10: error: expected \":\", but found the end of the text\nq < k ? s\n         ^");
+}
+
+TEST_CASE("errors of declarations, to the letter") {
+  CHECK(parse({.tensors = {{"s", f32, 1}}}) == "error: tensor name \"s\" is reserved; use a name other than "
+                                               "s b h q k v o lse keep do dq dk dv B H Sq Sk");
+  CHECK(parse({.tensors = {{"t", f32, 7}}}) ==
+        "error: tensor \"t\" has rank 7, but must have rank 0 to 4; merge some of its dimensions");
+  CHECK(parse({.tensors = {{"t", f32, 1}, {"t", f32, 1}}}) ==
+        "error: tensor \"t\" is declared twice; leave one declaration out");
+  CHECK(parse({.scalars = {{"c", f32}, {"c", f32}}}) ==
+        "error: scalar \"c\" is declared twice; leave one declaration out");
+  CHECK(parse({.tensors = {{"t", f32, 1}}, .scalars = {{"t", f32}}}) ==
+        "error: \"t\" is declared as a tensor and as a scalar; use one name for each");
+  CHECK(parse({.scalars = {{"c", f16}}}) ==
+        "error: scalar \"c\" is f16, but must be f32, i32, i64 or bool; use f32");
+  CHECK(parse({.scale = NAN}) == "error: scale nan is not finite; leave it out for 1 / sqrt(head dim)");
+  CHECK(parse({.dropout = 1.0f}) ==
+        "error: dropout probability 1 is outside [0, 1); use the fraction to drop, for example 0.1");
+  CHECK(parse({}, "a b") ==
+        "error: variant name \"a b\" is not an identifier; use letters, digits and underscores, and "
+        "no digit first");
+  CHECK(parse({.blocks = TextVariant::Blocks{"p", 8, 16}}) ==
+        "error: block rows 8 is not a positive multiple of 16; use 64 or 128");
+}
+
+TEST_CASE("text of any size and nesting is refused, not crashed on") {
+  auto first = [](const std::string &text) { return text.substr(0, text.find('\n')); };
+  constexpr int many = 100000;
+  std::string opened(many, '(');
+  CHECK(first(score(opened + "s" + std::string(many, ')'))) ==
+        "score:1:801: error: expression is nested too deeply; name its parts with let");
+  CHECK(first(score(std::string(many, '-') + "s")) ==
+        "score:1:99501: error: expression is more than 500 operations deep; use fewer terms or a captured "
+        "tensor");
+  std::string sum = "s", choice, call, index, power;
+  for (int i = 0; i < many; ++i) {
+    sum += "+s";
+    choice += "q<k?s:";
+    call += "exp(";
+    index += "t[";
+    power += "s-(";
+  }
+  CHECK(score(sum).find("more than 500 operations deep") != std::string::npos);
+  CHECK(score(choice + "s").find("nested too deeply") != std::string::npos);
+  CHECK(score(call).find("nested too deeply") != std::string::npos);
+  CHECK(score(index).find("nested too deeply") != std::string::npos);
+  CHECK(score(power).find("nested too deeply") != std::string::npos);
+  // The excerpt of a long line is a window with the caret inside.
+  CHECK(score(sum).size() < 400);
+}
+
+TEST_CASE("the deepest graph's text is read back") {
+  Expr left = inputScore(), right = inputScore(), nested = inputScore();
+  for (unsigned i = 2; i <= Node::maxDepth; ++i) {
+    left = left + 1;
+    right = 1 - right;
+    nested = exp(nested);
+  }
+  for (const Expr &deep : {left, right, nested}) {
+    REQUIRE(!deep.error());
+    CHECK(score(text(deep)) == text(deep));
+  }
 }
