@@ -1,0 +1,450 @@
+//===- Program.cpp - Expressions as a flat list of instructions --------------===//
+#include "tools/reference/Program.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+namespace attune::reference {
+
+//===----------------------------------------------------------------------===//
+// Compilation
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class Flattener {
+public:
+  Flattener(Program &program, const Bindings &bindings) : program(program), bindings(bindings) {}
+
+  /// The position of `node`'s instruction.
+  Expected<int> visit(const Node &node) {
+    if (auto found = positions.find(&node); found != positions.end())
+      return found->second;
+    Instruction instruction;
+    instruction.op = node.op;
+    instruction.type = node.type;
+    for (const NodeRef &operand : node.operands) {
+      Expected<int> position = visit(*operand);
+      if (!position)
+        return position;
+      instruction.operands.push_back(*position);
+      instruction.perKey |= program.instructions[size_t(*position)].perKey;
+    }
+    if (!node.operands.empty())
+      instruction.operandType = node.operands.front()->type;
+    if (Expected<void> filled = fill(instruction, node); !filled)
+      return filled.error();
+    int position = int(program.instructions.size());
+    program.instructions.push_back(std::move(instruction));
+    positions.emplace(&node, position);
+    return position;
+  }
+
+private:
+  Expected<void> fill(Instruction &instruction, const Node &node) {
+    switch (node.op) {
+    case Op::Invalid:
+      return node.error ? *node.error : Error{"the expression is invalid"};
+    case Op::Constant:
+      instruction.floatValue = node.floatValue;
+      instruction.intValue = node.intValue;
+      break;
+    case Op::Coordinate:
+      instruction.coordinate = node.coordinate;
+      instruction.perKey = node.coordinate == Coordinate::K;
+      break;
+    case Op::Input:
+      instruction.perKey = true;
+      break;
+    case Op::Extent:
+      instruction.intValue = std::array{bindings.batch, bindings.heads, bindings.queryLength,
+                                        bindings.keyLength}[size_t(node.extent)];
+      break;
+    case Op::Scalar: {
+      const HostTensor *bound = find(bindings.scalars, node.name);
+      if (!bound)
+        return Error{"scalar " + node.name + " is not bound", node.where};
+      if (bound->dtype != node.type || bound->size() != 1)
+        return Error{"scalar " + node.name + " is bound to " + describe(*bound) + ", but declared " +
+                         std::string(name(node.type)),
+                     node.where};
+      instruction.floatValue = bound->at(0);
+      instruction.intValue = bound->intAt(0);
+      break;
+    }
+    case Op::Load: {
+      const HostTensor *bound = find(bindings.tensors, node.name);
+      if (!bound)
+        return Error{"tensor " + node.name + " is not bound", node.where};
+      if (bound->dtype != node.elementType || int(bound->shape.size()) != node.rank)
+        return Error{"tensor " + node.name + " is bound to " + describe(*bound) + ", but declared " +
+                         std::string(name(node.elementType)) + " of rank " + std::to_string(node.rank),
+                     node.where};
+      instruction.tensor = bound;
+      instruction.strides.assign(bound->shape.size(), 1);
+      for (size_t i = bound->shape.size(); i-- > 1;)
+        instruction.strides[i - 1] = instruction.strides[i] * bound->shape[i];
+      break;
+    }
+    default:
+      break;
+    }
+    return {};
+  }
+
+  static const HostTensor *find(const std::map<std::string, HostTensor> *from, const std::string &name) {
+    if (!from)
+      return nullptr;
+    auto found = from->find(name);
+    return found == from->end() ? nullptr : &found->second;
+  }
+
+  static std::string describe(const HostTensor &tensor) {
+    std::string text = std::string(name(tensor.dtype)) + "[";
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
+    return text + "]";
+  }
+
+  Program &program;
+  const Bindings &bindings;
+  std::unordered_map<const Node *, int> positions;
+};
+
+} // namespace
+
+Expected<Program> Program::compile(const Expr &root, const Bindings &bindings) {
+  Program program;
+  Expected<int> last = Flattener(program, bindings).visit(root.node());
+  if (!last)
+    return last.error();
+  for (const Instruction &instruction : program.instructions)
+    if (instruction.perKey)
+      for (int operand : instruction.operands) {
+        Instruction &source = program.instructions[size_t(operand)];
+        source.widened |= !source.perKey;
+      }
+  Instruction &value = program.instructions.back();
+  value.widened |= !value.perKey;
+  return program;
+}
+
+//===----------------------------------------------------------------------===//
+// Evaluation
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+int64_t wrap(DType type, uint64_t bits) {
+  return type == DType::I32 ? int64_t(int32_t(uint32_t(bits))) : int64_t(bits);
+}
+
+int64_t quotient(DType type, int64_t a, int64_t b) {
+  if (b == 0)
+    return 0;
+  return b == -1 ? wrap(type, 0 - uint64_t(a)) : wrap(type, uint64_t(a / b));
+}
+
+int64_t remainder(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+
+/// f32 to integer: truncates, saturates, NaN gives 0.
+int64_t saturate(DType type, double value) {
+  if (std::isnan(value))
+    return 0;
+  double end = type == DType::I32 ? 0x1p31 : 0x1p63;
+  if (value >= end)
+    return type == DType::I32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
+  if (value < -end)
+    return type == DType::I32 ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
+  return int64_t(value);
+}
+
+bool isInteger(DType type) { return type == DType::I32 || type == DType::I64; }
+
+} // namespace
+
+template <typename Real> RowInterpreter<Real>::RowInterpreter(const Program &program) : program(program) {
+  for (const Instruction &instruction : program.instructions) {
+    Register &result = results.emplace_back();
+    if (instruction.type == DType::F32)
+      result.floats.resize(maxRun);
+    else
+      result.ints.resize(maxRun);
+  }
+}
+
+template <typename Real> void RowInterpreter<Real>::startRow(int64_t b, int64_t h, int64_t q) {
+  row = {wrap(DType::I32, uint64_t(b)), wrap(DType::I32, uint64_t(h)), wrap(DType::I32, uint64_t(q))};
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    if (instruction.perKey)
+      continue;
+    evaluate(i, 0, 1, nullptr);
+    if (!instruction.widened)
+      continue;
+    Register &result = results[i];
+    if (instruction.type == DType::F32)
+      std::fill(result.floats.begin(), result.floats.end(), result.floats[0]);
+    else
+      std::fill(result.ints.begin(), result.ints.end(), result.ints[0]);
+  }
+}
+
+template <typename Real> void RowInterpreter<Real>::run(int64_t keyBegin, int64_t count, const Real *scores) {
+  assert(count <= maxRun && "a run is at most maxRun keys");
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (program.instructions[i].perKey)
+      evaluate(i, keyBegin, count, scores);
+}
+
+template <typename Real>
+void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t count, const Real *scores) {
+  const Instruction &instruction = program.instructions[position];
+  DType type = instruction.type;
+  DType operandType = instruction.operandType;
+  bool floatOperands = operandType == DType::F32;
+  Real *floats = results[position].floats.data();
+  int64_t *ints = results[position].ints.data();
+  auto floatsOf = [&](size_t i) -> const Real * {
+    return results[size_t(instruction.operands[i])].floats.data();
+  };
+  auto intsOf = [&](size_t i) -> const int64_t * {
+    return results[size_t(instruction.operands[i])].ints.data();
+  };
+  auto floatUnary = [&](auto function) {
+    const Real *a = floatsOf(0);
+    for (int64_t i = 0; i < count; ++i)
+      floats[i] = function(a[i]);
+  };
+  auto floatBinary = [&](auto function) {
+    const Real *a = floatsOf(0), *b = floatsOf(1);
+    for (int64_t i = 0; i < count; ++i)
+      floats[i] = function(a[i], b[i]);
+  };
+  auto intUnary = [&](auto function) {
+    const int64_t *a = intsOf(0);
+    for (int64_t i = 0; i < count; ++i)
+      ints[i] = function(a[i]);
+  };
+  auto intBinary = [&](auto function) {
+    const int64_t *a = intsOf(0), *b = intsOf(1);
+    for (int64_t i = 0; i < count; ++i)
+      ints[i] = function(a[i], b[i]);
+  };
+  auto compare = [&](auto function) {
+    if (!floatOperands)
+      return intBinary([=](int64_t a, int64_t b) -> int64_t { return function(a, b); });
+    const Real *a = floatsOf(0), *b = floatsOf(1);
+    for (int64_t i = 0; i < count; ++i)
+      ints[i] = function(a[i], b[i]);
+  };
+  auto fillInts = [&](int64_t value) { std::fill_n(ints, count, value); };
+  uint64_t shiftMask = type == DType::I32 ? 31 : 63;
+
+  switch (instruction.op) {
+  case Op::Constant:
+  case Op::Scalar:
+    if (type == DType::F32)
+      std::fill_n(floats, count, Real(instruction.floatValue));
+    else
+      fillInts(instruction.intValue);
+    break;
+  case Op::Extent:
+    fillInts(instruction.intValue);
+    break;
+  case Op::Coordinate:
+    if (instruction.coordinate != Coordinate::K)
+      fillInts(row[size_t(instruction.coordinate)]);
+    else
+      for (int64_t i = 0; i < count; ++i)
+        ints[i] = keyBegin + i;
+    break;
+  case Op::Input:
+    assert(scores && "only a score reads s");
+    std::copy_n(scores, count, floats);
+    break;
+  case Op::Load: {
+    const HostTensor &tensor = *instruction.tensor;
+    bool empty = tensor.size() == 0;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t element = 0;
+      for (size_t d = 0; d < instruction.operands.size() && !empty; ++d)
+        element += instruction.strides[d] * std::clamp<int64_t>(intsOf(d)[i], 0, tensor.shape[d] - 1);
+      if (type == DType::F32)
+        floats[i] = empty ? Real(0) : Real(tensor.at(element));
+      else
+        ints[i] = empty ? 0 : tensor.intAt(element);
+    }
+    break;
+  }
+  case Op::Add:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return a + b; });
+    else
+      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) + uint64_t(b)); });
+    break;
+  case Op::Sub:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return a - b; });
+    else
+      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) - uint64_t(b)); });
+    break;
+  case Op::Mul:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return a * b; });
+    else
+      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) * uint64_t(b)); });
+    break;
+  case Op::Div:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return a / b; });
+    else
+      intBinary([=](int64_t a, int64_t b) { return quotient(type, a, b); });
+    break;
+  case Op::Rem:
+    intBinary([](int64_t a, int64_t b) { return remainder(a, b); });
+    break;
+  case Op::Min:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return std::fmin(a, b); });
+    else
+      intBinary([](int64_t a, int64_t b) { return std::min(a, b); });
+    break;
+  case Op::Max:
+    if (type == DType::F32)
+      floatBinary([](Real a, Real b) { return std::fmax(a, b); });
+    else
+      intBinary([](int64_t a, int64_t b) { return std::max(a, b); });
+    break;
+  case Op::Neg:
+    if (type == DType::F32)
+      floatUnary([](Real a) { return -a; });
+    else
+      intUnary([=](int64_t a) { return wrap(type, 0 - uint64_t(a)); });
+    break;
+  case Op::Abs:
+    if (type == DType::F32)
+      floatUnary([](Real a) { return std::fabs(a); });
+    else
+      intUnary([=](int64_t a) { return a < 0 ? wrap(type, 0 - uint64_t(a)) : a; });
+    break;
+  case Op::Exp:
+    floatUnary([](Real a) { return std::exp(a); });
+    break;
+  case Op::Exp2:
+    floatUnary([](Real a) { return std::exp2(a); });
+    break;
+  case Op::Log:
+    floatUnary([](Real a) { return std::log(a); });
+    break;
+  case Op::Log2:
+    floatUnary([](Real a) { return std::log2(a); });
+    break;
+  case Op::Tanh:
+    floatUnary([](Real a) { return std::tanh(a); });
+    break;
+  case Op::Sin:
+    floatUnary([](Real a) { return std::sin(a); });
+    break;
+  case Op::Cos:
+    floatUnary([](Real a) { return std::cos(a); });
+    break;
+  case Op::Tan:
+    floatUnary([](Real a) { return std::tan(a); });
+    break;
+  case Op::Sqrt:
+    floatUnary([](Real a) { return std::sqrt(a); });
+    break;
+  case Op::Rsqrt:
+    floatUnary([](Real a) { return 1 / std::sqrt(a); });
+    break;
+  case Op::Pow:
+    floatBinary([](Real a, Real b) { return std::pow(a, b); });
+    break;
+  case Op::Sigmoid:
+    floatUnary([](Real a) { return 1 / (1 + std::exp(-a)); });
+    break;
+  case Op::Select: {
+    const int64_t *condition = intsOf(0);
+    if (type == DType::F32) {
+      const Real *a = floatsOf(1), *b = floatsOf(2);
+      for (int64_t i = 0; i < count; ++i)
+        floats[i] = condition[i] ? a[i] : b[i];
+    } else {
+      const int64_t *a = intsOf(1), *b = intsOf(2);
+      for (int64_t i = 0; i < count; ++i)
+        ints[i] = condition[i] ? a[i] : b[i];
+    }
+    break;
+  }
+  case Op::Lt:
+    compare([](auto a, auto b) { return a < b; });
+    break;
+  case Op::Le:
+    compare([](auto a, auto b) { return a <= b; });
+    break;
+  case Op::Gt:
+    compare([](auto a, auto b) { return a > b; });
+    break;
+  case Op::Ge:
+    compare([](auto a, auto b) { return a >= b; });
+    break;
+  case Op::Eq:
+    compare([](auto a, auto b) { return a == b; });
+    break;
+  case Op::Ne:
+    compare([](auto a, auto b) { return a != b; });
+    break;
+  case Op::And:
+  case Op::BitAnd:
+    intBinary([](int64_t a, int64_t b) { return a & b; });
+    break;
+  case Op::Or:
+  case Op::BitOr:
+    intBinary([](int64_t a, int64_t b) { return a | b; });
+    break;
+  case Op::BitXor:
+    intBinary([](int64_t a, int64_t b) { return a ^ b; });
+    break;
+  case Op::Not:
+    intUnary([](int64_t a) -> int64_t { return !a; });
+    break;
+  case Op::BitNot:
+    intUnary([](int64_t a) { return ~a; });
+    break;
+  case Op::Shl:
+    intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) << (uint64_t(b) & shiftMask)); });
+    break;
+  case Op::Shr:
+    intBinary([=](int64_t a, int64_t b) { return a >> (uint64_t(b) & shiftMask); });
+    break;
+  case Op::Cast:
+    if (type == DType::F32 && floatOperands)
+      floatUnary([](Real a) { return a; });
+    else if (type == DType::F32)
+      for (int64_t i = 0; i < count; ++i)
+        floats[i] = Real(intsOf(0)[i]);
+    else if (isInteger(type) && floatOperands)
+      for (int64_t i = 0; i < count; ++i)
+        ints[i] = saturate(type, double(floatsOf(0)[i]));
+    else if (isInteger(type))
+      intUnary([=](int64_t a) { return wrap(type, uint64_t(a)); });
+    else if (floatOperands)
+      for (int64_t i = 0; i < count; ++i)
+        ints[i] = floatsOf(0)[i] != 0;
+    else
+      intUnary([](int64_t a) -> int64_t { return a != 0; });
+    break;
+  case Op::Invalid:
+    assert(false && "compile rejects invalid expressions");
+    break;
+  }
+}
+
+template class RowInterpreter<double>;
+template class RowInterpreter<float>;
+
+} // namespace attune::reference

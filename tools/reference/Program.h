@@ -1,0 +1,96 @@
+//===- Program.h - Expressions as a flat list of instructions ----------------===//
+//
+// The reference's own interpreter. A variant's score or mask becomes a list of instructions in evaluation
+// order, each node computed once. RowInterpreter runs it for one row (b, h, q): what does not depend on k
+// or s is computed once per row, the rest for a run of up to `maxRun` keys at a time.
+//
+//     Expected<Program> score = Program::compile(*variant.scoreExpr(), bindings);
+//     RowInterpreter<double> row(*score);
+//     row.startRow(b, h, q);
+//     row.run(keyBegin, count, scores);               // s of keys [keyBegin, keyBegin + count)
+//     const double *result = row.floats();            // s' of the same keys
+//
+// Floats are evaluated in Real: double for the reference, float for the plain computation that the
+// tolerance is measured with. Integers are exact: int32 and int64 wrap, division truncates, x / 0 and
+// x % 0 give 0, the lowest integer / -1 wraps, shift counts are taken modulo the width, and an index into
+// a captured tensor is clamped per dimension (a tensor without elements reads as 0).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Expr.h"
+#include "tools/reference/Npy.h"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attune::reference {
+
+/// What the free names of an expression stand for. The maps outlive the program.
+struct Bindings {
+  const std::map<std::string, HostTensor> *tensors = nullptr;
+  const std::map<std::string, HostTensor> *scalars = nullptr; ///< rank-0 tensors
+  int64_t batch = 0, heads = 0, queryLength = 0, keyLength = 0;
+};
+
+struct Instruction {
+  Op op = Op::Invalid;
+  DType type = DType::F32;        ///< of the result
+  DType operandType = DType::F32; ///< of the first operand
+  std::vector<int> operands;      ///< positions of earlier instructions
+  bool perKey = false;            ///< depends on k or s
+  bool widened = false;           ///< the same for every key of a row, but read by a perKey instruction
+  double floatValue = 0;          ///< Constant and Scalar
+  int64_t intValue = 0;           ///< Constant, Scalar and Extent
+  Coordinate coordinate = Coordinate::B;
+  const HostTensor *tensor = nullptr; ///< Load
+  std::vector<int64_t> strides;       ///< Load, in elements
+};
+
+/// The instructions of one expression; the last one is its value.
+struct Program {
+  std::vector<Instruction> instructions;
+
+  /// Errors: a mistake in the expression, a tensor or scalar that is not bound, or bound with another dtype
+  /// or rank.
+  static Expected<Program> compile(const Expr &root, const Bindings &bindings);
+};
+
+template <typename Real> class RowInterpreter {
+public:
+  static constexpr int64_t maxRun = 256;
+
+  /// `program` outlives the interpreter.
+  explicit RowInterpreter(const Program &program);
+
+  /// Sets b, h and q (with the q offset) for the runs that follow.
+  void startRow(int64_t b, int64_t h, int64_t q);
+  /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun; `scores` holds their s (null for a
+  /// mask).
+  void run(int64_t keyBegin, int64_t count, const Real *scores);
+
+  /// The value at each key of the last run, for an f32 root.
+  const Real *floats() const { return results.back().floats.data(); }
+  /// The same for an i32, i64 or bool root.
+  const int64_t *ints() const { return results.back().ints.data(); }
+
+private:
+  /// One of the two is used, by type.
+  struct Register {
+    std::vector<Real> floats;
+    std::vector<int64_t> ints;
+  };
+
+  void evaluate(size_t position, int64_t keyBegin, int64_t count, const Real *scores);
+
+  const Program &program;
+  std::vector<Register> results;
+  std::array<int64_t, 3> row = {};
+};
+
+extern template class RowInterpreter<double>;
+extern template class RowInterpreter<float>;
+
+} // namespace attune::reference
