@@ -1,46 +1,124 @@
 //===- Canonical.cpp - Numbered lines for the distinct operations of a graph ===//
 #include "dsl/Canonical.h"
 
+#include <array>
 #include <bit>
-#include <fmt/format.h>
+#include <charconv>
+#include <functional>
 
 namespace attune {
 
-int dsl::Numbering::number(const Node &node) {
-  if (auto known = visited.find(&node); known != visited.end())
-    return known->second;
+namespace {
 
-  std::string line = fmt::format("{} {}", name(node.op), name(node.type));
+template <typename Integer> void append(std::string &text, Integer value, int base = 10) {
+  std::array<char, 24> digits;
+  auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, base).ptr;
+  text.append(digits.data(), end);
+}
+
+} // namespace
+
+dsl::Numbering::Numbering() : table(64, -1) {
+  visited.reserve(64);
+  numbered.reserve(32);
+  text.reserve(1024);
+}
+
+int dsl::Numbering::number(const Node &node) {
+  if (!node.operands.empty()) // a leaf is as quickly written as looked up
+    if (auto known = visited.find(&node); known != visited.end())
+      return known->second;
+
+  std::array<int, Node::maxRank> operands{};
+  for (size_t i = 0; i < node.operands.size(); ++i)
+    operands[i] = number(*node.operands[i]);
+
+  size_t start = text.size();
+  text += '%';
+  append(text, numbered.size());
+  text += " = ";
+  Line line{text.size(), 0, 0};
+  describe(node);
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    text += " %";
+    append(text, operands[i]);
+  }
+  line.length = text.size() - line.begin;
+  line.hash = std::hash<std::string_view>()(content(line));
+
+  int result = intern(line);
+  if (size_t(result) + 1 == numbered.size() && numbered.back().begin == line.begin)
+    text += '\n';
+  else
+    text.resize(start);
+  if (!node.operands.empty())
+    visited.emplace(&node, result);
+  return result;
+}
+
+void dsl::Numbering::describe(const Node &node) {
+  text += name(node.op);
+  text += ' ';
+  text += name(node.type);
   switch (node.op) {
   case Op::Constant:
-    if (node.type == DType::F32)
-      line += fmt::format(" 0x{:08x}", std::bit_cast<uint32_t>(node.floatValue));
-    else
-      line += fmt::format(" {}", node.intValue);
+    if (node.type == DType::F32) {
+      text += " 0x";
+      append(text, std::bit_cast<uint32_t>(node.floatValue), 16);
+    } else {
+      text += ' ';
+      append(text, node.intValue);
+    }
     break;
   case Op::Coordinate:
-    line += fmt::format(" {}", name(node.coordinate));
+    text += ' ';
+    text += name(node.coordinate);
     break;
   case Op::Extent:
-    line += fmt::format(" {}", name(node.extent));
+    text += ' ';
+    text += name(node.extent);
     break;
   case Op::Scalar:
-    line += fmt::format(" {}", node.name);
+    text += ' ';
+    text += node.name;
     break;
   case Op::Load:
-    line += fmt::format(" {} {}", node.name, name(node.elementType));
+    text += ' ';
+    text += node.name;
+    text += ' ';
+    text += name(node.elementType);
     break;
   default:
     break;
   }
-  for (const NodeRef &operand : node.operands)
-    line += fmt::format(" %{}", number(*operand));
+}
 
-  auto [entry, added] = numbers.try_emplace(std::move(line), int(numbers.size()));
-  if (added)
-    text += fmt::format("%{} = {}\n", entry->second, entry->first);
-  visited.emplace(&node, entry->second);
-  return entry->second;
+/// The number of an equal line, or of this one, now added.
+int dsl::Numbering::intern(Line line) {
+  size_t mask = table.size() - 1;
+  size_t slot = line.hash & mask;
+  for (; table[slot] >= 0; slot = (slot + 1) & mask) {
+    const Line &other = numbered[size_t(table[slot])];
+    if (other.hash == line.hash && content(other) == content(line))
+      return table[slot];
+  }
+  int fresh = int(numbered.size());
+  table[slot] = fresh;
+  numbered.push_back(line);
+  if (numbered.size() * 2 > table.size())
+    grow();
+  return fresh;
+}
+
+void dsl::Numbering::grow() {
+  table.assign(table.size() * 2, -1);
+  size_t mask = table.size() - 1;
+  for (size_t i = 0; i < numbered.size(); ++i) {
+    size_t slot = numbered[i].hash & mask;
+    while (table[slot] >= 0)
+      slot = (slot + 1) & mask;
+    table[slot] = int(i);
+  }
 }
 
 std::string canonical(const Expr &expr) {
