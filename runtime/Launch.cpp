@@ -217,7 +217,7 @@ Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Dev
 
 int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-Expected<void> checkPattern(const BlockPattern &pattern, const Tensor &tensor, const LaunchParams &params) {
+Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor, const LaunchParams &params) {
   int rank = tensor.rank;
   if (rank < 2 || rank > 4)
     return failure("block pattern '{}' has rank {}, required is 2 to 4; declare it as [heads, rows, columns]",

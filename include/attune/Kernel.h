@@ -77,11 +77,11 @@ struct TensorParam {
 /// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents
 /// cover ceil(Sq / rows) x ceil(Sk / columns), the one before (rank 3 and 4) is 1 or H, and the first of
 /// rank 4 is 1 or B.
-struct BlockPattern {
+struct BlockPatternParam {
   std::string tensor;
   int rows = 0;
   int columns = 0;
-  friend bool operator==(const BlockPattern &, const BlockPattern &) = default;
+  friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
 /// What a kernel takes. The order of `scalars` and `tensors` is the order of the packed parameters
@@ -94,7 +94,7 @@ struct KernelSignature {
   bool qOffset = false; ///< the kernel adds LaunchArgs::qOffset to q
   std::vector<ScalarParam> scalars = {};
   std::vector<TensorParam> tensors = {};
-  std::optional<BlockPattern> blockPattern = {};
+  std::optional<BlockPatternParam> blockPattern = {};
 
   /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor.
   size_t packedBytes() const;
