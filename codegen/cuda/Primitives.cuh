@@ -1,0 +1,432 @@
+//===- Primitives.cuh - Device functions of the generated kernels -----------===//
+//
+// One function per PTX idiom. The printer pastes the functions that a kernel uses, in this order. A line
+//
+//     //@ name : needs
+//
+// starts a function and names the earlier ones that it needs; the lines above the first one stay out. The
+// whole file is also a valid CUDA translation unit without includes. Section numbers are those of PTX ISA 9.0.
+//
+//===----------------------------------------------------------------------===//
+
+//@ infinity
+/// Positive infinity.
+constexpr float infinity = __builtin_huge_valf();
+
+//@ nan
+/// A quiet NaN.
+constexpr float not_a_number = __builtin_nanf("");
+
+//===----------------------------------------------------------------------===//
+// Integers: 32- and 64-bit, wrapping
+//===----------------------------------------------------------------------===//
+
+//@ wrap_add
+/// a + b modulo 2^32 or 2^64.
+__device__ __forceinline__ int wrap_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
+__device__ __forceinline__ long long wrap_add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+//@ wrap_sub
+/// a - b modulo 2^32 or 2^64.
+__device__ __forceinline__ int wrap_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
+__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
+  return (long long)((unsigned long long)a - (unsigned long long)b);
+}
+
+//@ wrap_mul
+/// a * b modulo 2^32 or 2^64.
+__device__ __forceinline__ int wrap_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
+__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+//@ wrap_abs
+/// |a|, where the lowest number stays what it is.
+__device__ __forceinline__ int wrap_abs(int a) { return a < 0 ? int(0u - unsigned(a)) : a; }
+__device__ __forceinline__ long long wrap_abs(long long a) {
+  return a < 0 ? (long long)(0ull - (unsigned long long)a) : a;
+}
+
+//@ floor_div
+/// a / b rounded down.
+__device__ __forceinline__ int floor_div(int a, int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+__device__ __forceinline__ long long floor_div(long long a, long long b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+//@ ceil_div
+/// a / b rounded up.
+__device__ __forceinline__ int ceil_div(int a, int b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }
+__device__ __forceinline__ long long ceil_div(long long a, long long b) {
+  return a / b + (a % b != 0 && (a < 0) == (b < 0));
+}
+
+//@ float_to_int
+/// Truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s32.f32.
+__device__ __forceinline__ int float_to_int(float x) {
+  int n;
+  asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(n) : "f"(x));
+  return n;
+}
+
+//@ float_to_int64
+/// Truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s64.f32.
+__device__ __forceinline__ long long float_to_int64(float x) {
+  long long n;
+  asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(n) : "f"(x));
+  return x != x ? 0 : n;
+}
+
+//===----------------------------------------------------------------------===//
+// Floats
+//===----------------------------------------------------------------------===//
+
+//@ max_nan
+/// The larger of two, NaN if either is. PTX 9.7.3.12, max.NaN.f32.
+__device__ __forceinline__ float max_nan(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+
+//@ min_nan
+/// The smaller of two, NaN if either is. PTX 9.7.3.11, min.NaN.f32.
+__device__ __forceinline__ float min_nan(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+
+//@ fast_exp2
+/// 2^x, relative error 2^-22. PTX 9.7.3.21, ex2.approx.ftz.f32.
+__device__ __forceinline__ float fast_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+//@ fast_exp : fast_exp2
+/// e^x, relative error 2^-17 (from rounding x * log2(e)).
+__device__ __forceinline__ float fast_exp(float x) { return fast_exp2(x * 1.44269504f); }
+
+//@ fast_log2
+/// log2(x), relative error 2^-17: near 1, where lg2 has an absolute error of 2^-22, by the series of
+/// log(1 + t). PTX 9.7.3.20, lg2.approx.ftz.f32.
+__device__ __forceinline__ float fast_log2(float x) {
+  float far;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
+  const float t = x - 1.0f;
+  const float near = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
+  return fabsf(t) < 0.0625f ? near : far;
+}
+
+//@ fast_log : fast_log2
+/// Natural logarithm, relative error 2^-17.
+__device__ __forceinline__ float fast_log(float x) { return fast_log2(x) * 0.693147181f; }
+
+//@ fast_divide
+/// a / b within 2 ulp over the full range. PTX 9.7.3.8, div.full.f32.
+__device__ __forceinline__ float fast_divide(float a, float b) {
+  float r;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+
+//@ fast_sqrt
+/// Square root, relative error 2^-23. PTX 9.7.3.16, sqrt.approx.ftz.f32.
+__device__ __forceinline__ float fast_sqrt(float x) {
+  float r;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+//@ fast_rsqrt
+/// 1 / sqrt(x), relative error 2^-22. PTX 9.7.3.17, rsqrt.approx.ftz.f32.
+__device__ __forceinline__ float fast_rsqrt(float x) {
+  float r;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+//@ fast_tanh
+/// tanh(x), relative error 2^-11. PTX 9.7.3.22, tanh.approx.f32.
+__device__ __forceinline__ float fast_tanh(float x) {
+  float r;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+//@ exp_tanh : fast_exp2
+/// tanh(x), relative error 2^-19: 1 - 2 / (e^(2 |x|) + 1) with the sign of x, and the series below 1/4.
+__device__ __forceinline__ float exp_tanh(float x) {
+  const float t = x * x;
+  const float near = x * fmaf(t, fmaf(t, fmaf(t, -0.0539682540f, 0.133333333f), -0.333333333f), 1.0f);
+  const float far = 1.0f - __fdividef(2.0f, fast_exp2(fabsf(x) * 2.88539008f) + 1.0f);
+  return fabsf(x) < 0.25f ? near : copysignf(far, x);
+}
+
+//===----------------------------------------------------------------------===//
+// Low precision
+//===----------------------------------------------------------------------===//
+
+//@ pack_bf16
+/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
+/// PTX 9.7.9.21, cvt.rn.bf16x2.f32.
+__device__ __forceinline__ unsigned pack_bf16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
+//@ pack_f16
+/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
+/// PTX 9.7.9.21, cvt.rn.f16x2.f32.
+__device__ __forceinline__ unsigned pack_f16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
+//@ split_tf32
+/// x = big + small with both rounded to tf32. PTX 9.7.9.21, cvt.rna.tf32.f32.
+__device__ __forceinline__ void split_tf32(float x, unsigned &big, unsigned &small) {
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big) : "f"(x));
+  const float rest = x - __uint_as_float(big);
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(small) : "f"(rest));
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+//@ load_f32
+__device__ __forceinline__ float load_f32(const float *address) { return __ldg(address); }
+
+//@ load_bf16
+/// One bf16 widened to float.
+__device__ __forceinline__ float load_bf16(const unsigned short *address) {
+  return __uint_as_float(unsigned(__ldg(address)) << 16);
+}
+
+//@ load_f16
+/// One f16 widened to float. PTX 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float load_f16(const unsigned short *address) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(__ldg(address)));
+  return x;
+}
+
+//@ load_i32
+__device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
+
+//@ load_i64
+__device__ __forceinline__ long long load_i64(const long long *address) { return __ldg(address); }
+
+//@ load_bool
+__device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
+
+//@ store_bf16 : pack_bf16
+/// One float rounded to bf16.
+__device__ __forceinline__ void store_bf16(unsigned short *address, float x) {
+  *address = (unsigned short)pack_bf16(x, 0.0f);
+}
+
+//@ store_f16 : pack_f16
+/// One float rounded to f16.
+__device__ __forceinline__ void store_f16(unsigned short *address, float x) {
+  *address = (unsigned short)pack_f16(x, 0.0f);
+}
+
+//@ clamp_index
+/// The nearest index in [0, extent); extent is at least 1.
+__device__ __forceinline__ int clamp_index(int index, long long extent) {
+  return max(min(index, int(min(extent - 1, 2147483647ll))), 0);
+}
+__device__ __forceinline__ long long clamp_index(long long index, long long extent) {
+  return max(min(index, extent - 1), 0ll);
+}
+
+//@ grid_tile
+/// The tile of queries of this block: the tiles of a head side by side, then heads, then batches.
+struct GridTile {
+  int batch, head, row;
+};
+template <int Rows, bool LastFirst>
+__device__ __forceinline__ GridTile grid_tile(int query_length, int heads) {
+  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
+  const unsigned batch_head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+  return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
+}
+
+//@ next_visible
+/// First tile n, from <= n < bound, that touches a set block of rows [row, row + TileRows); `bound` when there is
+/// none. Each lane of a warp looks at one of 32 tiles; a tile may touch several blocks of Rows x Columns.
+template <int TileRows, int TileColumns, int Rows, int Columns>
+__device__ __forceinline__ int next_visible(const unsigned char *pattern, long long row_stride, long long column_stride,
+                                            long long row_blocks, long long column_blocks, int row, int from, int bound) {
+  const int row_end = int(min((long long)((row + TileRows - 1) / Rows) + 1, row_blocks));
+  for (int first = from; first < bound; first += 32) {
+    const int tile = first + int(threadIdx.x % 32);
+    bool visible = false;
+    if (tile < bound) {
+      const int begin = tile * TileColumns / Columns;
+      const int end = int(min((long long)((tile * TileColumns + TileColumns - 1) / Columns) + 1, column_blocks));
+      for (int i = row / Rows; i < row_end; ++i)
+        for (int j = begin; j < end; ++j)
+          visible |= __ldg(pattern + i * row_stride + j * column_stride) != 0;
+    }
+    const unsigned found = __ballot_sync(0xffffffffu, visible);
+    if (found)
+      return first + __ffs(int(found)) - 1;
+  }
+  return bound;
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+//@ shared_address
+/// Address of `pointer` in the 32-bit shared window.
+__device__ __forceinline__ unsigned shared_address(const void *pointer) {
+  return unsigned(__cvta_generic_to_shared(pointer));
+}
+
+//@ swizzle
+/// Byte offset of (row, column) in a tile of Rows rows, cut into panels of Panel bytes; `column` counts bytes.
+/// The 16-byte chunk c of a row lies at chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the eight
+/// rows which ldmatrix reads at once lie in different banks.
+template <int Rows, int Panel>
+__device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
+  const unsigned exchange = row / (128 / Panel) % (Panel / 16) * 16;
+  return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
+}
+
+//@ copy_async_16
+/// Starts the copy of 16 bytes from global to shared memory. PTX 9.7.9.25.3.1, cp.async.cg.
+__device__ __forceinline__ void copy_async_16(unsigned shared, const void *global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+
+//@ copy_async_16_if
+/// Starts the copy of 16 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// PTX 9.7.9.25.3.1, cp.async.cg with src-size.
+__device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, const void *global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
+               : "memory");
+}
+
+//@ commit_copies
+/// Closes the group of the copies started so far. PTX 9.7.9.25.3.2, cp.async.commit_group.
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+//@ wait_copies
+/// Waits until at most Pending groups are under way. PTX 9.7.9.25.3.3, cp.async.wait_group.
+template <int Pending> __device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+//@ load_shared
+/// PTX 9.7.9.8, ld.shared.f32.
+__device__ __forceinline__ float load_shared(unsigned address) {
+  float x;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
+  return x;
+}
+
+//@ store_shared
+/// PTX 9.7.9.11, st.shared.
+__device__ __forceinline__ void store_shared(unsigned address, float x) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
+}
+__device__ __forceinline__ void store_shared(unsigned address, unsigned x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
+
+//@ copy_to_global_16
+/// Copies 16 bytes from shared to global memory. PTX 9.7.9.8, ld.shared.v4; 9.7.9.11, st.global.v4.
+__device__ __forceinline__ void copy_to_global_16(void *global, unsigned shared) {
+  unsigned a, b, c, d;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared));
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// Warp
+//===----------------------------------------------------------------------===//
+
+//@ load_matrix
+/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and receives, of
+/// each matrix, row l / 4, columns 2 (l % 4) and + 1. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
+__device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
+               : "r"(address));
+}
+
+//@ load_matrix_transposed
+/// As load_matrix, each matrix transposed: column l / 4, rows 2 (l % 4) and + 1. PTX 9.7.14.5.15, .trans.
+__device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
+                                                       unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
+               : "r"(address));
+}
+
+//@ mma_bf16
+/// d += a * b for 16 x 16 by 16 x 8. With g = lane / 4 and c = lane % 4:
+///     d[e]        row g + 8 (e / 2), column 2 c + e % 2
+///     a[e], pair  row g + 8 (e % 2), columns 8 (e / 2) + 2 c, + 1
+///     b[e], pair  column g, rows 8 e + 2 c, + 1
+/// PTX 9.7.14.5.14, mma.sync.aligned.m16n8k16.
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+//@ mma_f16
+/// d += a * b for 16 x 16 by 16 x 8. With g = lane / 4 and c = lane % 4:
+///     d[e]        row g + 8 (e / 2), column 2 c + e % 2
+///     a[e], pair  row g + 8 (e % 2), columns 8 (e / 2) + 2 c, + 1
+///     b[e], pair  column g, rows 8 e + 2 c, + 1
+/// PTX 9.7.14.5.14, mma.sync.aligned.m16n8k16.
+__device__ __forceinline__ void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+//@ mma_tf32
+/// d += a * b for 16 x 8 by 8 x 8, tf32 bits. With g = lane / 4 and c = lane % 4:
+///     d[e]  row g + 8 (e / 2), column 2 c + e % 2
+///     a[e]  row g + 8 (e % 2), contracted index c + 4 (e / 2)
+///     b[e]  column g, contracted index c + 4 e
+/// PTX 9.7.14.5.14, mma.sync.aligned.m16n8k8.
+__device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+//@ shuffle_xor
+/// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
+__device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+//@ philox
+/// Philox 4x32 with 7 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+__device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {
+#pragma unroll
+  for (int round = 0; round < 7; ++round) {
+    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+    c0 = unsigned(b >> 32) ^ c1 ^ k0;
+    c1 = unsigned(b);
+    c2 = unsigned(a >> 32) ^ c3 ^ k1;
+    c3 = unsigned(a);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}

@@ -1,0 +1,22 @@
+//===- Primitives.h - The device functions of Primitives.cuh, one by one ----===//
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace attune::codegen {
+
+/// Primitives.cuh as one text.
+std::string_view primitivesSource();
+
+/// Whether Primitives.cuh has a function `name`.
+bool isPrimitive(std::string_view name);
+
+/// Names of all functions of Primitives.cuh.
+const std::set<std::string, std::less<>> &primitiveNames();
+
+/// The functions in `names` and those that they need, in the order of Primitives.cuh, with a blank line after each.
+std::string primitives(const std::set<std::string, std::less<>> &names);
+
+} // namespace attune::codegen

@@ -1,0 +1,1389 @@
+//===- Printer.cpp - CUDA C++ from scheduled IR -----------------------------===//
+
+#include "codegen/cuda/Printer.h"
+
+#include "attune/LaunchParams.h"
+#include "codegen/cuda/Primitives.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/APSInt.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Path.h"
+#include <charconv>
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+/// Binding strength of C++ operators.
+enum Level { Conditional = 1, Or, And, BitOr, BitXor, BitAnd, Equality, Relation, Shift, Sum, Product, Unary, Primary };
+
+/// A printed value. i32 values are `int`, or `unsigned` where they are bit patterns.
+struct Expr {
+  std::string text;
+  Level level = Primary;
+  bool isUnsigned = false;
+};
+
+/// `expr` as an operand that needs at least the given binding strength.
+std::string at(const Expr &expr, Level level) {
+  return expr.level >= level ? expr.text : "(" + expr.text + ")";
+}
+
+bool isNumber(const Expr &expr) { return !expr.text.empty() && llvm::all_of(expr.text, llvm::isDigit); }
+
+Expr cast(StringRef type, const Expr &expr) {
+  return {("(" + type + ")").str() + at(expr, Unary), Unary};
+}
+
+Expr asSigned(const Expr &expr) { return expr.isUnsigned ? ::cast("int", expr) : expr; }
+
+Expr asUnsigned(const Expr &expr, bool wide = false) {
+  if (expr.isUnsigned)
+    return expr;
+  Expr result = isNumber(expr) ? Expr{expr.text + "u"} : ::cast(wide ? "unsigned long long" : "unsigned", expr);
+  result.isUnsigned = true;
+  return result;
+}
+
+/// `a op b`; what binds equally strongly on the right gets parentheses.
+Expr infix(const Expr &a, StringRef op, const Expr &b, Level level) {
+  bool bits = level == Shift || level == BitAnd || level == BitXor || level == BitOr;
+  Level left = bits || level == Or ? Unary : level, right = bits || level == Or ? Unary : Level(level + 1);
+  if (level == Equality || level == Relation)
+    left = right = Sum;
+  return {at(a, left) + " " + op.str() + " " + at(b, right), level};
+}
+
+Expr call(const Twine &function, ArrayRef<Expr> arguments) {
+  std::string text = function.str() + "(";
+  llvm::interleave(
+      arguments, [&](const Expr &argument) { text += argument.text; }, [&] { text += ", "; });
+  return {text + ")"};
+}
+
+/// Shortest digits that read back as the same float.
+std::string printFloat(float value) {
+  char buffer[48];
+  char *end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  std::string text(buffer, end);
+  if (text.find_first_of(".e") == std::string::npos)
+    text += ".0";
+  return text + "f";
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+const llvm::StringLiteral reservedWords[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
+    "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do",
+    "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
+    "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof",
+    "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true",
+    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
+    "while", "xor", "xor_eq", "main", "signbit", "isnan", "isinf", "isfinite",
+    // what the generated source refers to
+    "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize",
+    "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf", "roundf",
+    "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf", "tanf", "sqrtf",
+    "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf", "acoshf", "atanhf", "cbrtf",
+    "GridTile", "uint4", "exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil",
+    "round", "trunc", "erf"};
+
+bool isReserved(StringRef name) {
+  return llvm::is_contained(reservedWords, name) || codegen::isPrimitive(name) || name.starts_with("__");
+}
+
+/// `name` with what an identifier does not take replaced by '_'.
+std::string identifier(StringRef name) {
+  std::string result;
+  for (char c : name)
+    result += llvm::isAlnum(c) ? c : '_';
+  if (result.empty() || llvm::isDigit(result[0]))
+    result.insert(0, "_");
+  return result;
+}
+
+/// Names in the nested scopes of the generated source: none hides another.
+class Names {
+public:
+  std::string take(StringRef wish) {
+    std::string base = identifier(wish), name = base;
+    if (isReserved(base))
+      base += "_", name = base;
+    for (unsigned i = 2; llvm::is_contained(taken, name); ++i)
+      name = base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(i);
+    taken.push_back(name);
+    return name;
+  }
+  size_t open() const { return taken.size(); }
+  void close(size_t mark) { taken.resize(mark); }
+
+private:
+  std::vector<std::string> taken;
+};
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+/// Type of an element in global memory; 16-bit floats are storage only.
+StringRef elementName(Type type) {
+  if (type.isF32())
+    return "float";
+  if (type.isBF16())
+    return "bf16";
+  if (type.isF16())
+    return "f16";
+  if (type.isInteger(8))
+    return "unsigned char";
+  if (type.isInteger(32))
+    return "int";
+  if (type.isInteger(64))
+    return "long long";
+  return "";
+}
+
+/// Type of a value in expressions.
+StringRef valueName(Type type) {
+  if (type.isInteger(1))
+    return "bool";
+  return type.isF32() || type.isInteger(32) || type.isInteger(64) ? elementName(type) : StringRef();
+}
+
+std::string text(Type type) {
+  std::string result;
+  llvm::raw_string_ostream(result) << type;
+  return result;
+}
+
+/// "stage 2 x k 64 x d 64 bf16"
+std::string describe(TileType type) {
+  std::string result;
+  for (unsigned i = 0; i < type.rank(); ++i)
+    result += (i ? " x " : "") + type.axis(i).str() + " " + std::to_string(type.getShape()[i]);
+  return result + " " + text(type.getElementType());
+}
+
+/// A tensor in global memory: where it starts and what its dimensions are, as expressions.
+struct View {
+  std::string pointer;
+  std::string root; ///< the address in the parameters, which is null for an output that is not wanted
+  SmallVector<std::string> strides; ///< "" for 1
+  SmallVector<std::string> extents;
+};
+
+//===----------------------------------------------------------------------===//
+// The printer
+//===----------------------------------------------------------------------===//
+
+class Printer {
+public:
+  Printer(KernelOp kernel, const codegen::PrintOptions &options)
+      : kernel(kernel), options(options),
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()) {}
+
+  Expected<std::string> run();
+
+private:
+  void printHeader(std::string &out);
+  void declareParams();
+
+  void printBlock(Block &block);
+  void printOp(Operation *op);
+  void printStatement(Operation *op);
+  void printFor(scf::ForOp op);
+  void printIf(scf::IfOp op);
+  void printForWork(ForWorkOp op);
+  void printForTiles(ForTilesOp op);
+  void printSlice(SliceOp op);
+  void printPhilox(PhiloxOp op);
+  void printSet(SetOp op);
+  void printLoadMatrix(LoadMatrixOp op);
+  void printMma(MmaOp op);
+  void printElement(tile::ElementOp op);
+  void printNextVisible(NextVisibleOp op);
+
+  /// The expression of a scalar op without regions or effects; nothing where `op` is not such an op.
+  std::optional<Expr> expression(Operation *op);
+  std::optional<Expr> arithmetic(Operation *op);
+  Expr constant(arith::ConstantOp op);
+  Expr compare(arith::CmpIOp op);
+  Expr compare(arith::CmpFOp op);
+  Expr parameter(tile::ParamOp op);
+  /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
+  bool canInline(Operation *op);
+
+  Expr value(Value value);
+  Expr integer(Value value) { return asSigned(this->value(value)); }
+  std::string element(Value buffer, OperandRange indices);
+  std::string element(Value buffer, ArrayRef<Expr> indices);
+  /// Address of `shared[stage, row, column]`.
+  Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
+  /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
+  Expr globalAddress(const View &view, ArrayRef<Expr> indices);
+  std::string globalElement(const View &view, ArrayRef<Expr> indices);
+  std::string offset(const View &view, ArrayRef<Expr> indices);
+
+  /// The call of a function of Primitives.cuh, which the source then holds.
+  Expr primitive(StringRef name, ArrayRef<Expr> arguments) { return primitive(name, "", arguments); }
+  Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
+
+  std::string nameFor(Operation *op, StringRef fallback);
+  std::string nameFor(Operation *op, unsigned i, StringRef fallback);
+  void declare(OpResult result, const Expr &expr);
+  void statement(Operation *op, const Twine &text);
+  void open(Operation *op, const Twine &text);
+  void close(const Twine &text = "}");
+  void line(const Twine &text);
+  std::string sourceLine(Operation *op);
+  void fail(Operation *op, const Twine &message);
+
+  KernelOp kernel;
+  codegen::PrintOptions options;
+  bool isPrecise;
+  std::string body;
+  unsigned depth = 1;
+  Names names;
+  std::set<std::string, std::less<>> used;
+  std::string params; ///< members of Params after the fixed ones
+  size_t paramsBytes = sizeof(LaunchParams);
+  std::map<std::string, std::string> members; ///< member of Params by name of tensor or scalar
+  llvm::DenseMap<Value, Expr> values;
+  llvm::DenseMap<Value, View> views;
+  llvm::DenseMap<Value, std::string> buffers;
+  /// How many ops that write stand before an op in its block.
+  llvm::DenseMap<Operation *, unsigned> writesBefore;
+  std::string lastLine;
+  std::optional<Error> error;
+};
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+void Printer::fail(Operation *op, const Twine &message) {
+  if (error)
+    return;
+  error.emplace();
+  error->message = (op->getName().getStringRef() + " " + message).str();
+  if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    error->where = {loc.getFilename().str(), loc.getLine(), loc.getColumn()};
+}
+
+void Printer::line(const Twine &text) {
+  std::string content = text.str();
+  if (!content.empty())
+    body += std::string(2 * depth, ' ') + content;
+  body += '\n';
+}
+
+/// The user's source line of `op`, or "". Text of the IR itself has locations too: those do not count.
+std::string Printer::sourceLine(Operation *op) {
+  auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>();
+  if (!loc || loc.getLine() == 0)
+    return "";
+  StringRef file = llvm::sys::path::filename(loc.getFilename().getValue());
+  if (file.empty() || file.starts_with("<") || file == "-" || file.ends_with(".mlir"))
+    return "";
+  return (file + ":" + Twine(loc.getLine())).str();
+}
+
+void Printer::statement(Operation *op, const Twine &text) {
+  if (auto comment = op->getAttrOfType<StringAttr>(codegen::commentAttr))
+    line("// " + comment.getValue());
+  std::string source = sourceLine(op);
+  line(source.empty() || source == lastLine ? text : text + "  // " + source);
+  lastLine = source;
+}
+
+void Printer::open(Operation *op, const Twine &text) {
+  statement(op, text + " {");
+  ++depth;
+}
+
+void Printer::close(const Twine &text) {
+  --depth;
+  line(text);
+}
+
+std::string Printer::nameFor(Operation *op, StringRef fallback) {
+  auto name = op->getAttrOfType<StringAttr>(tile::nameAttr);
+  return names.take(name ? name.getValue() : fallback);
+}
+
+std::string Printer::nameFor(Operation *op, unsigned i, StringRef fallback) {
+  if (auto all = op->getAttrOfType<ArrayAttr>(codegen::namesAttr); all && i < all.size())
+    if (auto name = dyn_cast<StringAttr>(all[i]))
+      return names.take(name.getValue());
+  return names.take(fallback);
+}
+
+Expr Printer::primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments) {
+  assert(codegen::isPrimitive(name) && "no such function in Primitives.cuh");
+  used.insert(name.str());
+  return call(name + templateArguments, arguments);
+}
+
+/// `const T name = expr;`
+void Printer::declare(OpResult result, const Expr &expr) {
+  Operation *op = result.getOwner();
+  StringRef type = valueName(result.getType());
+  if (type.empty())
+    return fail(op, "gives " + text(result.getType()) + ", which has no printed form; lower it to f32, i32, i64 or i1");
+  if (expr.isUnsigned)
+    type = "unsigned";
+  StringRef fallback = llvm::StringSwitch<StringRef>(type)
+                           .Case("float", "x")
+                           .Case("bool", "flag")
+                           .Case("unsigned", "bits")
+                           .Case("long long", "wide")
+                           .Default("n");
+  std::string name = nameFor(op, fallback);
+  statement(op, "const " + type + " " + name + " = " + expr.text + ";");
+  values[result] = {name, Primary, expr.isUnsigned};
+}
+
+Expr Printer::value(Value value) {
+  auto it = values.find(value);
+  if (it != values.end())
+    return it->second;
+  if (!error) {
+    Operation *op = value.getDefiningOp() ? value.getDefiningOp() : value.getParentBlock()->getParentOp();
+    fail(op, "gives a value that its user cannot take");
+  }
+  return {"0"};
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// Members of Params for scalars and captured tensors.
+void Printer::declareParams() {
+  Names member;
+  for (StringRef fixed : {"q", "k", "v", "o", "lse", "q_stride", "k_stride", "v_stride", "o_stride", "lse_stride", "seed",
+                          "offset", "seed_pointer", "offset_pointer", "workspace", "batch", "heads", "kv_heads", "group",
+                          "query_length", "key_length", "q_offset", "drop_threshold", "keep_scale", "reserved"})
+    member.take(fixed);
+  for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
+    std::string name = member.take(scalar.getName().getValue());
+    StringRef type = valueName(scalar.getType());
+    if (type.empty())
+      fail(kernel, "has run-time scalar '" + scalar.getName().getValue() + "' of type " + text(scalar.getType()) +
+                       "; use f32, i32, i64 or i1");
+    params += ("  alignas(8) " + type + " " + name + ";\n").str();
+    members[scalar.getName().str()] = name;
+    paramsBytes += 8;
+  }
+  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>()) {
+    std::string name = member.take(tensor.getName().getValue());
+    member.take(name + "_stride");
+    member.take(name + "_extent");
+    int64_t rank = tensor.getRank();
+    params += ("  const " + elementName(tensor.getElementType()) + " *" + name + ";\n").str();
+    if (rank)
+      params += ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
+    members[tensor.getName().str()] = name;
+    paramsBytes += 8 + 16 * rank;
+  }
+}
+
+Expr Printer::parameter(tile::ParamOp op) {
+  StringRef name = llvm::StringSwitch<StringRef>(op.getName())
+                       .Case("B", "batch")
+                       .Case("H", "heads")
+                       .Case("Hkv", "kv_heads")
+                       .Case("group", "group")
+                       .Case("Sq", "query_length")
+                       .Case("Sk", "key_length")
+                       .Case("q_offset", "q_offset")
+                       .Case("drop_threshold", "drop_threshold")
+                       .Case("keep_scale", "keep_scale")
+                       .Default("");
+  if (op.getName() == "seed" || op.getName() == "offset") {
+    std::string slot = "p." + op.getName().str();
+    return {slot + "_pointer ? *" + slot + "_pointer : " + slot, Conditional};
+  }
+  if (name.empty())
+    return {"p." + members[op.getName().str()]};
+  return {("p." + name).str()};
+}
+
+static View parameterView(tile::ParamOp op, KernelOp kernel, const std::string &member) {
+  View view;
+  std::string name = "p." + member;
+  view.pointer = view.root = name;
+  int64_t rank = cast<ViewType>(op.getResult().getType()).getRank();
+  bool isOperand = llvm::is_contained({"q", "k", "v", "o"}, op.getName());
+  for (int64_t i = 0; i < rank; ++i) {
+    view.strides.push_back(isOperand && i == 3 ? "" : name + "_stride[" + std::to_string(i) + "]");
+    view.extents.push_back(name + "_extent[" + std::to_string(i) + "]");
+  }
+  if (isOperand || op.getName() == "lse") {
+    bool isKey = op.getName() == "k" || op.getName() == "v";
+    bool isValue = op.getName() == "v" || op.getName() == "o";
+    view.extents = {"p.batch", isKey ? "p.kv_heads" : "p.heads", isKey ? "p.key_length" : "p.query_length"};
+    if (isOperand)
+      view.extents.push_back(std::to_string(isValue ? kernel.getHeadDimV() : kernel.getHeadDim()));
+  }
+  return view;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+std::string Printer::element(Value buffer, ArrayRef<Expr> indices) {
+  std::string text = buffers.lookup(buffer);
+  if (text.empty())
+    fail(buffer.getDefiningOp() ? buffer.getDefiningOp() : kernel, "is not a sched.registers buffer of this kernel");
+  for (const Expr &index : indices)
+    text += "[" + index.text + "]";
+  return text;
+}
+
+std::string Printer::element(Value buffer, OperandRange indices) {
+  SmallVector<Expr> exprs;
+  for (Value index : indices)
+    exprs.push_back(value(index));
+  return element(buffer, exprs);
+}
+
+std::string Printer::offset(const View &view, ArrayRef<Expr> indices) {
+  std::string text;
+  for (auto [index, stride] : llvm::zip(indices, view.strides)) {
+    if (index.text == "0")
+      continue;
+    text += text.empty() ? "" : " + ";
+    text += stride.empty() ? at(index, Sum) : at(index, Product) + " * " + stride;
+  }
+  return text;
+}
+
+Expr Printer::globalAddress(const View &view, ArrayRef<Expr> indices) {
+  std::string text = offset(view, indices);
+  return text.empty() ? Expr{view.pointer} : Expr{view.pointer + " + " + text, Sum};
+}
+
+std::string Printer::globalElement(const View &view, ArrayRef<Expr> indices) {
+  std::string text = offset(view, indices);
+  return text.empty() ? "*" + view.pointer : view.pointer + "[" + text + "]";
+}
+
+Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column) {
+  auto type = cast<TileType>(shared.getType());
+  bool hasStages = type.axis(0) == "stage";
+  ArrayRef<int64_t> shape = type.getShape().drop_front(hasStages);
+  std::string base = buffers.lookup(shared);
+  if (base.empty())
+    fail(op, "needs a sched.shared buffer of this kernel");
+  if (shape.size() != 2) {
+    fail(op, "needs a shared tile of two axes after the stage, got " + describe(type));
+    return {"0"};
+  }
+  int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+  int64_t rows = shape[0], rowBytes = shape[1] * elementBytes;
+  std::string text = base;
+  Expr stageExpr = stage ? value(stage) : Expr{"0"};
+  if (!hasStages && stageExpr.text != "0")
+    fail(op, "gives a stage of " + describe(type) + ", which has none; pass the constant 0");
+  if (hasStages && stageExpr.text != "0")
+    text += " + " + at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes);
+  auto bytes = [&](const Expr &index) -> Expr {
+    if (index.text == "0")
+      return {"0"};
+    return elementBytes == 1 ? index : infix(index, "*", {std::to_string(elementBytes)}, Product);
+  };
+  Expr rowExpr = value(row), columnExpr = value(column);
+  if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
+    if (rowBytes % swizzle.getPanel())
+      fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) + " bytes");
+    text += " + " + primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">",
+                              {rowExpr, bytes(columnExpr)})
+                        .text;
+  } else {
+    if (rowExpr.text != "0")
+      text += " + " + at(rowExpr, Product) + " * " + std::to_string(rowBytes);
+    if (columnExpr.text != "0")
+      text += " + " + at(bytes(columnExpr), Sum);
+  }
+  return {text, text == base ? Primary : Sum};
+}
+
+//===----------------------------------------------------------------------===//
+// Scalar expressions
+//===----------------------------------------------------------------------===//
+
+Expr Printer::constant(arith::ConstantOp op) {
+  Attribute attribute = op.getValue();
+  if (auto number = dyn_cast<FloatAttr>(attribute); number && number.getType().isF32()) {
+    APFloat f = number.getValue();
+    if (f.isNaN()) {
+      used.insert("nan");
+      return {"not_a_number"};
+    }
+    if (f.isInfinity()) {
+      used.insert("infinity");
+      return f.isNegative() ? Expr{"-infinity", Unary} : Expr{"infinity"};
+    }
+    return {printFloat(f.convertToFloat()), f.isNegative() ? Unary : Primary};
+  }
+  if (auto number = dyn_cast<IntegerAttr>(attribute)) {
+    if (number.getType().isInteger(1))
+      return {number.getValue().isZero() ? "false" : "true"};
+    int64_t n = number.getInt();
+    if (number.getType().isInteger(32))
+      return n == INT32_MIN ? Expr{"-2147483647 - 1", Sum} : Expr{std::to_string(n), n < 0 ? Unary : Primary};
+    if (number.getType().isInteger(64))
+      return n == INT64_MIN ? Expr{"-9223372036854775807ll - 1", Sum}
+                            : Expr{std::to_string(n) + "ll", n < 0 ? Unary : Primary};
+  }
+  fail(op, "of type " + text(op.getType()) + " has no printed form; use f32, i32, i64 or i1");
+  return {"0"};
+}
+
+Expr Printer::compare(arith::CmpIOp op) {
+  using P = arith::CmpIPredicate;
+  Expr a = value(op.getLhs()), b = value(op.getRhs());
+  bool isBool = op.getLhs().getType().isInteger(1), isWide = op.getLhs().getType().isInteger(64);
+  P predicate = op.getPredicate();
+  bool isEquality = predicate == P::eq || predicate == P::ne;
+  bool isUnsigned = llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate);
+  if (isBool && !isEquality && !isUnsigned)
+    std::swap(a, b); // as a signed number true is -1
+  else if (isUnsigned && !isBool)
+    a = asUnsigned(a, isWide), b = asUnsigned(b, isWide);
+  else if (isEquality && (a.isUnsigned || b.isUnsigned))
+    a = asUnsigned(a), b = asUnsigned(b);
+  else if (!isBool)
+    a = asSigned(a), b = asSigned(b);
+  StringRef sign = predicate == P::eq                          ? "=="
+                   : predicate == P::ne                        ? "!="
+                   : predicate == P::slt || predicate == P::ult ? "<"
+                   : predicate == P::sle || predicate == P::ule ? "<="
+                   : predicate == P::sgt || predicate == P::ugt ? ">"
+                                                                : ">=";
+  return infix(a, sign, b, isEquality ? Equality : Relation);
+}
+
+/// An ordered comparison is C++'s own; an unordered one is the negated opposite.
+Expr Printer::compare(arith::CmpFOp op) {
+  using P = arith::CmpFPredicate;
+  Expr a = value(op.getLhs()), b = value(op.getRhs());
+  auto plain = [&](StringRef sign) { return infix(a, sign, b, sign == "==" || sign == "!=" ? Equality : Relation); };
+  auto negated = [&](StringRef sign) -> Expr { return {"!(" + plain(sign).text + ")", Unary}; };
+  auto both = [&](const Expr &x, StringRef sign, const Expr &y) { return infix(x, sign, y, sign == "&&" ? And : Or); };
+  Expr isNanA = infix(a, "!=", a, Equality), isNanB = infix(b, "!=", b, Equality);
+  switch (op.getPredicate()) {
+  case P::AlwaysFalse:
+    return {"false"};
+  case P::AlwaysTrue:
+    return {"true"};
+  case P::OEQ:
+    return plain("==");
+  case P::OGT:
+    return plain(">");
+  case P::OGE:
+    return plain(">=");
+  case P::OLT:
+    return plain("<");
+  case P::OLE:
+    return plain("<=");
+  case P::UNE:
+    return plain("!=");
+  case P::ULE:
+    return negated(">");
+  case P::ULT:
+    return negated(">=");
+  case P::UGE:
+    return negated("<");
+  case P::UGT:
+    return negated("<=");
+  case P::ONE:
+    return both(plain("<"), "||", plain(">"));
+  case P::UEQ: {
+    Expr different = both(plain("<"), "||", plain(">"));
+    return {"!(" + different.text + ")", Unary};
+  }
+  case P::UNO:
+    return both(isNanA, "||", isNanB);
+  case P::ORD: {
+    Expr unordered = both(isNanA, "||", isNanB);
+    return {"!(" + unordered.text + ")", Unary};
+  }
+  }
+  llvm_unreachable("unknown predicate");
+}
+
+std::optional<Expr> Printer::arithmetic(Operation *op) {
+  auto operand = [&](unsigned i) { return value(op->getOperand(i)); };
+  Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : Type();
+  bool isBool = type && type.isInteger(1), isWide = type && type.isInteger(64);
+  auto function = [&](StringRef name) -> Expr {
+    SmallVector<Expr> arguments;
+    for (Value value : op->getOperands())
+      arguments.push_back(this->value(value));
+    return call(name, arguments);
+  };
+  // A math function: the kernel's short form or CUDA's own.
+  auto math = [&](StringRef shortForm, StringRef full) -> Expr {
+    return isPrecise ? function(full) : primitive(shortForm, {operand(0)});
+  };
+  auto unary = [&](StringRef sign, const Expr &x) -> Expr {
+    return {sign.str() + at(x, x.text.front() == '-' ? Primary : Unary), Unary};
+  };
+  auto floats = [&](StringRef sign, Level level) { return infix(operand(0), sign, operand(1), level); };
+  // Signed where the op rules out overflow, else modulo 2^n.
+  auto overflowing = [&](auto arithOp, StringRef sign, Level level, StringRef wrapping) -> Expr {
+    Expr a = operand(0), b = operand(1);
+    if (isBool)
+      return sign == "*" ? infix(a, "&&", b, And) : infix(a, "!=", b, Equality);
+    if (a.isUnsigned && b.isUnsigned) {
+      Expr result = infix(a, sign, b, level);
+      result.isUnsigned = true;
+      return result;
+    }
+    a = asSigned(a), b = asSigned(b);
+    if (bitEnumContainsAny(arithOp.getOverflowFlags(), arith::IntegerOverflowFlags::nsw))
+      return infix(a, sign, b, level);
+    return primitive(wrapping, {a, b});
+  };
+  auto bitwise = [&](StringRef sign, Level level, StringRef logical, Level logicalLevel) -> Expr {
+    Expr a = operand(0), b = operand(1);
+    if (isBool)
+      return infix(a, logical, b, logicalLevel);
+    bool isUnsigned = a.isUnsigned || b.isUnsigned;
+    if (isUnsigned)
+      a = isNumber(a) ? asUnsigned(a) : a, b = isNumber(b) ? asUnsigned(b) : b;
+    Expr result = infix(a, sign, b, level);
+    result.isUnsigned = isUnsigned;
+    return result;
+  };
+  auto integers = [&](StringRef sign, Level level) { return infix(integer(op->getOperand(0)), sign, integer(op->getOperand(1)), level); };
+  // An operation on unsigned operands; the result stays a bit pattern (i32) or is cast back (i64).
+  auto unsignedResult = [&](Expr result) -> Expr {
+    if (isWide)
+      return ::cast("long long", result);
+    result.isUnsigned = true;
+    return result;
+  };
+  auto bits = [&](unsigned i) { return asUnsigned(operand(i), isWide); };
+
+  return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
+      // Integers.
+      .Case([&](arith::AddIOp o) { return overflowing(o, "+", Sum, "wrap_add"); })
+      .Case([&](arith::SubIOp o) { return overflowing(o, "-", Sum, "wrap_sub"); })
+      .Case([&](arith::MulIOp o) { return overflowing(o, "*", Product, "wrap_mul"); })
+      .Case([&](arith::DivSIOp) { return integers("/", Product); })
+      .Case([&](arith::RemSIOp) { return integers("%", Product); })
+      .Case([&](arith::DivUIOp) { return unsignedResult(infix(bits(0), "/", bits(1), Product)); })
+      .Case([&](arith::RemUIOp) { return unsignedResult(infix(bits(0), "%", bits(1), Product)); })
+      .Case([&](arith::FloorDivSIOp) { return primitive("floor_div", {asSigned(operand(0)), asSigned(operand(1))}); })
+      .Case([&](arith::CeilDivSIOp) { return primitive("ceil_div", {asSigned(operand(0)), asSigned(operand(1))}); })
+      .Case([&](arith::MinSIOp) { return call("min", {asSigned(operand(0)), asSigned(operand(1))}); })
+      .Case([&](arith::MaxSIOp) { return call("max", {asSigned(operand(0)), asSigned(operand(1))}); })
+      .Case([&](arith::MinUIOp) { return unsignedResult(call("min", {bits(0), bits(1)})); })
+      .Case([&](arith::MaxUIOp) { return unsignedResult(call("max", {bits(0), bits(1)})); })
+      .Case([&](arith::AndIOp) { return bitwise("&", BitAnd, "&&", And); })
+      .Case([&](arith::OrIOp) { return bitwise("|", BitOr, "||", Or); })
+      .Case([&](arith::XOrIOp) -> std::optional<Expr> {
+        if (isBool && operand(1).text == "true")
+          return unary("!", operand(0));
+        return bitwise("^", BitXor, "!=", Equality);
+      })
+      .Case([&](arith::ShLIOp) { return unsignedResult(infix(bits(0), "<<", operand(1), Shift)); })
+      .Case([&](arith::ShRUIOp) { return unsignedResult(infix(bits(0), ">>", operand(1), Shift)); })
+      .Case([&](arith::ShRSIOp) { return infix(asSigned(operand(0)), ">>", operand(1), Shift); })
+      .Case([&](math::AbsIOp) { return primitive("wrap_abs", {asSigned(operand(0))}); })
+      .Case([&](arith::CmpIOp o) { return compare(o); })
+      .Case([&](arith::SelectOp) {
+        Expr a = operand(1), b = operand(2);
+        if (a.isUnsigned != b.isUnsigned)
+          a = asSigned(a), b = asSigned(b);
+        Expr result{at(operand(0), Or) + " ? " + at(a, Or) + " : " + at(b, Or), Conditional};
+        result.isUnsigned = a.isUnsigned;
+        return result;
+      })
+      // Conversions.
+      .Case([&](arith::ExtSIOp) -> std::optional<Expr> {
+        if (op->getOperand(0).getType().isInteger(1))
+          return unary("-", ::cast(valueName(type), operand(0)));
+        return ::cast(valueName(type), asSigned(operand(0)));
+      })
+      .Case([&](arith::ExtUIOp) -> std::optional<Expr> {
+        if (op->getOperand(0).getType().isInteger(1))
+          return ::cast(valueName(type), operand(0));
+        return ::cast(valueName(type), asUnsigned(operand(0)));
+      })
+      .Case([&](arith::TruncIOp) -> std::optional<Expr> {
+        if (isBool)
+          return infix({"(" + infix(operand(0), "&", {"1"}, BitAnd).text + ")"}, "!=", {"0"}, Equality);
+        return ::cast("int", operand(0));
+      })
+      .Case([&](arith::SIToFPOp) -> std::optional<Expr> {
+        if (op->getOperand(0).getType().isInteger(1))
+          return unary("-", ::cast("float", operand(0)));
+        return ::cast("float", asSigned(operand(0)));
+      })
+      .Case([&](arith::UIToFPOp) -> std::optional<Expr> {
+        Type from = op->getOperand(0).getType();
+        return ::cast("float", from.isInteger(1) ? operand(0) : asUnsigned(operand(0), from.isInteger(64)));
+      })
+      .Case([&](arith::FPToSIOp) { return primitive(isWide ? "float_to_int64" : "float_to_int", {operand(0)}); })
+      .Case([&](arith::BitcastOp) -> std::optional<Expr> {
+        Type from = op->getOperand(0).getType();
+        if (from.isF32() && type.isInteger(32))
+          return call("__float_as_int", {operand(0)});
+        if (from.isInteger(32) && type.isF32())
+          return operand(0).isUnsigned ? call("__uint_as_float", {operand(0)}) : call("__int_as_float", {operand(0)});
+        return from == type ? std::optional(operand(0)) : std::nullopt;
+      })
+      // Floats.
+      .Case([&](arith::AddFOp) { return floats("+", Sum); })
+      .Case([&](arith::SubFOp) { return floats("-", Sum); })
+      .Case([&](arith::MulFOp) { return floats("*", Product); })
+      .Case([&](arith::DivFOp) {
+        return isPrecise ? floats("/", Product) : primitive("fast_divide", {operand(0), operand(1)});
+      })
+      .Case([&](arith::RemFOp) { return function("fmodf"); })
+      .Case([&](arith::NegFOp) { return unary("-", operand(0)); })
+      .Case([&](arith::MaximumFOp) { return primitive("max_nan", {operand(0), operand(1)}); })
+      .Case([&](arith::MinimumFOp) { return primitive("min_nan", {operand(0), operand(1)}); })
+      .Case([&](arith::MaxNumFOp) { return function("fmaxf"); })
+      .Case([&](arith::MinNumFOp) { return function("fminf"); })
+      .Case([&](arith::CmpFOp o) { return compare(o); })
+      .Case([&](math::FmaOp) { return function("fmaf"); })
+      .Case([&](math::AbsFOp) { return function("fabsf"); })
+      .Case([&](math::CopySignOp) { return function("copysignf"); })
+      .Case([&](math::FloorOp) { return function("floorf"); })
+      .Case([&](math::CeilOp) { return function("ceilf"); })
+      .Case([&](math::TruncOp) { return function("truncf"); })
+      .Case([&](math::RoundOp) { return function("roundf"); })
+      .Case([&](math::RoundEvenOp) { return function("rintf"); })
+      .Case([&](math::ExpOp) { return math("fast_exp", "expf"); })
+      .Case([&](math::Exp2Op) { return math("fast_exp2", "exp2f"); })
+      .Case([&](math::ExpM1Op) { return function("expm1f"); })
+      .Case([&](math::LogOp) { return math("fast_log", "logf"); })
+      .Case([&](math::Log2Op) { return math("fast_log2", "log2f"); })
+      .Case([&](math::Log10Op) { return function("log10f"); })
+      .Case([&](math::Log1pOp) { return function("log1pf"); })
+      .Case([&](math::TanhOp) { return math(kernel.getDtype().isBF16() ? "fast_tanh" : "exp_tanh", "tanhf"); })
+      // No short form: the approximations have an absolute error, not a relative one, near their zeros.
+      .Case([&](math::SinOp) { return function("sinf"); })
+      .Case([&](math::CosOp) { return function("cosf"); })
+      .Case([&](math::TanOp) { return function("tanf"); })
+      .Case([&](math::PowFOp) { return function("powf"); })
+      .Case([&](math::ErfOp) { return function("erff"); })
+      .Case([&](math::AtanOp) { return function("atanf"); })
+      .Case([&](math::Atan2Op) { return function("atan2f"); })
+      .Case([&](math::SqrtOp) { return math("fast_sqrt", "sqrtf"); })
+      .Case([&](math::RsqrtOp) { return math("fast_rsqrt", "rsqrtf"); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+std::optional<Expr> Printer::expression(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
+      .Case([&](ThreadIdOp) { return ::cast("int", {"threadIdx.x"}); })
+      .Case([&](GetOp get) {
+        Expr expr{element(get.getBuffer(), get.getIndices())};
+        auto type = cast<TileType>(get.getBuffer().getType());
+        FragmentRole role = cast<FragmentAttr>(type.getLayout()).getRole();
+        expr.isUnsigned = get.getResult().getType().isInteger(32) &&
+                          (role == FragmentRole::A || role == FragmentRole::B);
+        return expr;
+      })
+      .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
+      .Case([&](PackOp pack) -> std::optional<Expr> {
+        if (!pack.getType().isBF16() && !pack.getType().isF16())
+          return fail(op, "of type " + text(pack.getType()) + " has no printed form; use bf16 or f16"), Expr{"0"};
+        Expr expr = primitive(pack.getType().isBF16() ? "pack_bf16" : "pack_f16", {value(pack.getLow()), value(pack.getHigh())});
+        expr.isUnsigned = true;
+        return expr;
+      })
+      .Default([&](Operation *) -> std::optional<Expr> {
+        for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+          if (valueName(type).empty())
+            return std::nullopt;
+        return arithmetic(op);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Inlining
+//===----------------------------------------------------------------------===//
+
+/// Ops whose expression takes the place of a value.
+static bool isExpression(Operation *op) {
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp>(op);
+}
+
+bool Printer::canInline(Operation *op) {
+  Value result = op->getResult(0);
+  if (!result.hasOneUse() || op->hasAttr(tile::nameAttr) || op->hasAttr(codegen::commentAttr))
+    return false;
+  Operation *user = *result.getUsers().begin();
+  if (user->getBlock() != op->getBlock() || isa<scf::ForOp, ForTilesOp>(user))
+    return false; // another block, or a condition that is evaluated again and again
+  if (!isa<GetOp>(op))
+    return true;
+  // A read moves to the statement that its expression becomes part of: nothing may be written before.
+  while (isExpression(user) && user->getNumResults() == 1 && user->getResult(0).hasOneUse() &&
+         (*user->getResult(0).getUsers().begin())->getBlock() == op->getBlock() &&
+         !isa<scf::ForOp, ForTilesOp>(*user->getResult(0).getUsers().begin()) && !user->hasAttr(tile::nameAttr) &&
+         !user->hasAttr(codegen::commentAttr))
+    user = *user->getResult(0).getUsers().begin();
+  return writesBefore[op] == writesBefore[user];
+}
+
+//===----------------------------------------------------------------------===//
+// Statements
+//===----------------------------------------------------------------------===//
+
+void Printer::printBlock(Block &block) {
+  unsigned writes = 0;
+  for (Operation &op : block) {
+    writesBefore[&op] = writes;
+    if (!isMemoryEffectFree(&op) && !isa<GetOp, LoadSharedOp, RegistersOp, SharedOp>(op))
+      ++writes;
+  }
+  size_t mark = names.open();
+  for (Operation &op : block) {
+    printOp(&op);
+    if (error)
+      return;
+  }
+  names.close(mark);
+}
+
+void Printer::printOp(Operation *op) {
+  /// Longest expression that is written into its user.
+  constexpr size_t longest = 72;
+  if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
+    values[constantOp.getResult()] = constant(constantOp);
+    return;
+  }
+  if (auto param = dyn_cast<tile::ParamOp>(op)) {
+    if (auto type = dyn_cast<ViewType>(param.getResult().getType())) {
+      auto member = members.find(param.getName().str());
+      views[param.getResult()] = parameterView(param, kernel, member == members.end() ? param.getName().str() : member->second);
+    } else if (Expr expr = parameter(param); expr.level == Primary) {
+      values[param.getResult()] = expr;
+    } else {
+      std::string name = nameFor(op, param.getName());
+      statement(op, "const long long " + name + " = " + expr.text + ";");
+      values[param.getResult()] = {name};
+    }
+    return;
+  }
+  if (std::optional<Expr> expr = expression(op)) {
+    if (error)
+      return;
+    if (isa<ThreadIdOp>(op)) {
+      std::string name = nameFor(op, "thread");
+      statement(op, "const int " + name + " = threadIdx.x;");
+      values[op->getResult(0)] = {name};
+    } else if (expr->text.size() <= longest && canInline(op)) {
+      values[op->getResult(0)] = *expr;
+    } else {
+      declare(op->getOpResult(0), *expr);
+    }
+    return;
+  }
+  printStatement(op);
+}
+
+/// Element type of a lane's array, or "".
+static StringRef arrayElement(TileType type) {
+  FragmentRole role = cast<FragmentAttr>(type.getLayout()).getRole();
+  Type element = type.getElementType();
+  bool isOperand = role == FragmentRole::A || role == FragmentRole::B;
+  if (element.isBF16() || element.isF16())
+    return isOperand ? "unsigned" : "";
+  if (element.isInteger(32) && isOperand)
+    return "unsigned";
+  return valueName(element);
+}
+
+/// "[2][8][4]"
+static std::string arrayShape(TileType type) {
+  std::string text;
+  for (int64_t size : cast<FragmentAttr>(type.getLayout()).laneShape(type))
+    text += "[" + std::to_string(size) + "]";
+  return text;
+}
+
+void Printer::printStatement(Operation *op) {
+  auto unexpanded = [&] { fail(op, "is not expanded; run the scheduling passes to their end before printing"); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](SharedOp o) {
+        used.insert("shared_address");
+        std::string name = names.take(o.getName());
+        buffers[o.getResult()] = name;
+        std::string at = o.getOffset() ? "shared_base + " + std::to_string(o.getOffset()) : "shared_base";
+        statement(op, "const unsigned " + name + " = " + at + ";  // " + describe(o.getResult().getType()));
+      })
+      .Case([&](RegistersOp o) {
+        TileType type = o.getResult().getType();
+        StringRef element = arrayElement(type);
+        if (element.empty())
+          return fail(op, "of " + describe(type) + " has no printed form; use f32, or 16 bits in a fragment a or b");
+        std::string name = names.take(o.getName());
+        buffers[o.getResult()] = name;
+        statement(op, element + " " + name + arrayShape(type) + ";  // " + describe(type));
+      })
+      .Case([&](SetOp o) { printSet(o); })
+      .Case([&](SliceOp o) { printSlice(o); })
+      .Case([&](tile::ElementOp o) { printElement(o); })
+      .Case([&](StoreElementOp o) {
+        const View &view = views[o.getView()];
+        SmallVector<Expr> indices;
+        for (Value index : o.getIndices())
+          indices.push_back(integer(index));
+        Type type = o.getView().getType().getElementType();
+        if (type.isF32())
+          statement(op, globalElement(view, indices) + " = " + value(o.getValue()).text + ";");
+        else if (type.isBF16() || type.isF16())
+          statement(op, primitive(type.isBF16() ? "store_bf16" : "store_f16", {globalAddress(view, indices), value(o.getValue())}).text + ";");
+        else
+          fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
+      })
+      .Case([&](CopyToGlobalOp o) {
+        Expr to = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr from = sharedAddress(op, o.getShared(), {}, o.getRow(), o.getColumn());
+        statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
+      })
+      .Case([&](CopyAsyncOp o) {
+        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
+        Expr valid = value(o.getValid());
+        statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
+                                            : primitive("copy_async_16_if", {valid, to, from}))
+                              .text +
+                          ";");
+      })
+      .Case([&](CommitCopiesOp) { statement(op, primitive("commit_copies", {}).text + ";"); })
+      .Case([&](WaitCopiesOp o) {
+        statement(op, primitive("wait_copies", "<" + Twine(o.getPending()) + ">", {}).text + ";");
+      })
+      .Case([&](BarrierOp) { statement(op, "__syncthreads();"); })
+      .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
+      .Case([&](LoadSharedOp o) {
+        if (!o.getShared().getType().getElementType().isF32())
+          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 is read element by element");
+        declare(cast<OpResult>(o.getResult()),
+                primitive("load_shared", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
+      })
+      .Case([&](StoreSharedOp o) {
+        Expr what = value(o.getValue());
+        if (o.getValue().getType().isInteger(32))
+          what = asUnsigned(what);
+        statement(op, primitive("store_shared",
+                                {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what})
+                              .text +
+                          ";");
+      })
+      .Case([&](SplitTf32Op o) {
+        std::string big = nameFor(op, 0, "big"), small = nameFor(op, 1, "small");
+        statement(op, "unsigned " + big + ", " + small + ";");
+        statement(op, primitive("split_tf32", {value(o.getValue()), {big}, {small}}).text + ";");
+        values[o.getBig()] = {big, Primary, true};
+        values[o.getSmall()] = {small, Primary, true};
+      })
+      .Case([&](MmaOp o) { printMma(o); })
+      .Case([&](ShuffleXorOp o) {
+        declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
+      })
+      .Case([&](PhiloxOp o) { printPhilox(o); })
+      .Case([&](NextVisibleOp o) { printNextVisible(o); })
+      .Case([&](scf::ForOp o) { printFor(o); })
+      .Case([&](scf::IfOp o) { printIf(o); })
+      .Case([&](ForWorkOp o) { printForWork(o); })
+      .Case([&](ForTilesOp o) { printForTiles(o); })
+      .Case([&](scf::YieldOp) {})
+      .Case([&](NextOp) {})
+      .Case([&](SlotOp) { unexpanded(); })
+      .Case([&](CopyTileOp) { unexpanded(); })
+      .Default([&](Operation *) {
+        if (isa<tile::TileDialect>(op->getDialect()))
+          return unexpanded();
+        if (isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
+          for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+            if (valueName(type).empty())
+              return fail(op, "on " + text(type) + " has no printed form; use f32, i32, i64 or i1");
+        fail(op, "has no printed form in CUDA; lower it to arith, math, scf and sched ops");
+      });
+}
+
+/// `buffer[i] = value;`, or `buffer[i] += value;` where the value is the element and a term.
+void Printer::printSet(SetOp op) {
+  std::string target = element(op.getBuffer(), op.getIndices());
+  Expr what = value(op.getValue());
+  StringRef sign = "=";
+  std::string text = what.text;
+  if (Operation *term = op.getValue().getDefiningOp(); term && isa<arith::AddFOp, arith::MulFOp>(term))
+    for (StringRef both : {" + ", " * "})
+      if (StringRef(text).starts_with(target + both.str()) && both == (isa<arith::AddFOp>(term) ? " + " : " * ")) {
+        Expr rest = value(term->getOperand(1));
+        if (value(term->getOperand(0)).text == target) {
+          sign = both == " + " ? "+=" : "*=";
+          text = rest.text;
+        }
+        break;
+      }
+  statement(op, target + " " + sign + " " + text + ";");
+}
+
+void Printer::printSlice(SliceOp op) {
+  View view = views[op.getView()];
+  if (view.pointer.empty())
+    return fail(op, "needs a view of this kernel's parameters");
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  Expr address = globalAddress(view, indices);
+  std::string base = StringRef(view.root).drop_front(2).str();
+  std::string name = nameFor(op, base + "_rows");
+  bool isOutput = view.root == "p.o" || view.root == "p.lse";
+  statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " + name +
+                    " = " + address.text + ";");
+  view.pointer = name;
+  view.strides.erase(view.strides.begin(), view.strides.begin() + indices.size());
+  view.extents.erase(view.extents.begin(), view.extents.begin() + indices.size());
+  views[op.getResult()] = view;
+}
+
+void Printer::printElement(tile::ElementOp op) {
+  const View &view = views[op.getView()];
+  SmallVector<Expr> indices;
+  for (auto [i, index] : llvm::enumerate(op.getIndices())) {
+    Expr expr = integer(index);
+    indices.push_back(op.getInRange()[i] ? expr : primitive("clamp_index", {expr, {view.extents[i]}}));
+  }
+  Type type = op.getView().getType().getElementType();
+  StringRef load = type.isF32()          ? "load_f32"
+                   : type.isBF16()       ? "load_bf16"
+                   : type.isF16()        ? "load_f16"
+                   : type.isInteger(32)  ? "load_i32"
+                   : type.isInteger(64)  ? "load_i64"
+                   : type.isInteger(8)   ? "load_bool"
+                                         : "";
+  if (load.empty())
+    return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
+  declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
+}
+
+void Printer::printLoadMatrix(LoadMatrixOp op) {
+  auto type = cast<TileType>(op.getFragment().getType());
+  auto fragment = dyn_cast_or_null<FragmentAttr>(type.getLayout());
+  if (!fragment || arrayElement(type) != "unsigned")
+    return fail(op, "needs a fragment of 16-bit elements, got " + describe(type));
+  SmallVector<int64_t> shape = fragment.laneShape(type);
+  SmallVector<Expr> arguments;
+  Expr i = integer(op.getI()), j = integer(op.getJ());
+  auto next = [](const Expr &index, int64_t by) -> Expr {
+    if (isNumber(index))
+      return {std::to_string(std::stoll(index.text) + by)};
+    return by ? infix(index, "+", {std::to_string(by)}, Sum) : index;
+  };
+  // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
+  for (int64_t r = 0; r < 4; ++r) {
+    int64_t step = r / shape[2];
+    SmallVector<Expr> indices = {next(i, shape[1] == 1 ? step : 0), next(j, shape[1] == 1 ? 0 : step),
+                                 {std::to_string(r % shape[2])}};
+    for (int64_t axis : {0, 1})
+      if (isNumber(indices[axis]) && std::stoll(indices[axis].text) >= shape[axis])
+        return fail(op, "writes past the lane's array " + arrayShape(type) + " from [" + i.text + "][" + j.text + "]");
+    arguments.push_back({element(op.getFragment(), indices)});
+  }
+  arguments.push_back(sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn()));
+  statement(op, primitive(op.getTranspose() ? "load_matrix_transposed" : "load_matrix", arguments).text + ";");
+}
+
+void Printer::printMma(MmaOp op) {
+  Type type = op.getA().getType().getElementType();
+  StringRef name = type.isBF16()          ? "mma_bf16"
+                   : type.isF16()         ? "mma_f16"
+                   : type.isInteger(32)   ? "mma_tf32"
+                                          : "";
+  if (name.empty())
+    return fail(op, "on " + text(type) + " has no printed form; use bf16, f16, or i32 that hold tf32 (sched.split_tf32)");
+  statement(op, primitive(name, {{element(op.getAcc(), {value(op.getI()), value(op.getJ())})},
+                                 {element(op.getA(), {value(op.getAi()), value(op.getAj())})},
+                                 {element(op.getB(), {value(op.getBi()), value(op.getBj())})}})
+                        .text +
+                    ";");
+}
+
+void Printer::printPhilox(PhiloxOp op) {
+  std::string name = nameFor(op, "random");
+  SmallVector<Expr> arguments;
+  for (Value operand : op->getOperands())
+    arguments.push_back(value(operand));
+  statement(op, "const uint4 " + name + " = " + primitive("philox", arguments).text + ";");
+  for (auto [result, part] : llvm::zip(op->getResults(), StringRef("xyzw")))
+    values[result] = {name + "." + part, Primary, true};
+}
+
+void Printer::printNextVisible(NextVisibleOp op) {
+  View view = views[op.getView()];
+  SmallVector<Expr> leading;
+  for (Value index : op.getIndices().drop_back())
+    leading.push_back(integer(index));
+  size_t rank = view.strides.size();
+  if (leading.size() + 2 != rank)
+    return fail(op, "takes " + Twine(rank - 1) + " indices for a pattern of rank " + Twine(rank));
+  Expr pattern = globalAddress(view, leading);
+  std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
+                       ", " + Twine(op.getColumns()) + ">")
+                          .str();
+  declare(cast<OpResult>(op.getResult()),
+          primitive("next_visible", sizes,
+                    {pattern, {view.strides[rank - 2]}, {view.strides[rank - 1]}, {view.extents[rank - 2]},
+                     {view.extents[rank - 1]}, integer(op.getIndices().back()), integer(op.getFrom()),
+                     integer(op.getBound())}));
+}
+
+//===----------------------------------------------------------------------===//
+// Control
+//===----------------------------------------------------------------------===//
+
+void Printer::printFor(scf::ForOp op) {
+  if (op.getNumRegionIterArgs())
+    return fail(op, "carries values; keep them in sched.registers");
+  if (!op.getInductionVar().getType().isInteger(32))
+    return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
+  Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
+  line(op->hasAttr(unrollAttr) ? "#pragma unroll" : "#pragma unroll 1");
+  size_t mark = names.open();
+  std::string name = nameFor(op, "i");
+  std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;
+  open(op, "for (int " + name + " = " + begin.text + "; " + name + " < " + at(end, Sum) + "; " + advance + ")");
+  values[op.getInductionVar()] = {name};
+  printBlock(*op.getBody());
+  close();
+  names.close(mark);
+}
+
+void Printer::printIf(scf::IfOp op) {
+  if (op.getNumResults())
+    return fail(op, "gives values; use arith.select, or sched.registers written in both branches");
+  open(op, "if (" + value(op.getCondition()).text + ")");
+  printBlock(*op.thenBlock());
+  if (op.elseBlock() && !llvm::hasSingleElement(*op.elseBlock())) {
+    close("} else {");
+    ++depth;
+    printBlock(*op.elseBlock());
+  }
+  close();
+}
+
+void Printer::printForWork(ForWorkOp op) {
+  if (op.getOrder() != WorkOrder::Grid)
+    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid");
+  std::string tile = names.take("work");
+  statement(op, "const GridTile " + tile + " = " +
+                    primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
+                              {{"p.query_length"}, {"p.heads"}})
+                        .text +
+                    ";");
+  std::string b = nameFor(op, 0, "b"), h = nameFor(op, 1, "h"), row = nameFor(op, 2, "q0");
+  statement(op, "const int " + b + " = " + tile + ".batch, " + h + " = " + tile + ".head, " + row + " = " + tile + ".row;");
+  for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), ArrayRef<std::string>{b, h, row}))
+    values[argument] = {name};
+  printBlock(op.getBody().front());
+}
+
+/// Whether `name` occurs as an identifier in `text`.
+static bool mentions(StringRef text, StringRef name) {
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
+    if ((at == 0 || !isWord(text[at - 1])) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
+      return true;
+  return false;
+}
+
+void Printer::printForTiles(ForTilesOp op) {
+  if (!op.getTiles().empty())
+    return fail(op, "carries tiles; run the scheduling passes to their end before printing");
+  size_t mark = names.open();
+  SmallVector<std::string> carried;
+  std::string inits;
+  for (auto [i, init] : llvm::enumerate(op.getInits())) {
+    carried.push_back(nameFor(op, i, i == 0 ? "tile" : "slot"));
+    inits += (i ? ", " : "") + carried.back() + " = " + integer(init).text;
+  }
+  for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), carried))
+    values[argument] = {name};
+  line("#pragma unroll 1");
+  open(op, "for (int " + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
+  printBlock(op.getBody().front());
+  if (error)
+    return;
+  // All next values are taken before the first assignment: one that mentions a variable assigned before gets a
+  // constant of its own.
+  NextOp next = op.getNext();
+  SmallVector<std::string> nexts;
+  for (Value value : next.getValues())
+    nexts.push_back(integer(value).text);
+  for (size_t i = 1; i < nexts.size(); ++i)
+    if (llvm::any_of(ArrayRef(carried).take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
+      std::string name = names.take("next_" + carried[i]);
+      line("const int " + name + " = " + nexts[i] + ";");
+      nexts[i] = name;
+    }
+  for (auto [name, value] : llvm::zip(carried, nexts)) {
+    StringRef rest = value;
+    if (value == name)
+      continue;
+    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
+      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
+    else
+      statement(next, name + " = " + value + ";");
+  }
+  close();
+  names.close(mark);
+}
+
+//===----------------------------------------------------------------------===//
+// The whole source
+//===----------------------------------------------------------------------===//
+
+/// Lines of a table, each column as wide as its longest cell.
+static std::string table(ArrayRef<SmallVector<std::string>> rows) {
+  SmallVector<size_t> width(rows.front().size());
+  for (const auto &row : rows)
+    for (auto [i, cell] : llvm::enumerate(row))
+      width[i] = std::max(width[i], cell.size());
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line = "//  ";
+    for (auto [i, cell] : llvm::enumerate(row))
+      line += " " + cell + std::string(width[i] - cell.size() + 1, ' ');
+    text += StringRef(line).rtrim().str() + "\n";
+  }
+  return text;
+}
+
+void Printer::printHeader(std::string &out) {
+  tile::PlanAttr plan = kernel.getPlan();
+  out += "// " + codegen::kernelSymbol(kernel) + ": attention forward for " + kernel.getArch().str() + ", generated by attune\n//\n";
+  if (!options.banner.empty()) {
+    for (StringRef rest = options.banner; !rest.empty();) {
+      auto [head, tail] = rest.split('\n');
+      out += ("// " + head.rtrim()).str() + "\n";
+      rest = tail;
+    }
+    out += "//\n";
+  }
+  SmallVector<SmallVector<std::string>> facts;
+  std::string traits;
+  for (auto [has, name] : {std::pair(kernel.getDropout(), "dropout"), std::pair(kernel.getPrecise(), "precise"),
+                           std::pair(kernel.getQOffset(), "q_offset")})
+    if (has)
+      traits += std::string(", ") + name;
+  facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + ", head_dim " +
+                                  std::to_string(kernel.getHeadDim()) + " x " + std::to_string(kernel.getHeadDimV()) + traits});
+  facts.push_back({"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
+                               std::to_string(plan.getWarps()) + " warps, " + std::to_string(plan.getStages()) +
+                               (plan.getStages() == 1 ? " stage" : " stages") +
+                               (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
+                               (plan.getLongestFirst() ? ", last query tile first" : "")});
+  facts.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " + std::to_string(kernel.getBlocksPerSm()) +
+                                " blocks on a multiprocessor, " + std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
+  if (auto pattern = kernel.getPattern())
+    facts.push_back({"pattern", pattern->getName().str() + ", blocks of " + std::to_string(pattern->getRows()) + " x " +
+                                    std::to_string(pattern->getColumns())});
+  for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>())
+    facts.push_back({"scalar", scalar.getName().str() + ", " + text(scalar.getType())});
+  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+    facts.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " + std::to_string(tensor.getRank())});
+  out += table(facts);
+
+  SmallVector<SmallVector<std::string>> shared = {{"shared", "offset", "bytes", "tile", "panels"}};
+  SmallVector<SmallVector<std::string>> registers = {{"registers", "a lane's array", "tile", "fragment"}};
+  kernel.walk([&](Operation *op) {
+    if (auto o = dyn_cast<SharedOp>(op)) {
+      TileType type = o.getResult().getType();
+      auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
+      shared.push_back({buffers.lookup(o.getResult()), std::to_string(o.getOffset()), std::to_string(type.bytes()), describe(type),
+                        swizzle ? std::to_string(swizzle.getPanel()) + " bytes" : "-"});
+    } else if (auto o = dyn_cast<RegistersOp>(op)) {
+      TileType type = o.getResult().getType();
+      registers.push_back({buffers.lookup(o.getResult()), arrayElement(type).str() + arrayShape(type), describe(type),
+                           stringifyFragmentRole(cast<FragmentAttr>(type.getLayout()).getRole()).str()});
+    }
+  });
+  if (shared.size() > 1)
+    out += "//\n" + table(shared);
+  if (registers.size() > 1)
+    out += "//\n" + table(registers);
+  out += "\n";
+}
+
+Expected<std::string> Printer::run() {
+  declareParams();
+  names.take(codegen::kernelSymbol(kernel));
+  printBlock(kernel.getBody().front());
+  if (error)
+    return *error;
+
+  std::string out;
+  printHeader(out);
+  StringRef dtype = elementName(kernel.getDtype());
+  auto uses = [&](StringRef alias) {
+    return dtype == alias || llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
+                                          [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
+  };
+  for (StringRef alias : {"bf16", "f16"})
+    if (uses(alias))
+      out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
+  out += "// Strides count elements: batch, head, row; the stride of a column is 1.\n"
+         "struct Params {\n"
+         "  const " + dtype.str() + " *q, *k, *v;  // [B, H, Sq, " + std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " +
+         std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " + std::to_string(kernel.getHeadDimV()) + "]\n"
+         "  " + dtype.str() + " *o;  // [B, H, Sq, " + std::to_string(kernel.getHeadDimV()) + "]\n"
+         "  float *lse;  // [B, H, Sq] or null\n"
+         "  long long q_stride[3], k_stride[3], v_stride[3], o_stride[3], lse_stride[3];\n"
+         "  long long seed, offset;\n"
+         "  const long long *seed_pointer, *offset_pointer;\n"
+         "  void *workspace;\n"
+         "  int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;\n"
+         "  float keep_scale;\n"
+         "  int reserved;\n" +
+         params + "};\n"
+         "static_assert(sizeof(Params) == " + std::to_string(paramsBytes) + ", \"the launch parameters differ\");\n\n";
+  bool hasShared = used.count("shared_address");
+  out += codegen::primitives(used);
+  out += ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
+          Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) + "(const __grid_constant__ Params p) {\n")
+             .str();
+  if (hasShared)
+    out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"
+           "  const unsigned shared_base = shared_address(shared_memory);\n";
+  out += body + "}\n";
+  return out;
+}
+
+} // namespace
+
+std::string codegen::kernelSymbol(KernelOp kernel) {
+  std::string name = identifier(kernel.getSymName());
+  return isReserved(name) ? name + "_kernel" : name;
+}
+
+Expected<std::string> codegen::printCuda(KernelOp kernel, const PrintOptions &options) {
+  return Printer(kernel, options).run();
+}
