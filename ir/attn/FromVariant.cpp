@@ -1,0 +1,371 @@
+//===- FromVariant.cpp - From the expression graph to attn ------------------===//
+
+#include "ir/attn/FromVariant.h"
+
+#include "ir/attn/Attn.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <cmath>
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+using Op = attune::Op; // not mlir::Op
+
+Type irType(MLIRContext &context, DType type) {
+  Builder builder(&context);
+  switch (type) {
+  case DType::F32:
+    return builder.getF32Type();
+  case DType::F16:
+    return builder.getF16Type();
+  case DType::BF16:
+    return builder.getBF16Type();
+  case DType::I32:
+    return builder.getI32Type();
+  case DType::I64:
+    return builder.getI64Type();
+  case DType::Bool:
+    return builder.getI1Type();
+  }
+  llvm_unreachable("unknown dtype");
+}
+
+/// Fills one region with the ops of an expression.
+class RegionBuilder {
+public:
+  RegionBuilder(Region &region, Location outer, bool takesScore)
+      : builder(region.getContext()), outer(outer) {
+    SmallVector<Type> types(4, builder.getI32Type());
+    if (takesScore)
+      types.insert(types.begin(), builder.getF32Type());
+    Block *block = builder.createBlock(&region, {}, types, SmallVector<Location>(types.size(), outer));
+    if (takesScore)
+      score = block->getArgument(0);
+    coordinates = block->getArguments().take_back(4);
+  }
+
+  void yield(const Expr &root) {
+    Value value = build(root.ref().get());
+    attn::YieldOp::create(builder, loc, value);
+  }
+
+private:
+  /// What makes two nodes the same computation: operation, type, operands and the leaf's own data.
+  using Key = std::tuple<Op, DType, std::vector<const void *>, std::string, int64_t>;
+
+  Value build(const Node *node) {
+    if (auto known = ofNode.find(node); known != ofNode.end())
+      return known->second;
+    SmallVector<Value> operands;
+    std::vector<const void *> pointers;
+    for (const NodeRef &operand : node->operands) {
+      operands.push_back(build(operand.get()));
+      pointers.push_back(operands.back().getAsOpaquePointer());
+    }
+    int64_t data = node->intValue;
+    if (node->op == Op::Constant && node->type == DType::F32)
+      data = llvm::bit_cast<uint32_t>(node->floatValue);
+    else if (node->op == Op::Coordinate)
+      data = int64_t(node->coordinate);
+    else if (node->op == Op::Extent)
+      data = int64_t(node->extent);
+    Value &value = ofKey[Key(node->op, node->type, std::move(pointers), node->name, data)];
+    if (!value) {
+      loc = location(*node);
+      value = emit(*node, operands);
+    }
+    return ofNode[node] = value;
+  }
+
+  Location location(const Node &node) {
+    if (!node.where.known())
+      return outer;
+    return FileLineColLoc::get(builder.getContext(), node.where.file, node.where.line, node.where.column);
+  }
+
+  Value constant(Type type, int64_t value) {
+    Value &known = integers[{type.getAsOpaquePointer(), value}];
+    if (!known)
+      known = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+    return known;
+  }
+  Value constant(float value) {
+    Value &known = floats[llvm::bit_cast<uint32_t>(value)];
+    if (!known)
+      known = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+    return known;
+  }
+
+  template <typename OpTy, typename... Args>
+  Value make(Args &&...args) {
+    return OpTy::create(builder, loc, std::forward<Args>(args)...);
+  }
+
+  template <typename FloatOp, typename IntOp>
+  Value arithmetic(ValueRange x) {
+    return isa<FloatType>(x[0].getType()) ? make<FloatOp>(x[0], x[1]) : make<IntOp>(x[0], x[1]);
+  }
+
+  Value compare(ValueRange x, arith::CmpFPredicate ofFloats, arith::CmpIPredicate ofIntegers) {
+    return isa<FloatType>(x[0].getType()) ? make<arith::CmpFOp>(ofFloats, x[0], x[1])
+                                          : make<arith::CmpIOp>(ofIntegers, x[0], x[1]);
+  }
+
+  Value negate(Value x) { return make<arith::SubIOp>(constant(x.getType(), 0), x); }
+
+  /// x / y or x % y of integers: 0 for y = 0, wrapping for the smallest integer by -1.
+  Value divide(Value x, Value y, const Node &divisor, bool remainder) {
+    Type type = x.getType();
+    if (divisor.op == Op::Constant) {
+      if (divisor.intValue == 0 || (divisor.intValue == -1 && remainder))
+        return constant(type, 0);
+      if (divisor.intValue == -1)
+        return negate(x);
+      return remainder ? make<arith::RemSIOp>(x, y) : make<arith::DivSIOp>(x, y);
+    }
+    Value zero = constant(type, 0);
+    Value byZero = make<arith::CmpIOp>(arith::CmpIPredicate::eq, y, zero);
+    Value byMinusOne = make<arith::CmpIOp>(arith::CmpIPredicate::eq, y, constant(type, -1));
+    Value guarded = make<arith::OrIOp>(byZero, byMinusOne);
+    Value safe = make<arith::SelectOp>(guarded, constant(type, 1), y);
+    if (remainder)
+      return make<arith::RemSIOp>(x, safe);
+    Value quotient = make<arith::DivSIOp>(x, safe);
+    quotient = make<arith::SelectOp>(byMinusOne, negate(x), quotient);
+    return make<arith::SelectOp>(byZero, zero, quotient);
+  }
+
+  template <typename OpTy>
+  Value shift(Value x, Value count, const Node &by) {
+    int64_t mask = x.getType().getIntOrFloatBitWidth() - 1;
+    if (by.op == Op::Constant)
+      return make<OpTy>(x, constant(x.getType(), by.intValue & mask));
+    return make<OpTy>(x, make<arith::AndIOp>(count, constant(x.getType(), mask)));
+  }
+
+  /// Truncates towards zero; saturates; NaN gives 0. fptosi sees only values that it can represent.
+  Value toInteger(Value x, Type type) {
+    bool wide = type.isInteger(64);
+    Value low = constant(wide ? -0x1p63f : -0x1p31f), high = constant(wide ? 0x1p63f : 0x1p31f);
+    Value atLeast = make<arith::CmpFOp>(arith::CmpFPredicate::OGE, x, low);
+    Value below = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, x, high);
+    Value inRange = make<arith::AndIOp>(atLeast, below);
+    Value result = make<arith::FPToSIOp>(type, make<arith::SelectOp>(inRange, x, constant(0.0f)));
+    Value tooLow = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, x, low);
+    Value tooHigh = make<arith::CmpFOp>(arith::CmpFPredicate::OGE, x, high);
+    int64_t least = wide ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
+    int64_t most = wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
+    result = make<arith::SelectOp>(tooLow, constant(type, least), result);
+    return make<arith::SelectOp>(tooHigh, constant(type, most), result);
+  }
+
+  Value cast(Value x, DType to) {
+    Type from = x.getType(), type = irType(*builder.getContext(), to);
+    if (from == type)
+      return x;
+    if (to == DType::Bool)
+      return from.isF32() ? make<arith::CmpFOp>(arith::CmpFPredicate::UNE, x, constant(0.0f))
+                          : make<arith::CmpIOp>(arith::CmpIPredicate::ne, x, constant(from, 0));
+    if (to == DType::F32)
+      return from.isInteger(1) ? make<arith::UIToFPOp>(type, x) : make<arith::SIToFPOp>(type, x);
+    if (from.isF32())
+      return toInteger(x, type);
+    if (from.isInteger(1))
+      return make<arith::ExtUIOp>(type, x);
+    return from.isInteger(32) ? make<arith::ExtSIOp>(type, x) : make<arith::TruncIOp>(type, x);
+  }
+
+  Value emit(const Node &node, ValueRange x) {
+    using IntCompare = arith::CmpIPredicate;
+    using FloatCompare = arith::CmpFPredicate;
+    Type type = irType(*builder.getContext(), node.type);
+    bool floats = node.type == DType::F32;
+    switch (node.op) {
+    case Op::Constant:
+      return floats ? constant(node.floatValue) : constant(type, node.type == DType::Bool ? node.intValue != 0 : node.intValue);
+    case Op::Coordinate:
+      return coordinates[int(node.coordinate)];
+    case Op::Extent:
+      return make<attn::ExtentOp>(type, builder.getStringAttr(toRef(name(node.extent))));
+    case Op::Scalar:
+      return make<attn::ScalarOp>(type, builder.getStringAttr(node.name));
+    case Op::Input:
+      assert(score && "a mask has no incoming score");
+      return score;
+    case Op::Load:
+      return make<attn::LoadOp>(type, builder.getStringAttr(node.name), x);
+    case Op::Add:
+      return arithmetic<arith::AddFOp, arith::AddIOp>(x);
+    case Op::Sub:
+      return arithmetic<arith::SubFOp, arith::SubIOp>(x);
+    case Op::Mul:
+      return arithmetic<arith::MulFOp, arith::MulIOp>(x);
+    case Op::Div:
+      return floats ? make<arith::DivFOp>(x[0], x[1]) : divide(x[0], x[1], *node.operands[1], false);
+    case Op::Rem:
+      return divide(x[0], x[1], *node.operands[1], true);
+    case Op::Min:
+      return arithmetic<arith::MinNumFOp, arith::MinSIOp>(x);
+    case Op::Max:
+      return arithmetic<arith::MaxNumFOp, arith::MaxSIOp>(x);
+    case Op::Neg:
+      return floats ? make<arith::NegFOp>(x[0]) : negate(x[0]);
+    case Op::Abs:
+      return floats ? make<math::AbsFOp>(x[0]) : make<math::AbsIOp>(x[0]);
+    case Op::Exp:
+      return make<math::ExpOp>(x[0]);
+    case Op::Exp2:
+      return make<math::Exp2Op>(x[0]);
+    case Op::Log:
+      return make<math::LogOp>(x[0]);
+    case Op::Log2:
+      return make<math::Log2Op>(x[0]);
+    case Op::Tanh:
+      return make<math::TanhOp>(x[0]);
+    case Op::Sin:
+      return make<math::SinOp>(x[0]);
+    case Op::Cos:
+      return make<math::CosOp>(x[0]);
+    case Op::Tan:
+      return make<math::TanOp>(x[0]);
+    case Op::Sqrt:
+      return make<math::SqrtOp>(x[0]);
+    case Op::Rsqrt:
+      return make<math::RsqrtOp>(x[0]);
+    case Op::Pow:
+      return make<math::PowFOp>(x[0], x[1]);
+    case Op::Sigmoid: {
+      Value one = constant(1.0f);
+      Value exp = make<math::ExpOp>(make<arith::NegFOp>(x[0]));
+      return make<arith::DivFOp>(one, make<arith::AddFOp>(one, exp));
+    }
+    case Op::Select:
+      return make<arith::SelectOp>(x[0], x[1], x[2]);
+    case Op::Lt:
+      return compare(x, FloatCompare::OLT, IntCompare::slt);
+    case Op::Le:
+      return compare(x, FloatCompare::OLE, IntCompare::sle);
+    case Op::Gt:
+      return compare(x, FloatCompare::OGT, IntCompare::sgt);
+    case Op::Ge:
+      return compare(x, FloatCompare::OGE, IntCompare::sge);
+    case Op::Eq:
+      return compare(x, FloatCompare::OEQ, IntCompare::eq);
+    case Op::Ne:
+      return compare(x, FloatCompare::UNE, IntCompare::ne);
+    case Op::And:
+    case Op::BitAnd:
+      return make<arith::AndIOp>(x[0], x[1]);
+    case Op::Or:
+    case Op::BitOr:
+      return make<arith::OrIOp>(x[0], x[1]);
+    case Op::BitXor:
+      return make<arith::XOrIOp>(x[0], x[1]);
+    case Op::Not:
+      return make<arith::XOrIOp>(x[0], constant(type, 1));
+    case Op::BitNot:
+      return make<arith::XOrIOp>(x[0], constant(type, -1));
+    case Op::Shl:
+      return shift<arith::ShLIOp>(x[0], x[1], *node.operands[1]);
+    case Op::Shr:
+      return shift<arith::ShRSIOp>(x[0], x[1], *node.operands[1]);
+    case Op::Cast:
+      return cast(x[0], node.type);
+    case Op::Invalid:
+      break;
+    }
+    llvm_unreachable("a variant without error has no invalid node");
+  }
+
+  static StringRef toRef(std::string_view text) { return {text.data(), text.size()}; }
+
+  OpBuilder builder;
+  Location outer;
+  Location loc = outer;
+  Value score;
+  ValueRange coordinates;
+  std::map<const Node *, Value> ofNode;
+  std::map<Key, Value> ofKey;
+  std::map<std::pair<const void *, int64_t>, Value> integers;
+  std::map<uint32_t, Value> floats;
+};
+
+std::optional<Error> checkHeadDim(const char *what, int dim) {
+  std::string subject = std::string(what) + " " + std::to_string(dim);
+  if (dim <= 0)
+    return Error{subject + " is not positive; use a multiple of 8 from 8 to 512"};
+  if (dim > 512)
+    return Error{subject + " is larger than 512; use a multiple of 8 from 8 to 512"};
+  if (dim % 8)
+    return Error{subject + " is not a multiple of 8; pad the last dimension to " + std::to_string((dim + 7) / 8 * 8)};
+  return std::nullopt;
+}
+
+} // namespace
+
+Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, const Variant &variant, DType dtype,
+                                                       int headDim, int headDimV) {
+  if (variant.error())
+    return *variant.error();
+  if (!isFloat(dtype))
+    return Error{"dtype " + std::string(name(dtype)) + " is not f16, bf16 or f32; convert q, k and v"};
+  if (auto error = checkHeadDim("head_dim", headDim))
+    return *error;
+  if (auto error = checkHeadDim("head_dim_v", headDimV))
+    return *error;
+
+  context.loadDialect<attn::AttnDialect, arith::ArithDialect, math::MathDialect>();
+  OpBuilder builder(&context);
+  Location loc = builder.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  builder.setInsertionPointToStart(module->getBody());
+
+  SmallVector<Attribute> tensors, scalars;
+  for (const TensorDecl &tensor : variant.tensors()) {
+    Type element = tensor.dtype == DType::Bool ? builder.getI8Type() : irType(context, tensor.dtype);
+    tensors.push_back(attn::CapturedTensorAttr::get(&context, builder.getStringAttr(tensor.name), element, tensor.rank));
+  }
+  for (const ScalarDecl &scalar : variant.scalars())
+    scalars.push_back(attn::RuntimeScalarAttr::get(&context, builder.getStringAttr(scalar.name),
+                                                   irType(context, scalar.dtype)));
+  attn::BlockPatternAttr pattern;
+  if (const auto &blocks = variant.blockPattern())
+    pattern = attn::BlockPatternAttr::get(&context, builder.getStringAttr(blocks->tensor.name), blocks->rows,
+                                          blocks->columns);
+  float scale = variant.scale().value_or(float(1.0 / std::sqrt(double(headDim))));
+
+  OperationState state(loc, attn::AttentionOp::getOperationName());
+  state.addRegion();
+  state.addRegion();
+  auto &properties = state.getOrAddProperties<attn::AttentionOp::Properties>();
+  properties.sym_name = builder.getStringAttr(variant.name());
+  properties.dtype = TypeAttr::get(irType(context, dtype));
+  properties.head_dim = builder.getI64IntegerAttr(headDim);
+  properties.head_dim_v = builder.getI64IntegerAttr(headDimV);
+  properties.scale = builder.getF32FloatAttr(scale);
+  if (!tensors.empty())
+    properties.tensors = builder.getArrayAttr(tensors);
+  if (!scalars.empty())
+    properties.scalars = builder.getArrayAttr(scalars);
+  properties.pattern = pattern;
+  if (variant.hasDropout())
+    properties.dropout = builder.getUnitAttr();
+  if (variant.isPrecise())
+    properties.precise = builder.getUnitAttr();
+  if (variant.hasQOffset())
+    properties.q_offset = builder.getUnitAttr();
+  auto op = cast<attn::AttentionOp>(builder.create(state));
+
+  if (variant.scoreExpr())
+    RegionBuilder(op.getScore(), loc, /*takesScore=*/true).yield(*variant.scoreExpr());
+  if (variant.maskExpr())
+    RegionBuilder(op.getMask(), loc, /*takesScore=*/false).yield(*variant.maskExpr());
+  return module;
+}

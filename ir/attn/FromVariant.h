@@ -1,0 +1,46 @@
+//===- FromVariant.h - From the expression graph to attn --------------------===//
+//
+// The first lowering: a Variant, which knows no sizes, becomes one attn.attention for a dtype and head dims.
+//
+//     auto module = buildAttention(context, Variant("causal").mask(causal()), bf16, 128, 128);
+//     if (!module) return report(module.error());
+//     (*module)->dump();
+//
+//     attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.0883883461 score {
+//     } mask {
+//     ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+//       %0 = arith.cmpi sge, %q, %k : i32
+//       attn.yield %0 : i1
+//     }
+//
+// Each operation carries the user's file, line and column. The regions have no undefined results, whatever the
+// inputs, so that every later pass may move, duplicate and speculate their ops:
+//
+//     | expression           | ops                                                                      |
+//     |----------------------|--------------------------------------------------------------------------|
+//     | x / n, constant n    | divsi; 0 for n = 0; 0 - x for n = -1                                      |
+//     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y, where divsi sees 1 for 0 and -1     |
+//     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                       |
+//     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                            |
+//     | min, max of floats   | minnumf, maxnumf: of a NaN and a number, the number                       |
+//     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; then the ends selected    |
+//
+// A subexpression that occurs twice in a region is built once.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Variant.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace attune {
+
+/// A module with one attn.attention that computes `variant` on tensors of `dtype` (f16, bf16 or f32), with
+/// `headDim` columns in Q and K and `headDimV` in V. Without Variant::scale the scale is 1 / sqrt(headDim).
+/// Loads the dialects that it needs into `context`. Gives the variant's own error where it has one, else an
+/// error for a dtype or head dim (multiples of 8 from 8 to 512) that attn lacks.
+Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
+                                                           DType dtype, int headDim, int headDimV);
+
+} // namespace attune
