@@ -1,9 +1,9 @@
 # Warnings, sanitizers, ccache and the linker, for every target.
 find_program(ATTUNE_CCACHE ccache)
 if(ATTUNE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ATTUNE_CCACHE})
-  # The precompiled header is compared by content, not by time.
-  set(ENV{CCACHE_SLOPPINESS} "pch_defines,time_macros,include_file_mtime,include_file_ctime")
+  # Sloppy on times only: the precompiled header is compared by its content.
+  set(CMAKE_CXX_COMPILER_LAUNCHER /usr/bin/env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${ATTUNE_CCACHE})
 endif()
 add_compile_options(-Wall -Wextra -Werror -ffunction-sections -fdata-sections)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)

@@ -1,0 +1,14 @@
+# attune_static_mlir: MLIR and LLVM from their archives, for an executable that needs only libc and libm.
+#
+# The CMake targets of the archives export links to libLLVM.so and libMLIR.so (Debian builds them so), hence the archives are
+# named by path. lld takes from them only the members that something refers to, in any order.
+find_library(ATTUNE_LIBZ NAMES libz.a REQUIRED)
+find_library(ATTUNE_LIBZSTD NAMES libzstd.a REQUIRED)
+file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+list(FILTER archives EXCLUDE REGEX "/lib(MLIRCAPI|MLIR[A-Za-z]*Test|LLVMTestingSupport|LLVMTestingAnnotations)")
+
+add_library(attune_static_mlir INTERFACE)
+target_link_libraries(attune_static_mlir INTERFACE ${archives} ${ATTUNE_LIBZ} ${ATTUNE_LIBZSTD} Threads::Threads ${CMAKE_DL_LIBS} rt m)
+target_link_options(attune_static_mlir INTERFACE
+  -static-libstdc++ -static-libgcc
+  -Wl,--gc-sections -Wl,--icf=all -Wl,--as-needed -Wl,-z,pack-relative-relocs)
