@@ -60,7 +60,7 @@ int ArchInfo::blocksPerSM(int threads, int registersPerThread, size_t sharedByte
   int warps = (threads + 31) / 32;
   int registersPerWarp = (std::max(registersPerThread, 1) * 32 + 255) / 256 * 256;
   int warpsPerPartition = registersPerSM / partitions / registersPerWarp;
-  int blocks = warpsPerPartition * partitions / ((warps + partitions - 1) / partitions * partitions);
+  int blocks = warpsPerPartition * partitions / warps;
   size_t sharedPerBlock = (sharedBytes + sharedReservedPerBlock + 127) / 128 * 128;
   blocks = std::min(blocks, int(sharedBytesPerSM / sharedPerBlock));
   blocks = std::min(blocks, maxThreadsPerSM / (warps * 32));

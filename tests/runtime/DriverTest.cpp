@@ -1,0 +1,359 @@
+//===- DriverTest.cpp - The driver: absent, faked, and on a GPU -------------===//
+
+#include "attune/Kernel.h"
+#include "attune/Target.h"
+#include "runtime/CudaDriver.h"
+#include "runtime/Nvrtc.h"
+#include "tests/runtime/FakeCuda.h"
+#include "tests/runtime/NvrtcOrSkip.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <thread>
+
+using namespace attune;
+
+static_assert(oldestDriver == 11040);
+
+TEST_CASE("no driver", "[driver]") {
+  Expected<const CudaDriver *> absent = openCudaDriver("libcuda-that-is-not-there.so.1");
+  REQUIRE(!absent);
+  CHECK(absent.error().message ==
+        "no CUDA driver: libcuda-that-is-not-there.so.1: cannot open shared object file: No such file or directory; "
+        "install the NVIDIA driver, or use the cpu target");
+  CHECK(openCudaDriver("libm.so.6").error().message ==
+        "the CUDA driver libm.so.6 has no entry point cuInit; install a newer NVIDIA driver");
+}
+
+TEST_CASE("versions in messages", "[driver]") {
+  CHECK(cudaVersionText(13000) == "13.0");
+  CHECK(cudaVersionText(12080) == "12.8");
+  CHECK(driverTooOld(12040, 13000).message ==
+        "the driver supports CUDA 12.4, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, "
+        "or set ATTUNE_NVRTC_PATH to an NVRTC 12.x");
+}
+
+TEST_CASE("a driver that does not start", "[driver]") {
+  void *library = dlopen(ATTUNE_FAKE_CUDA, RTLD_NOW);
+  REQUIRE(library);
+  FakeCuda &fake = *reinterpret_cast<FakeCuda *(*)()>(dlsym(library, "fakeCuda"))();
+  FakeCuda before = fake;
+  fake.version = 11020;
+  CHECK(openCudaDriver(ATTUNE_FAKE_CUDA).error().message ==
+        "the driver supports CUDA 11.2, required is 11.4 or newer; install a newer NVIDIA driver");
+  fake = before;
+  fake.initResult = 1;
+  CHECK(openCudaDriver(ATTUNE_FAKE_CUDA).error().message ==
+        "the CUDA driver does not start: CUDA_ERROR_INVALID_VALUE (invalid argument); check that nvidia-smi lists a GPU, "
+        "or use the cpu target");
+  fake = before;
+  fake.devices = 0;
+  CHECK(openCudaDriver(ATTUNE_FAKE_CUDA).error().message ==
+        "the CUDA driver has no device; check CUDA_VISIBLE_DEVICES, or use the cpu target");
+  fake = before;
+}
+
+//===----------------------------------------------------------------------===//
+// With the fake driver as libcuda.so.1 (CTest sets LD_LIBRARY_PATH; tag [fake])
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct FakeSetup {
+  FakeCuda &fake;
+  const CudaDriver *cuda;
+  KernelImage image;
+  LaunchArgs args;
+  char *memory = static_cast<char *>(std::aligned_alloc(64, 1 << 20));
+
+  FakeSetup() : fake(open()), cuda(*cudaDriver()) {
+    fake = {};
+    cuda->cuCtxSetCurrent(nullptr);
+    image.name = "variant";
+    image.entry = "entry";
+    image.arch = "sm_90";
+    image.tileQ = 64;
+    image.threads = 128;
+    image.sharedBytes = 98304;
+    image.nvrtcVersion = 13000;
+    image.binary = {'\177', 'E', 'L', 'F'};
+    image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .tensors = {{"slopes", f32, 1}}};
+    Device device = Device::cuda(0);
+    args.q = args.o = Tensor::contiguous(memory, bf16, {2, 4, 100, 64}, device);
+    args.k = args.v = Tensor::contiguous(memory, bf16, {2, 2, 70, 64}, device);
+    args.tensors = {{"slopes", Tensor::contiguous(memory, f32, {4}, device)}};
+    fake.paramBytes = image.signature.packedBytes();
+    fake.rangeStart = reinterpret_cast<uint64_t>(memory);
+    fake.rangeSize = 1 << 20;
+  }
+  ~FakeSetup() { std::free(memory); }
+
+  static FakeCuda &open() {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    auto *entry = library ? reinterpret_cast<FakeCuda *(*)()>(dlsym(library, "fakeCuda")) : nullptr;
+    if (!entry)
+      FAIL("run through CTest, which puts the fake libcuda.so.1 on LD_LIBRARY_PATH");
+    return *entry();
+  }
+};
+
+} // namespace
+
+TEST_CASE("fake: a launch passes grid, block, shared memory, stream and parameters", "[fake][.]") {
+  FakeSetup s;
+  {
+    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+    REQUIRE(kernel);
+    CHECK(kernel->device() == Device::cuda(0));
+    CHECK(s.fake.loads == 0); // lazily
+    int stream = 0;
+    REQUIRE(kernel->launch(&stream, s.args));
+    REQUIRE(kernel->launch(&stream, s.args));
+    CHECK(s.fake.loads == 1);
+    CHECK(s.fake.launches == 2);
+    CHECK(s.fake.maxDynamicShared == 98304);
+    CHECK(s.fake.grid[0] == 2 * 2 * 4);
+    CHECK(s.fake.grid[1] == 1);
+    CHECK(s.fake.block[0] == 128);
+    CHECK(s.fake.shared == 98304);
+    CHECK(s.fake.stream == &stream);
+    CHECK(s.cuda->currentContext() == nullptr); // as it was
+    auto *params = reinterpret_cast<const LaunchParams *>(s.fake.params.data());
+    CHECK(params->keyLength == 70);
+    CHECK(params->q == s.memory);
+    int64_t extent = 0;
+    std::memcpy(&extent, s.fake.params.data() + sizeof(LaunchParams) + 16, 8);
+    CHECK(extent == 4);
+  }
+  CHECK(s.fake.unloads == 1);
+}
+
+TEST_CASE("fake: empty work does not launch", "[fake][.]") {
+  FakeSetup s;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  s.args.q.shape[2] = s.args.o.shape[2] = 0;
+  CHECK(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.launches == 0);
+}
+
+TEST_CASE("fake: a module per context", "[fake][.]") {
+  FakeSetup s;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  auto context = [](uintptr_t number) { return reinterpret_cast<CudaContext>(number); };
+  s.cuda->cuCtxSetCurrent(context(1));
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.launchContext == context(1));
+  CHECK(s.fake.contextPushes == 0);
+  s.cuda->cuCtxSetCurrent(context(11)); // another context of device 0
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.launchContext == context(11));
+  CHECK(s.fake.loads == 2);
+  s.cuda->cuCtxSetCurrent(context(2)); // device 1: the kernel's primary context is used
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.launchContext == context(1));
+  CHECK(s.cuda->currentContext() == context(2));
+  CHECK(s.fake.loads == 2);
+  std::vector<std::thread> threads;
+  std::atomic<int> failed = 0;
+  Kernel copy = *kernel;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] { failed += !copy.load(); });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(failed == 0);
+  CHECK(s.fake.loads == 2);
+  s.cuda->cuCtxSetCurrent(nullptr);
+}
+
+TEST_CASE("fake: load errors", "[fake][.]") {
+  FakeSetup s;
+  auto message = [&](int device) { return loadCudaKernel(s.image, device).error().message; };
+  CHECK(message(2) == "CUDA device 2 does not exist; this machine has 2, counted from 0");
+  CHECK(message(-1) == "CUDA device -1 does not exist; this machine has 2, counted from 0");
+  CHECK(message(1) ==
+        "kernel 'variant' was compiled for sm_90, Fake A100 has compute capability 8.0; compile for sm_80");
+  s.image.arch = "cpu";
+  CHECK(message(0) == "kernel 'variant' was compiled for the CPU; compile it for a CUDA target");
+  s.image.arch = "sm_90";
+  s.image.sharedBytes = 232449;
+  CHECK(message(0) == "kernel 'variant' needs 232449 bytes of shared memory, Fake H200 has 232448 per block; compile with "
+                      "that budget");
+  s.image.sharedBytes = 0;
+
+  auto launched = [&] { return loadCudaKernel(s.image, 0)->launch(nullptr, s.args).error().message; };
+  s.fake.loadResult = 209;
+  CHECK(launched() == "kernel 'variant' does not load: CUDA_ERROR_NO_BINARY_FOR_GPU (a text)");
+  s.image.nvrtcVersion = 14010;
+  CHECK(launched() == "the driver supports CUDA 13.0, the kernel was compiled by NVRTC 14.1; install a driver for CUDA "
+                      "14.1 or newer, or set ATTUNE_NVRTC_PATH to an NVRTC 13.x");
+  s.fake.loadResult = 0;
+  s.fake.paramBytes = 8;
+  CHECK(launched() == fmt::format("kernel 'variant' takes 8 bytes of parameters, its signature packs {}; compile it again",
+                                  s.image.signature.packedBytes()));
+  CHECK(s.fake.unloads == 1); // the rejected module does not stay
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  s.fake.launchResult = 1;
+  CHECK(launched() == "launch of kernel 'variant' failed: CUDA_ERROR_INVALID_VALUE (invalid argument)");
+  s.fake.launchResult = 0;
+  s.image.entry = "other";
+  CHECK(launched() == "kernel 'variant' has no entry 'other': CUDA_ERROR_UNKNOWN (a text)");
+}
+
+TEST_CASE("fake: a declared device that differs", "[fake][.]") {
+  FakeSetup s;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  s.args.q.device = Device::cuda(1);
+  CHECK(kernel->launch(nullptr, s.args).error().message ==
+        "q is on cuda:1, the kernel is on cuda:0; move q there or compile for its device");
+  s.args.q.device = Device::cpu();
+  CHECK(kernel->launch(nullptr, s.args).error().message ==
+        "q is on cpu, the kernel is on cuda:0; move q there or compile for its device");
+}
+
+TEST_CASE("fake: the checked mode asks about every pointer", "[fake][.]") {
+  FakeSetup s;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  REQUIRE(kernel->launchChecked(nullptr, s.args));
+  CHECK(s.fake.launches == 1);
+  auto message = [&] { return kernel->launchChecked(nullptr, s.args).error().message; };
+  Tensor k = s.args.k;
+  s.args.k.data = reinterpret_cast<void *>(uintptr_t(0x10000));
+  CHECK(message() == "k points at 0x10000, which is not memory that CUDA knows; pass device memory");
+  s.args.k = k;
+  s.fake.rangeDevice = 1;
+  CHECK(message() == "q lies on cuda:1, the kernel is on cuda:0; move it there or compile for its device");
+  s.fake.rangeDevice = 0;
+  s.args.k.strides[0] = 1 << 20; // batch 1 begins two megabytes on
+  CHECK(message() == fmt::format("k reaches bytes 0 to {} of an allocation of 1048576 bytes; correct its shape or strides",
+                                 2 * ((1 << 20) + 2 * 70 * 64) - 1));
+  s.args.k = k;
+  s.args.k.strides[2] = -64;
+  CHECK(message().find("k reaches bytes -8832 to ") == 0);
+  s.args.k = k;
+  Tensor slopes = Tensor::contiguous(s.memory + (1 << 20) - 8, f32, {4}, Device::cuda(0));
+  s.args.tensors = {{"slopes", slopes}};
+  CHECK(message() == "captured tensor 'slopes' reaches bytes 1048568 to 1048583 of an allocation of 1048576 bytes; correct "
+                     "its shape or strides");
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}};
+  uint64_t seed = 0;
+  s.args.seedPointer = &seed;
+  CHECK(message() == fmt::format("seedPointer points at {:#x}, which is not memory that CUDA knows; pass device memory",
+                                 reinterpret_cast<uintptr_t>(&seed)));
+  CHECK(s.fake.launches == 1);
+}
+
+TEST_CASE("fake: buffers, streams, events and device facts", "[fake][.]") {
+  FakeSetup s;
+  {
+    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(16);
+    REQUIRE(buffer);
+    CHECK(s.cuda->currentContext() != nullptr);
+    int values[4] = {1, 2, 3, 4}, back[4] = {};
+    CHECK(buffer->copyFromHost(values, 16));
+    DeviceBuffer moved = std::move(*buffer);
+    CHECK(moved.copyToHost(back, 16));
+    CHECK(back[3] == 4);
+    CHECK(moved.copyToHost(back, 17).error().message == "copy of 17 bytes out of a buffer of 16; copy fewer");
+    CHECK(moved.copyFromHost(back, 17).error().message ==
+          "copy of 17 bytes into a buffer of 16; allocate it larger");
+    CHECK(moved.fill(0));
+    CHECK(s.fake.liveAllocations == 1);
+    CHECK(DeviceBuffer::allocate(size_t(1) << 40).error().message ==
+          "allocating 1099511627776 bytes on the device: CUDA_ERROR_UNKNOWN (a text)");
+    CHECK(DeviceBuffer::copyOf(values, 16));
+  }
+  CHECK(s.fake.liveAllocations == 0);
+  Expected<CudaStream> stream = CudaStream::create();
+  Expected<CudaEvent> event = CudaEvent::create();
+  REQUIRE(stream);
+  REQUIRE(event);
+  CHECK(event->record(stream->get()));
+  CHECK(*event->millisecondsSince(*event) == 1.5f);
+  Expected<CudaDeviceInfo> info = s.cuda->device(0);
+  REQUIRE(info);
+  CHECK(info->name == "Fake H200");
+  CHECK(info->smCount == 132);
+  CHECK(info->clockGHz == Approx(1.98));
+  CHECK(Target::detect() == Target::cuda("sm_90"));
+  CHECK(Target::detect(1) == Target::cuda("sm_80", 1));
+  CHECK(Target::detect(5) == Target::cpu());
+  CHECK(*Target::parse("gpu") == Target::cuda("sm_90"));
+  s.fake.major[0] = 10;
+  CHECK(Target::detect() == Target::cpu());
+  CHECK(Target::parse("gpu").error().message ==
+        "attune has no kernels for Fake H200 (compute capability 10.0); use the cpu target");
+}
+
+//===----------------------------------------------------------------------===//
+// On a GPU
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("gpu: a kernel sees its packed parameters", "[gpu][.]") {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda) {
+    const char *expected = std::getenv("ATTUNE_EXPECT_GPU");
+    if (expected && *expected == '1')
+      FAIL(cuda.error().text());
+    WARN("skipped: " << cuda.error().text());
+    testSkipped = true;
+    return;
+  }
+  const Nvrtc *nvrtc = nvrtcOrSkip();
+  Target target = Target::detect();
+  if (!nvrtc || !target.isCuda())
+    return;
+  KernelImage image;
+  image.name = "writer";
+  image.entry = "writer";
+  image.arch = target.arch;
+  image.tileQ = 64;
+  image.threads = 32;
+  image.sharedBytes = 65536;
+  image.nvrtcVersion = nvrtc->version();
+  image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
+  // O's address is the fourth pointer; each block writes its index, then come n and t's extent.
+  std::string source = fmt::format("struct Params {{ long long words[{}]; }};\n"
+                                   "extern \"C\" __global__ void writer(const __grid_constant__ Params p) {{\n"
+                                   "  extern __shared__ int s[];\n"
+                                   "  int *o = (int *)p.words[3];\n"
+                                   "  s[16000] = blockIdx.x;\n"
+                                   "  if (threadIdx.x == 0) {{ o[blockIdx.x] = s[16000]; o[100] = (int)p.words[{}];\n"
+                                   "    o[101] = (int)p.words[{}]; }}\n}}\n",
+                                   image.signature.packedBytes() / 8, sizeof(LaunchParams) / 8,
+                                   sizeof(LaunchParams) / 8 + 3);
+  Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(source, "writer", target.arch);
+  if (!cubin)
+    FAIL(cubin.error().text());
+  image.binary = cubin->code;
+  Expected<Kernel> kernel = loadCudaKernel(image, 0);
+  REQUIRE(kernel);
+  Expected<DeviceBuffer> memory = DeviceBuffer::allocate(1 << 20);
+  REQUIRE(memory);
+  REQUIRE(memory->fill(0));
+  Device device = Device::cuda(0);
+  Tensor q = Tensor::contiguous(memory->data(), bf16, {2, 4, 100, 64}, device);
+  Tensor k = Tensor::contiguous(memory->data(), bf16, {2, 4, 70, 64}, device);
+  Tensor t = Tensor::contiguous(memory->data(), f32, {33}, device);
+  Expected<CudaStream> stream = CudaStream::create();
+  REQUIRE(stream);
+  LaunchArgs args = {.q = q, .k = k, .v = k, .o = q, .tensors = {{"t", t}}, .scalars = {{"n", 7}}};
+  Expected<void> launched = kernel->launchChecked(stream->get(), args);
+  if (!launched)
+    FAIL(launched.error().text());
+  REQUIRE(stream->synchronize());
+  int back[102] = {};
+  REQUIRE(memory->copyToHost(back, sizeof back));
+  for (int i = 0; i < 16; ++i)
+    CHECK(back[i] == i);
+  CHECK(back[100] == 7);
+  CHECK(back[101] == 33);
+  float host = 0;
+  args.q.data = args.o.data = &host;
+  CHECK(!kernel->launchChecked(stream->get(), args));
+}

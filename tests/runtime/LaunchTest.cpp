@@ -1,0 +1,597 @@
+//===- LaunchTest.cpp - Checks, packing and the CPU launch ------------------===//
+
+#include "attune/Kernel.h"
+#include "runtime/Launch.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+using namespace attune;
+
+namespace {
+
+struct Call {
+  LaunchParams params;
+  std::vector<std::byte> tail;
+};
+
+std::mutex callMutex;
+std::multiset<std::tuple<int, int, int>> called;
+std::vector<std::byte> seen; // the packed bytes of the last call
+size_t seenBytes = sizeof(LaunchParams);
+
+void record(const LaunchParams *params, int32_t b, int32_t h, int32_t q0, void *) {
+  std::lock_guard lock(callMutex);
+  called.insert({b, h, q0});
+  auto *bytes = reinterpret_cast<const std::byte *>(params);
+  seen.assign(bytes, bytes + seenBytes);
+}
+
+/// A kernel of B 2, H 4, Hkv 2, Sq 100, Sk 70, D 64, Dv 32 and good arguments for it.
+struct Setup {
+  KernelImage image;
+  Kernel kernel;
+  LaunchArgs args;
+  float *memory = static_cast<float *>(std::aligned_alloc(64, 1 << 20));
+
+  Setup() {
+    image.name = "variant";
+    image.arch = "cpu";
+    image.tileQ = 16;
+    image.threads = 1;
+    image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 32};
+    args.q = Tensor::contiguous(memory, bf16, {2, 4, 100, 64});
+    args.k = Tensor::contiguous(memory, bf16, {2, 2, 70, 64});
+    args.v = Tensor::contiguous(memory, bf16, {2, 2, 70, 32});
+    args.o = Tensor::contiguous(memory, bf16, {2, 4, 100, 32});
+    args.lse = Tensor::contiguous(memory, f32, {2, 4, 100});
+    build();
+  }
+  ~Setup() { std::free(memory); }
+
+  void build() {
+    kernel = makeHostKernel(image, {&record, 128}, nullptr);
+    seenBytes = image.signature.packedBytes();
+    called.clear();
+  }
+  Tensor captured(DType dtype, std::initializer_list<int64_t> shape) {
+    return Tensor::contiguous(memory, dtype, shape);
+  }
+  std::string message() {
+    Expected<void> result = kernel.launch(nullptr, args);
+    return result ? "success" : result.error().message;
+  }
+  const LaunchParams &params() { return *reinterpret_cast<const LaunchParams *>(seen.data()); }
+  template <typename T>
+  T slot(size_t index) {
+    T value;
+    std::memcpy(&value, seen.data() + sizeof(LaunchParams) + 8 * index, sizeof value);
+    return value;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a CPU launch covers every block once", "[launch]") {
+  Setup s;
+  REQUIRE(s.message() == "success");
+  CHECK(called.size() == 2 * 4 * 7);
+  for (int b = 0; b < 2; ++b)
+    for (int h = 0; h < 4; ++h)
+      for (int q0 = 0; q0 < 100; q0 += 16)
+        CHECK(called.count({b, h, q0}) == 1);
+  CHECK(s.params().batch == 2);
+  CHECK(s.params().heads == 4);
+  CHECK(s.params().kvHeads == 2);
+  CHECK(s.params().group == 2);
+  CHECK(s.params().queryLength == 100);
+  CHECK(s.params().keyLength == 70);
+  CHECK(s.params().qStride[0] == 4 * 100 * 64);
+  CHECK(s.params().kStride[1] == 70 * 64);
+  CHECK(s.params().vStride[2] == 32);
+  CHECK(s.params().oStride[0] == 4 * 100 * 32);
+  CHECK(s.params().lseStride[1] == 100);
+  CHECK(s.params().lseStride[2] == 1);
+  CHECK(s.params().lse == s.args.lse->data);
+  CHECK(s.params().dropThreshold == 0);
+  CHECK(s.params().keepScale == 1.0f);
+  CHECK(s.kernel.workspaceBytes(s.args) == 0);
+  CHECK(s.kernel.device() == Device::cpu());
+  CHECK(s.kernel.load());
+}
+
+TEST_CASE("the snippet of the README compiles", "[launch]") {
+  Setup s;
+  s.image.signature.tensors = {{"slopes", f32, 1}};
+  s.build();
+  const Kernel *kernel = &s.kernel;
+  Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
+  Tensor view = s.captured(f32, {4});
+  void *stream = nullptr, *workspace = nullptr;
+  CHECK(kernel->launch(stream, {.q = q, .k = k, .v = v, .o = o, .lse = lse, .tensors = {{"slopes", view}},
+                                .seed = 42, .offset = 0, .workspace = workspace}));
+  CHECK(s.params().seed == 42);
+}
+
+TEST_CASE("empty work succeeds without a call, empty keys launch", "[launch]") {
+  Setup s;
+  auto resize = [&](int64_t b, int64_t h, int64_t hkv, int64_t sq, int64_t sk) {
+    s.args.q = Tensor::contiguous(b * h * sq ? s.memory : nullptr, bf16, {b, h, sq, 64});
+    s.args.k = Tensor::contiguous(b * hkv * sk ? s.memory : nullptr, bf16, {b, hkv, sk, 64});
+    s.args.v = Tensor::contiguous(b * hkv * sk ? s.memory : nullptr, bf16, {b, hkv, sk, 32});
+    s.args.o = Tensor::contiguous(b * h * sq ? s.memory : nullptr, bf16, {b, h, sq, 32});
+    s.args.lse = Tensor::contiguous(b * h * sq ? s.memory : nullptr, f32, {b, h, sq});
+  };
+  resize(0, 4, 2, 100, 70);
+  CHECK(s.message() == "success");
+  resize(2, 0, 0, 100, 70);
+  CHECK(s.message() == "success");
+  resize(2, 0, 2, 100, 70);
+  CHECK(s.message() == "success");
+  resize(2, 4, 2, 0, 70);
+  CHECK(s.message() == "success");
+  resize(0, 1 << 20, 1 << 20, 1 << 20, 70);
+  CHECK(s.message() == "success");
+  CHECK(called.empty());
+  resize(2, 4, 2, 100, 0);
+  CHECK(s.message() == "success");
+  CHECK(called.size() == 2 * 4 * 7);
+  CHECK(s.params().keyLength == 0);
+  CHECK(s.params().k == nullptr);
+}
+
+TEST_CASE("dtype, rank and shape errors", "[launch]") {
+  Setup s;
+  SECTION("dtype") {
+    s.args.q.dtype = f16;
+    CHECK(s.message() ==
+          "q is f16, the kernel was compiled for bf16; convert q or compile with .dtype = f16");
+    s.args.q.dtype = bf16;
+    s.args.v.dtype = i32;
+    CHECK(s.message() == "v is i32, the kernel was compiled for bf16; convert v");
+    s.args.v.dtype = bf16;
+    s.args.lse->dtype = bf16;
+    CHECK(s.message() == "lse is bf16, required is f32; allocate it as f32");
+  }
+  SECTION("rank") {
+    s.args.k = Tensor::contiguous(s.memory, bf16, {2, 70, 64});
+    CHECK(s.message() == "k has rank 3, required is 4; reshape it to [B, Hkv, Sk, D]");
+    s.args.k = {};
+    CHECK(s.message() == "k has rank 0, required is 4; reshape it to [B, Hkv, Sk, D]");
+  }
+  SECTION("lse rank") {
+    s.args.lse = Tensor::contiguous(s.memory, f32, {2, 400});
+    CHECK(s.message() == "lse has rank 2, required is 3; reshape it to [B, H, Sq]");
+  }
+  SECTION("head dims") {
+    s.args.q.shape[3] = 128;
+    CHECK(s.message() == "q has head_dim 128, the kernel was compiled for 64; compile with .headDim = 128");
+    s.args.q.shape[3] = 64;
+    s.args.o.shape[3] = 64;
+    CHECK(s.message() == "o has head_dim 64, the kernel was compiled for 32; compile with .headDimV = 64");
+  }
+  SECTION("batch") {
+    s.args.k.shape[0] = 3;
+    CHECK(s.message() == "k has batch 3, q has 2; pass the same batch");
+    s.args.k.shape[0] = 2;
+    s.args.v.shape[0] = 1;
+    CHECK(s.message() == "v has batch 1, q has 2; pass the same batch");
+  }
+  SECTION("heads") {
+    s.args.k.shape[1] = 3;
+    CHECK(s.message() ==
+          "q has 4 heads, k has 3; the number of query heads must be a multiple of the key heads");
+    s.args.k.shape[1] = 0;
+    CHECK(s.message() ==
+          "q has 4 heads, k has 0; the number of query heads must be a multiple of the key heads");
+    s.args.k.shape[1] = 8;
+    CHECK(s.message() ==
+          "q has 4 heads, k has 8; the number of query heads must be a multiple of the key heads");
+    s.args.k.shape[1] = 4;
+    CHECK(s.message() == "v has 2 heads, k has 4; keys and values need the same number of heads");
+  }
+  SECTION("lengths") {
+    s.args.v.shape[2] = 69;
+    CHECK(s.message() == "v has length 69, k has 70; keys and values need the same length");
+    s.args.v.shape[2] = 70;
+    s.args.q.shape[2] = (int64_t(1) << 30) + 1;
+    CHECK(s.message() == "q has length 1073741825, the most is 1073741824; split the sequence");
+    s.args.q.shape[2] = 100;
+    s.args.k.shape[2] = int64_t(1) << 40;
+    CHECK(s.message() == "k has length 1099511627776, the most is 1073741824; split the sequence");
+  }
+  SECTION("outputs") {
+    s.args.o.shape[1] = 8;
+    CHECK(s.message() == "o has shape [2, 8, 100, 32], required is [2, 4, 100, 32]; allocate it as [B, H, Sq, Dv]");
+    s.args.o.shape[1] = 4;
+    s.args.lse->shape[2] = 99;
+    CHECK(s.message() == "lse has shape [2, 4, 99], required is [2, 4, 100]; allocate it as [B, H, Sq]");
+  }
+  SECTION("extents") {
+    s.args.q.shape[0] = -1;
+    CHECK(s.message() == "q has extent -1 in dimension 0; extents are at least 0");
+    s.args.q.shape[0] = int64_t(1) << 31;
+    CHECK(s.message() == "q has batch 2147483648, the most is 2147483647; split the batch");
+    s.args.q.shape[0] = 2;
+    s.args.q.shape[1] = int64_t(1) << 31;
+    CHECK(s.message() == "q has 2147483648 heads, the most is 2147483647; split the heads");
+  }
+  SECTION("grid") {
+    for (Tensor *t : {&s.args.q, &s.args.k, &s.args.v, &s.args.o})
+      t->shape[0] = 2000000000;
+    s.args.lse.reset();
+    CHECK(s.message() == "the launch needs 56000000000 blocks (B = 2000000000, H = 4, 7 query tiles of 16), the most is "
+                         "2147483647; split the batch");
+  }
+  CHECK(called.empty());
+}
+
+TEST_CASE("stride, alignment, null and device errors", "[launch]") {
+  Setup s;
+  SECTION("head dimension") {
+    s.args.k.strides[3] = 2;
+    CHECK(s.message() ==
+          "k has stride 2 in the head dimension, required is 1; make its last dimension contiguous");
+  }
+  SECTION("base") {
+    s.args.v.data = reinterpret_cast<void *>(uintptr_t(0x1008));
+    CHECK(s.message() == "v starts at address 0x1008, which is not a multiple of 16 bytes; align its memory");
+    s.args.v.data = s.memory;
+    s.args.lse->data = reinterpret_cast<void *>(uintptr_t(0x1002));
+    CHECK(s.message() == "lse starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
+  }
+  SECTION("strides") {
+    s.args.q.strides[2] = 100;
+    CHECK(s.message() == "q has a row stride of 100 elements (200 bytes), which is not a multiple of 16 bytes; pad it to "
+                         "104 elements");
+    s.args.q.strides[2] = 64;
+    s.args.q.strides[1] = -6401;
+    CHECK(s.message() == "q has a head stride of -6401 elements (-12802 bytes), which is not a multiple of 16 bytes; pad "
+                         "it to 8 elements");
+    s.args.q.strides[1] = 6400;
+    s.args.q.strides[0] = 25601;
+    CHECK(s.message() == "q has a batch stride of 25601 elements (51202 bytes), which is not a multiple of 16 bytes; pad "
+                         "it to 25608 elements");
+  }
+  SECTION("a stride along an extent of 1 means nothing") {
+    for (Tensor *t : {&s.args.q, &s.args.k, &s.args.v, &s.args.o}) {
+      t->shape[0] = 1;
+      t->strides[0] = 13;
+    }
+    s.args.lse->shape[0] = 1;
+    CHECK(s.message() == "success");
+    CHECK(s.params().qStride[0] == 0);
+  }
+  SECTION("broadcast inputs and reversed rows are views like any other") {
+    s.args.k.strides[0] = 0;
+    s.args.q.strides[2] = -64;
+    CHECK(s.message() == "success");
+    CHECK(s.params().kStride[0] == 0);
+    CHECK(s.params().qStride[2] == -64);
+  }
+  SECTION("broadcast outputs") {
+    s.args.o.strides[0] = 0;
+    CHECK(s.message() == "o has stride 0 along its batch dimension of extent 2; an output cannot be broadcast");
+    s.args.o.strides[0] = 4 * 100 * 32;
+    s.args.lse->strides[2] = 0;
+    CHECK(s.message() == "lse has stride 0 along its row dimension of extent 100; an output cannot be broadcast");
+  }
+  SECTION("null") {
+    s.args.q.data = nullptr;
+    CHECK(s.message() == "q is null but has shape [2, 4, 100, 64]; pass the address of its memory");
+    s.args.q.data = s.memory;
+    s.args.lse->data = nullptr;
+    CHECK(s.message() == "lse is null but has shape [2, 4, 100]; pass the address of its memory");
+    s.args.lse.reset();
+    CHECK(s.message() == "success");
+    CHECK(s.params().lse == nullptr);
+  }
+  SECTION("device") {
+    s.args.o.device = Device::cuda(1);
+    CHECK(s.message() == "o is on cuda:1, the kernel is on cpu; move o there or compile for its device");
+  }
+}
+
+TEST_CASE("dropout, seeds and query offset", "[launch]") {
+  Setup s;
+  CHECK(dropoutThreshold(0.0f) == 0);
+  CHECK(dropoutThreshold(0.1f) == 6554);
+  CHECK(dropoutThreshold(0.5f) == 32768);
+  CHECK(dropoutThreshold(std::nextafter(1.0f, 0.0f)) == 65535);
+  CHECK(dropoutThreshold(1.0f / (1 << 18)) == 0);
+
+  SECTION("without dropout") {
+    s.args.dropout = 0.0f;
+    CHECK(s.message() == "success");
+    s.args.dropout = 0.1f;
+    CHECK(s.message() ==
+          "the kernel was compiled without dropout but .dropout is 0.1; add .dropout to the variant");
+  }
+  SECTION("with dropout") {
+    s.image.signature.dropout = true;
+    s.build();
+    for (float bad : {1.0f, -0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
+      s.args.dropout = bad;
+      CHECK(s.message() == fmt::format("dropout probability {} is outside [0, 1); pass 0 for no dropout", bad));
+    }
+    s.args.dropout = 0.1f;
+    CHECK(s.message() == "success");
+    CHECK(s.params().dropThreshold == 6554);
+    CHECK(s.params().keepScale == 65536.0f / (65536 - 6554));
+    s.args.dropout.reset();
+    CHECK(s.message() == "success");
+    CHECK(s.params().dropThreshold == 0);
+    s.kernel = s.kernel.withDropout(0.25f);
+    CHECK(s.message() == "success");
+    CHECK(s.params().dropThreshold == 16384);
+    uint64_t seeds[2] = {7, 8};
+    s.args.seedPointer = &seeds[0];
+    s.args.offsetPointer = &seeds[1];
+    CHECK(s.message() == "success");
+    CHECK(s.params().seedPointer == &seeds[0]);
+    CHECK(s.params().offsetPointer == &seeds[1]);
+    s.args.seedPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
+    CHECK(s.message() == "seedPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+    s.args.seedPointer = nullptr;
+    s.args.offsetPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
+    CHECK(s.message() == "offsetPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+  }
+  SECTION("query offset") {
+    s.args.qOffset = 0;
+    CHECK(s.message() == "success");
+    s.args.qOffset = 5;
+    CHECK(s.message() ==
+          "the kernel was compiled without a query offset but .qOffset is 5; add .qOffset to the variant");
+    s.image.signature.qOffset = true;
+    s.build();
+    CHECK(s.message() == "success");
+    CHECK(s.params().qOffset == 5);
+    s.args.qOffset = std::numeric_limits<int32_t>::min();
+    CHECK(s.message() == "qOffset -2147483648 is outside [-1073741824, 1073741824]; pass the position of the first "
+                         "query");
+  }
+}
+
+TEST_CASE("captured tensors and scalars are packed in the signature's order", "[launch]") {
+  Setup s;
+  s.image.signature.scalars = {{"cap", f32}, {"n", i32}, {"wide", i64}, {"on", boolean}};
+  s.image.signature.tensors = {{"table", f16, 2}, {"point", i64, 0}, {"row", f32, 1}};
+  s.build();
+  CHECK(s.image.signature.packedBytes() == sizeof(LaunchParams) + 4 * 8 + (8 + 32) + 8 + (8 + 16));
+  Tensor table = s.captured(f16, {1, 6});
+  s.args.scalars = {{"on", true}, {"cap", 30.5}, {"wide", int64_t(-5)}, {"n", -7}};
+  s.args.tensors = {{"row", s.captured(f32, {9})}, {"table", table}, {"point", s.captured(i64, {})}};
+  REQUIRE(s.message() == "success");
+  CHECK(s.slot<float>(0) == 30.5f);
+  CHECK(s.slot<uint64_t>(1) == 0xfffffff9u);
+  CHECK(s.slot<int64_t>(2) == -5);
+  CHECK(s.slot<uint64_t>(3) == 1);
+  CHECK(s.slot<void *>(4) == s.memory);
+  CHECK(s.slot<int64_t>(5) == 0); // a broadcast dimension
+  CHECK(s.slot<int64_t>(6) == 1);
+  CHECK(s.slot<int64_t>(7) == 1);
+  CHECK(s.slot<int64_t>(8) == 6);
+  CHECK(s.slot<void *>(9) == s.memory);
+  CHECK(s.slot<void *>(10) == s.memory);
+  CHECK(s.slot<int64_t>(11) == 1);
+  CHECK(s.slot<int64_t>(12) == 9);
+}
+
+TEST_CASE("captured tensor errors", "[launch]") {
+  Setup s;
+  s.image.signature.tensors = {{"slopes", f32, 1}, {"ids", i32, 2}};
+  s.build();
+  Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 70});
+  s.args.tensors = {{"slopes", slopes}, {"ids", ids}};
+  REQUIRE(s.message() == "success");
+  SECTION("names") {
+    s.args.tensors = {{"slopes", slopes}};
+    CHECK(s.message() == "captured tensor 'ids' is missing; pass it in .tensors");
+    s.args.tensors = {};
+    CHECK(s.message() == "captured tensor 'slopes' is missing; pass it in .tensors");
+    s.args.tensors = {{"slope", slopes}, {"ids", ids}};
+    CHECK(s.message() == "the kernel has no captured tensor 'slope'; it has 'slopes', 'ids'");
+    s.args.tensors = {{"slopes", slopes}, {"ids", ids}, {"extra", ids}};
+    CHECK(s.message() == "the kernel has no captured tensor 'extra'; it has 'slopes', 'ids'");
+    s.args.tensors = {{"slopes", slopes}, {"ids", ids}, {"ids", ids}};
+    CHECK(s.message() == "captured tensor 'ids' is passed twice; pass it once");
+    s.args.tensors = {{"slopes", slopes}, {"slopes", slopes}};
+    CHECK(s.message() == "captured tensor 'ids' is missing; pass it in .tensors");
+    s.image.signature.tensors.clear();
+    s.build();
+    s.args.tensors = {{"slopes", slopes}};
+    CHECK(s.message() == "the kernel has no captured tensor 'slopes'; it has none");
+  }
+  SECTION("views") {
+    auto with = [&](Tensor tensor) {
+      s.args.tensors = {{"slopes", slopes}, {"ids", tensor}};
+      return s.message();
+    };
+    CHECK(with(s.captured(i64, {2, 70})) == "captured tensor 'ids' is i64, the variant declares i32; convert it");
+    CHECK(with(s.captured(i32, {70})) == "captured tensor 'ids' has rank 1, the variant declares 2; reshape it");
+    CHECK(with(s.captured(i32, {2, 0})) ==
+          "captured tensor 'ids' has extent 0 in dimension 1; every extent is at least 1");
+    CHECK(with(s.captured(i32, {-2, 7})) ==
+          "captured tensor 'ids' has extent -2 in dimension 0; every extent is at least 1");
+    Tensor bad = ids;
+    bad.data = nullptr;
+    CHECK(with(bad) == "captured tensor 'ids' is null but has shape [2, 70]; pass the address of its memory");
+    bad.data = reinterpret_cast<void *>(uintptr_t(0x1002));
+    CHECK(with(bad) ==
+          "captured tensor 'ids' starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
+    bad = ids;
+    bad.device = Device::cuda(0);
+    CHECK(with(bad) ==
+          "captured tensor 'ids' is on cuda:0, the kernel is on cpu; move it there or compile for its device");
+    bad = ids;
+    bad.strides[0] = 0;
+    bad.strides[1] = -3;
+    CHECK(with(bad) == "success");
+  }
+}
+
+TEST_CASE("scalar errors", "[launch]") {
+  Setup s;
+  s.image.signature.scalars = {{"cap", f32}};
+  s.build();
+  CHECK(s.message() == "scalar 'cap' is missing; pass it in .scalars");
+  s.args.scalars = {{"cap", 30}};
+  CHECK(s.message() == "scalar 'cap' is i32, the variant declares f32; cast the value");
+  s.args.scalars = {{"cup", 30.0f}};
+  CHECK(s.message() == "the kernel has no scalar 'cup'; it has 'cap'");
+  s.args.scalars = {{"cap", 30.0f}, {"cap", 31.0f}};
+  CHECK(s.message() == "scalar 'cap' is passed twice; pass it once");
+  s.args.scalars = {{"cap", 30.0f}};
+  CHECK(s.message() == "success");
+  CHECK(ScalarValue(uint32_t(7)).dtype() == i64);
+  CHECK(ScalarValue(int16_t(-7)).dtype() == i32);
+  CHECK(ScalarValue(3.0).dtype() == f32);
+}
+
+TEST_CASE("block patterns", "[launch]") {
+  Setup s;
+  s.image.signature.tensors = {{"blocks", boolean, 3}};
+  s.image.signature.blockPattern = {{"blocks", 32, 16}};
+  s.build();
+  auto with = [&](std::initializer_list<int64_t> shape) {
+    s.args.tensors = {{"blocks", s.captured(boolean, shape)}};
+    return s.message();
+  };
+  CHECK(with({1, 4, 5}) == "success"); // ceil(100 / 32), ceil(70 / 16)
+  CHECK(with({4, 9, 9}) == "success");
+  CHECK(with({1, 3, 5}) == "block pattern 'blocks' has 3 x 5 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
+                           "70; pass one entry per block");
+  CHECK(with({1, 4, 4}) == "block pattern 'blocks' has 4 x 4 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
+                           "70; pass one entry per block");
+  CHECK(with({2, 4, 5}) ==
+        "block pattern 'blocks' has 2 heads, required is 1 or 4; pass one plane for all heads or one per head");
+  CHECK(with({4, 5}) == "block pattern 'blocks' has rank 2, the variant declares 3; reshape it");
+  // Without keys the pattern has no columns.
+  s.args.k = Tensor::contiguous(nullptr, bf16, {2, 2, 0, 64});
+  s.args.v = Tensor::contiguous(nullptr, bf16, {2, 2, 0, 32});
+  s.args.tensors = {{"blocks", Tensor::contiguous(nullptr, boolean, {1, 4, 0})}};
+  CHECK(s.message() == "success");
+
+  Setup four;
+  four.image.signature.tensors = {{"blocks", boolean, 4}};
+  four.image.signature.blockPattern = {{"blocks", 64, 64}};
+  four.build();
+  four.args.tensors = {{"blocks", four.captured(boolean, {3, 1, 2, 2})}};
+  CHECK(four.message() ==
+        "block pattern 'blocks' has batch 3, required is 1 or 2; pass one plane for all batches or one per batch");
+  four.args.tensors = {{"blocks", four.captured(boolean, {2, 1, 2, 2})}};
+  CHECK(four.message() == "success");
+}
+
+TEST_CASE("more arguments than lie inline", "[launch]") {
+  Setup s;
+  std::vector<NamedTensor> tensors;
+  std::vector<std::string> names;
+  for (int i = 0; i < 20; ++i)
+    names.push_back("t" + std::to_string(i));
+  for (int i = 0; i < 20; ++i) {
+    s.image.signature.tensors.push_back({names[i], f32, 1});
+    tensors.push_back({names[i], s.captured(f32, {i + 1})});
+  }
+  s.build();
+  s.args.tensors = tensors;
+  CHECK(s.message() == "success");
+  CHECK(s.slot<int64_t>(19 * 3 + 2) == 20);
+}
+
+TEST_CASE("a signature that does not fit", "[launch]") {
+  KernelImage image;
+  image.name = "wide";
+  image.tileQ = image.threads = 16;
+  for (int i = 0; i < 60; ++i)
+    image.signature.tensors.push_back({"t" + std::to_string(i), f32, 4});
+  CHECK(checkSignature(image).error().message ==
+        fmt::format("kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
+                    sizeof(LaunchParams) + 60 * 72));
+  image.signature.tensors.clear();
+  image.tileQ = 0;
+  CHECK(checkSignature(image).error().message == "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
+                                                 "positive; the image is damaged");
+}
+
+TEST_CASE("metadata round-trips", "[launch]") {
+  KernelImage image;
+  image.name = "gemma_local";
+  image.entry = "attune_gemma_local";
+  image.arch = "sm_90";
+  image.signature = {.dtype = f16,
+                     .headDim = 128,
+                     .headDimV = 64,
+                     .dropout = true,
+                     .qOffset = true,
+                     .scalars = {{"cap", f32}},
+                     .tensors = {{"slopes", f32, 1}, {"blocks", boolean, 3}},
+                     .blockPattern = {{"blocks", 64, 32}}};
+  image.tileQ = 128;
+  image.tileK = 64;
+  image.threads = 256;
+  image.sharedBytes = 98304;
+  image.registers = 200;
+  image.spillBytes = 8;
+  image.nvrtcVersion = 13000;
+  image.path = "mma.sync";
+  image.planJson = "{\"a\": 1}";
+  image.log = "advisory \xff";
+  image.times = {0.5, 1, 2, 3, 4};
+  Expected<KernelImage> back = KernelImage::fromMetadata(image.metadata());
+  REQUIRE(back);
+  CHECK(back->signature == image.signature);
+  CHECK(back->entry == image.entry);
+  CHECK(back->tileQ == 128);
+  CHECK(back->sharedBytes == 98304);
+  CHECK(back->nvrtcVersion == 13000);
+  CHECK(back->times.ir == 1);
+  CHECK(back->planJson == image.planJson);
+  CHECK(back->metadata() == image.metadata());
+
+  CHECK(KernelImage::fromMetadata("").error().message ==
+        "kernel metadata is not a JSON object; compile the kernel again");
+  CHECK(KernelImage::fromMetadata("{").error().message ==
+        "kernel metadata is not a JSON object; compile the kernel again");
+  CHECK(KernelImage::fromMetadata("{}").error().message ==
+        "kernel metadata lacks 'name' or has it with another type; compile the kernel again");
+  std::string text = image.metadata();
+  text.replace(text.find("\"bool\""), 6, "\"b\"");
+  CHECK(KernelImage::fromMetadata(text).error().message ==
+        "kernel metadata lacks 'dtype' or has it with another type; compile the kernel again");
+}
+
+TEST_CASE("checks take under a microsecond", "[launch][timing]") {
+  Setup s;
+  s.image.signature.dropout = true;
+  s.image.signature.tensors = {{"slopes", f32, 1}, {"ids", i32, 2}};
+  s.image.signature.scalars = {{"cap", f32}};
+  s.build();
+  Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
+  Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 70});
+  constexpr int rounds = 20000;
+  double best = 1e9;
+  for (int attempt = 0; attempt < 7; ++attempt) {
+    bool good = true;
+    auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < rounds; ++i)
+      good &= bool(s.kernel.check({.q = q, .k = k, .v = v, .o = o, .lse = lse,
+                                   .tensors = {{"slopes", slopes}, {"ids", ids}}, .scalars = {{"cap", 30.0f}},
+                                   .dropout = 0.1f, .seed = uint64_t(i)}));
+    std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
+    REQUIRE(good);
+    best = std::min(best, time.count() / rounds);
+  }
+  fmt::print("launch checks: {:.0f} ns with 2 captured tensors and 1 scalar, arguments built anew\n", best);
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
+  CHECK(best < 1000);
+#endif
+}

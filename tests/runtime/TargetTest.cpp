@@ -1,0 +1,89 @@
+#include "attune/Target.h"
+#include "runtime/ArchInfo.h"
+
+#include <catch2/catch.hpp>
+
+using namespace attune;
+
+TEST_CASE("target text round-trips", "[target]") {
+  for (const char *text : {"cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120", "sm_90:1", "sm_80:7"}) {
+    Expected<Target> target = Target::parse(text);
+    REQUIRE(target);
+    CHECK(target->text() == text);
+    CHECK(target->isCuda() == (std::string(text) != "cpu"));
+  }
+  CHECK(Target::parse("sm_90:1")->device == 1);
+  CHECK(*Target::parse("sm_90") == Target::cuda("sm_90"));
+  CHECK(*Target::parse("cpu") == Target::cpu());
+}
+
+TEST_CASE("target errors", "[target]") {
+  auto message = [](const char *text) { return Target::parse(text).error().message; };
+  CHECK(message("sm_77") == "architecture 'sm_77' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+  CHECK(message("") == "architecture '' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+  CHECK(message("sm_90a") ==
+        "architecture sm_90a is not supported yet; use sm_90, which runs on the same devices");
+  CHECK(message("sm_100a") ==
+        "architecture sm_100a is not supported yet; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+  for (const char *text : {"sm_90:x", "sm_90:", "sm_90:-1", "sm_90:1x", "cpu:0", "sm_90:99999999999"})
+    CHECK(message(text) == "target '" + std::string(text) +
+                               "' is not an architecture with a device; write for example sm_90:1");
+}
+
+TEST_CASE("architecture for a device", "[target]") {
+  auto archName = [](int major, int minor) -> std::string_view {
+    const ArchInfo *arch = archForDevice(major, minor);
+    return arch ? arch->name : "";
+  };
+  CHECK(archName(8, 0) == "sm_80");
+  CHECK(archName(8, 6) == "sm_86");
+  CHECK(archName(8, 7) == "");
+  CHECK(archName(8, 9) == "sm_89");
+  CHECK(archName(9, 0) == "sm_90");
+  CHECK(archName(12, 0) == "sm_120");
+  CHECK(archName(12, 1) == "sm_120");
+  CHECK(archName(7, 5) == "");
+  CHECK(archName(10, 0) == "");
+  CHECK(archName(0, 0) == "");
+  CHECK(runsOn(*findArch("sm_80"), 8, 9));
+  CHECK_FALSE(runsOn(*findArch("sm_89"), 8, 6));
+  CHECK_FALSE(runsOn(*findArch("sm_80"), 9, 0));
+  CHECK_FALSE(runsOn(*findArch("cpu"), 0, 0));
+}
+
+TEST_CASE("architecture limits", "[target]") {
+  struct Row {
+    const char *name;
+    size_t perBlock, perSM;
+    int threads, sms;
+  };
+  for (Row row : {Row{"sm_80", 166912, 167936, 2048, 108}, Row{"sm_86", 101376, 102400, 1536, 84},
+                  Row{"sm_89", 101376, 102400, 1536, 128}, Row{"sm_90", 232448, 233472, 2048, 132},
+                  Row{"sm_120", 101376, 102400, 1536, 170}}) {
+    const ArchInfo *arch = findArch(row.name);
+    REQUIRE(arch);
+    CHECK(arch->sharedBytesPerBlock == row.perBlock);
+    CHECK(arch->sharedBytesPerSM == row.perSM);
+    CHECK(arch->sharedReservedPerBlock == 1024);
+    CHECK(arch->maxThreadsPerSM == row.threads);
+    CHECK(arch->smCount == row.sms);
+    CHECK(arch->registersPerSM == 65536);
+  }
+  CHECK(findArch("cpu")->isCpu());
+}
+
+TEST_CASE("blocks per SM", "[target]") {
+  const ArchInfo *arch = findArch("sm_90");
+  // 65536 registers hold 8 warps of 255 (rounded to 256) registers; 128 threads are 4 warps.
+  CHECK(arch->blocksPerSM(128, 255, 0) == 2);
+  CHECK(arch->blocksPerSM(128, 128, 0) == 4);
+  CHECK(arch->blocksPerSM(128, 32, 232448) == 1);
+  CHECK(arch->blocksPerSM(128, 32, 113 * 1024) == 2);
+  CHECK(arch->blocksPerSM(128, 32, 232449) == 0);
+  CHECK(arch->blocksPerSM(32, 16, 0) == 32); // the most blocks
+  CHECK(arch->blocksPerSM(96, 168, 0) == 4); // 12 warps of 168 registers
+  CHECK(arch->blocksPerSM(1024, 32, 0) == 2);
+  CHECK(arch->blocksPerSM(1025, 32, 0) == 0);
+  CHECK(arch->blocksPerSM(0, 32, 0) == 0);
+  CHECK(arch->blocksPerSM(128, 256, 0) == 0);
+}
