@@ -1,0 +1,183 @@
+// Every error of the attn dialect, to the letter.
+// RUN: attune-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{captured tensor "t" has element type 'f64'; use f32, f16, bf16, i32, i64, or i8 for bool}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<t, f64, rank 1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{captured tensor "t" has element type 'i1'; use f32, f16, bf16, i32, i64, or i8 for bool}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<t, i1, rank 1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{captured tensor "t" has rank 5; use 0 to 4}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<t, f32, rank 5>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{captured tensor "t" has rank -1; use 0 to 4}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<t, f32, rank -1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{expected 'rows x columns'}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {pattern = #attn.blocks<p, 64>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{block pattern of 40 x 64 is not made of positive multiples of 16}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {pattern = #attn.blocks<p, 40x64>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{block pattern of 64 x 0 is not made of positive multiples of 16}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {pattern = #attn.blocks<p, 64x0>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op block pattern "p" is not a captured i8 tensor of rank 2 or 3}}
+attn.attention @unknown dtype f16 head_dim 64 x 64 scale 1.0 attributes {pattern = #attn.blocks<p, 64x64>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op block pattern "p" is not a captured i8 tensor of rank 2 or 3}}
+attn.attention @type dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {pattern = #attn.blocks<p, 64x64>, tensors = [#attn.tensor<p, i32, rank 2>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op block pattern "p" is not a captured i8 tensor of rank 2 or 3}}
+attn.attention @rank dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {pattern = #attn.blocks<p, 64x64>, tensors = [#attn.tensor<p, i8, rank 4>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op dtype 'f64' is not f16, bf16 or f32}}
+attn.attention @bad dtype f64 head_dim 64 x 64 scale 1.0 score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op head_dim 100 is not a multiple of 8 from 8 to 512}}
+attn.attention @bad dtype f16 head_dim 100 x 64 scale 1.0 score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op head_dim 0 is not a multiple of 8 from 8 to 512}}
+attn.attention @bad dtype f16 head_dim 64 x 0 scale 1.0 score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op head_dim 520 is not a multiple of 8 from 8 to 512}}
+attn.attention @bad dtype f16 head_dim 520 x 64 scale 1.0 score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op score region must take (f32, i32, i32, i32, i32)}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32):
+  attn.yield %s : f32
+} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op mask region must take (i32, i32, i32, i32)}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {} mask {
+^bb0(%seen: i1):
+  attn.yield %seen : i1
+}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op score region must yield 'f32'}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.cmpi sge, %q, %k : i32
+  attn.yield %0 : i1
+} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op mask region must yield 'i1'}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.constant 1.0 : f32
+  attn.yield %0 : f32
+}
+
+// -----
+
+func.func @outside(%i: i32) -> f32 {
+  // expected-error @+1 {{'attn.load' op must be inside attn.attention}}
+  %0 = attn.load "slopes"[%i] : (i32) -> f32
+  return %0 : f32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.load' op unknown captured tensor 'slopes'}}
+  %0 = attn.load "slopes"[%h] : (i32) -> f32
+  attn.yield %0 : f32
+} mask {}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.load' op captured tensor 'slopes' of rank 1 takes 1 indices, got 2}}
+  %0 = attn.load "slopes"[%h, %q] : (i32, i32) -> f32
+  attn.yield %0 : f32
+} mask {}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<ids, i8, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.load' op elements of 'ids' are 'i1'}}
+  %0 = attn.load "ids"[%h] : (i32) -> f32
+  attn.yield %0 : f32
+} mask {}
+
+// -----
+
+func.func @outside() -> f32 {
+  // expected-error @+1 {{'attn.scalar' op must be inside attn.attention}}
+  %0 = attn.scalar "cap" : f32
+  return %0 : f32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.scalar' op unknown run-time scalar 'cap'}}
+  %0 = attn.scalar "cap" : f32
+  attn.yield %0 : f32
+} mask {}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {scalars = [#attn.scalar<cap, i32>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.scalar' op run-time scalar 'cap' is 'i32'}}
+  %0 = attn.scalar "cap" : f32
+  attn.yield %0 : f32
+} mask {}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.extent' op extent 'D' is not B, H, Sq or Sk}}
+  %0 = attn.extent "D" : i32
+  attn.yield %s : f32
+} mask {}
+
+// -----
+
+func.func @outside(%x: f32) {
+  // expected-error @+1 {{'attn.yield' op expects parent op 'attn.attention'}}
+  attn.yield %x : f32
+}
