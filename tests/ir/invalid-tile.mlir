@@ -1,0 +1,592 @@
+// Every error of the tile dialect, to the letter.
+// RUN: attune-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{axis q has size 0; it must be positive}}
+func.func private @bad(!tile.tile<q 0, f32, register>)
+
+// -----
+
+// expected-error @+1 {{axis q appears twice}}
+func.func private @bad(!tile.tile<q 16 x q 16, f32, register>)
+
+// -----
+
+// expected-error @+1 {{element type 'index' is not an integer or a float}}
+func.func private @bad(!tile.tile<q 16, index, register>)
+
+// -----
+
+// expected-error @+1 {{expected 'shared' or 'register'}}
+func.func private @bad(!tile.tile<q 16, f32, global>)
+
+// -----
+
+// expected-error @+1 {{tile 120 x 64 is not made of positive multiples of 16}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 120, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{tile 128 x 0 is not made of positive multiples of 16}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 0, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{warps, stages and blocks_per_sm must be positive}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 0, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
+tile.kernel @bad dtype f64 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op parameter 'q' is '!tile.view<4, bf16>', not '!tile.view<4, f16>'}}
+  %0 = tile.param "q" : !tile.view<4, f16>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op parameter 'lse' is '!tile.view<3, f32>', not '!tile.view<4, f32>'}}
+  %0 = tile.param "lse" : !tile.view<4, f32>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op parameter 'Sk' is 'i32', not 'i64'}}
+  %0 = tile.param "Sk" : i64
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op parameter 'keep_scale' is 'f32', not 'i32'}}
+  %0 = tile.param "keep_scale" : i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op parameter 'seed' is 'i64', not 'i32'}}
+  %0 = tile.param "seed" : i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+  // expected-error @+1 {{'tile.param' op parameter 'slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
+  %0 = tile.param "slopes" : !tile.view<2, f32>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {scalars = [#attn.scalar<cap, f32>]} {
+  // expected-error @+1 {{'tile.param' op parameter 'cap' is 'f32', not 'i32'}}
+  %0 = tile.param "cap" : i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.param' op the kernel has no parameter 'slopes'}}
+  %0 = tile.param "slopes" : !tile.view<1, f32>
+}
+
+// -----
+
+func.func @outside() -> i32 {
+  // expected-error @+1 {{'tile.param' op must be inside a kernel}}
+  %0 = tile.param "Sk" : i32
+  return %0 : i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.block_index' op axis 'k' is not b, h or q}}
+  %0 = tile.block_index "k" : i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
+  %0 = tile.domain k by 64
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
+  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (i32, i32) -> !tile.domain
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{expected 'full' or 'partial'}}
+  %0 = tile.domain k by 64 [%i, %i) half
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.domain' op step must be positive}}
+  %0 = tile.domain k by 0 [%i, %i) full
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+  %i = tile.block_index "b" : i32
+  %p = tile.param "p" : !tile.view<2, i8>
+  // expected-error @+1 {{'tile.domain' op a block pattern needs its rows, columns and tile_rows}}
+  %0 = "tile.domain"(%i, %i, %p, %i) <{axis = "k", step = 64 : i64, full = array<i1: false>, operandSegmentSizes = array<i32: 1, 1, 1, 1>}> : (i32, i32, !tile.view<2, i8>, i32) -> !tile.domain
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+  %i = tile.block_index "b" : i32
+  %p = tile.param "p" : !tile.view<2, i8>
+  // expected-error @+1 {{'tile.domain' op a block pattern of rank 2 takes 1 indices}}
+  %0 = tile.domain k by 64 [%i, %i) partial where %p[%i, %i] rows 64 columns 64 tile_rows 128 : !tile.view<2, i8>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+  %i = tile.block_index "b" : i32
+  %p = tile.param "p" : !tile.view<2, i8>
+  // expected-error @+1 {{'tile.domain' op a block pattern is visited forward}}
+  %0 = tile.domain k by 64 [%i, %i) partial where %p[%i] rows 64 columns 64 tile_rows 128 reverse : !tile.view<2, i8>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
+  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row, the partial flag and the carried values}}
+  "tile.for_blocks"(%dom) ({
+  ^bb0(%k0: i32):
+    tile.yield
+  }) : (!tile.domain) -> ()
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.for_blocks' op initial values, carried values and results differ in type}}
+  %r = "tile.for_blocks"(%dom, %m) ({
+  ^bb0(%k0: i32, %partial: i1, %x: f32):
+    tile.yield %m : !tile.tile<q 128, f32, register>
+  }) : (!tile.domain, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.for_blocks' op the yielded values differ in type from the results}}
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%x = %m : !tile.tile<q 128, f32, register>) {
+    tile.yield %k0 : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  // expected-error @+1 {{'tile.load' op takes 3 indices (the leading dimensions and the first row), got 2}}
+  %0 = tile.load %Q[%i, %i] limit %i : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  // expected-error @+1 {{'tile.load' op needs a tile of one or two axes, got '!tile.tile<stage 2 x q 128 x d 64, bf16, shared>'}}
+  %0 = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !tile.tile<stage 2 x q 128 x d 64, bf16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.store' op takes 3 indices (the leading dimensions and the first row), got 1}}
+  tile.store %m, %LSE[%i] limit %i : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.accumulate' op adds f32 tiles to f32 views}}
+  tile.accumulate %m, %Q[%i, %i, %i, %i] limit %i : !tile.tile<q 128, f32, register>, !tile.view<4, bf16>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.accumulate' op takes 3 indices (the leading dimensions and the first row), got 2}}
+  tile.accumulate %m, %LSE[%i, %i] limit %i : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
+  %0 = tile.element %LSE[%i] in_range [true] : !tile.view<3, f32> (i32) -> f32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
+  %0 = tile.element %LSE[%i, %i, %i] in_range [true] : !tile.view<3, f32> (i32, i32, i32) -> f32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  // expected-error @+1 {{'tile.element' op elements of '!tile.view<4, bf16>' are 'f32'}}
+  %0 = tile.element %Q[%i, %i, %i, %i] in_range [true, true, true, true] : !tile.view<4, bf16> (i32, i32, i32, i32) -> i32
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c = arith.constant 0.0 : f32
+  // expected-error @+1 {{'tile.splat' op the scalar and the elements differ in type}}
+  %0 = tile.splat %c : f32 -> !tile.tile<q 128, bf16, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.convert' op tiles '!tile.tile<q 128, f32, register>' and '!tile.tile<k 128, f32, register>' have different axes}}
+  %0 = tile.convert %m : !tile.tile<q 128, f32, register> -> !tile.tile<k 128, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, shared> -> !tile.tile<q 128, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op operands and result have two axes}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, f16, shared>
+  // expected-error @+1 {{'tile.mma' op operands have element types 'bf16' and 'f16'}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, f16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op accumulates in f32}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, bf16, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op operands share two axes; exactly one is contracted}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<q 128 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x dv 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x dv 64, f32, shared> -> !tile.tile<k 64 x dv 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op operands '!tile.tile<q 128 x d 64, bf16, shared>' and '!tile.tile<k 64 x dv 64, bf16, shared>' share no axis to contract}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x dv 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 32, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 32, f32, shared> -> !tile.tile<k 64 x d 32, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op contracted axis d has sizes 64 and 32}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 32, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op result '!tile.tile<q 128 x k 32, f32, register>' lacks axis k 64}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 32, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.mma' op result '!tile.tile<dv 128 x k 64, f32, register>' lacks axis q 128}}
+  %0 = tile.mma %t0, %t1 : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<dv 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<k 64 x d 64, f32, shared>
+  %t1 = tile.convert %t1_f32 : !tile.tile<k 64 x d 64, f32, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+  %c2 = arith.constant 0.0 : f32
+  %t2_f32 = tile.splat %c2 : f32 -> !tile.tile<q 128 x k 32, f32, register>
+  %t2 = tile.convert %t2_f32 : !tile.tile<q 128 x k 32, f32, register> -> !tile.tile<q 128 x k 32, f32, register>
+  // expected-error @+1 {{'tile.mma' op accumulator and result differ in type}}
+  %0 = tile.mma %t0, %t1 add %t2 : !tile.tile<q 128 x k 32, f32, register>, !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.reduce' op tile '!tile.tile<q 128 x k 64, f32, register>' has no axis d}}
+  %0 = tile.reduce max %t0 over "d" : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.reduce' op tiles '!tile.tile<q 128, f32, register>' and '!tile.tile<q 64, f32, register>' have different axes}}
+  %0 = tile.reduce max %t0 over "k" : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  %c1 = arith.constant 0.0 : f32
+  %t1_f32 = tile.splat %c1 : f32 -> !tile.tile<q 128, f32, register>
+  %t1 = tile.convert %t1_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, bf16, register>
+  // expected-error @+1 {{'tile.reduce' op initial value and result differ in type}}
+  %0 = tile.reduce max %t0 over "k" init %t1 : !tile.tile<q 128, bf16, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.reduce' op only a sum may stay split over lanes}}
+  %0 = tile.reduce max %t0 over "k" : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register> per_lane
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, register> -> !tile.tile<q 128 x d 64, f32, register>
+  %i = tile.block_index "b" : i32
+  %j = tile.param "seed" : i64
+  // expected-error @+1 {{'tile.dropout' op needs a tile of q and k whose sizes are multiples of 16}}
+  %0 = tile.dropout %t0 at(%i, %i) head %i seed %j offset %j threshold %i : !tile.tile<q 128 x d 64, f32, register> -> !tile.tile<q 128 x d 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 56, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 56, f32, register> -> !tile.tile<q 128 x k 56, f32, register>
+  %i = tile.block_index "b" : i32
+  %j = tile.param "seed" : i64
+  // expected-error @+1 {{'tile.dropout' op needs a tile of q and k whose sizes are multiples of 16}}
+  %0 = tile.dropout %t0 at(%i, %i) head %i seed %j offset %j threshold %i : !tile.tile<q 128 x k 56, f32, register> -> !tile.tile<q 128 x k 56, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  %i = tile.block_index "b" : i32
+  %j = tile.param "seed" : i64
+  // expected-error @+1 {{'tile.dropout' op operand and result differ in type}}
+  %0 = tile.dropout %t0 at(%i, %i) head %i seed %j offset %j threshold %i : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c = arith.constant 0.0 : f32
+  // expected-error @+1 {{'tile.map' op needs one origin for each coordinate}}
+  %0 = "tile.map"() <{axes = ["q"], operandSegmentSizes = array<i32: 0, 0, 0>}> ({
+    tile.yield %c : f32
+  }) : () -> !tile.tile<q 128, f32, register>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %c = arith.constant 0.0 : f32
+  // expected-error @+1 {{'tile.map' op result '!tile.tile<q 128, f32, register>' has no axis k}}
+  %0 = tile.map() at(k = %i) -> !tile.tile<q 128, f32, register> {
+  ^bb0(%j: i32):
+    tile.yield %c : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.map' op result '!tile.tile<q 128, f32, register>' lacks axis k 64 of input '!tile.tile<q 128 x k 64, f32, register>'}}
+  %0 = tile.map(%t0 : !tile.tile<q 128 x k 64, f32, register>) -> !tile.tile<q 128, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.map' op result '!tile.tile<q 64, f32, register>' lacks axis q 128 of input '!tile.tile<q 128, f32, register>'}}
+  %0 = tile.map(%t0 : !tile.tile<q 128, f32, register>) -> !tile.tile<q 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.map' op the region takes one value for each input and one i32 for each coordinate}}
+  %0 = tile.map(%t0 : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+  ^bb0(%x: f32, %j: i32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
+  %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
+  ^bb0(%j: i32):
+    tile.yield %j : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
+  %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
+  %f = arith.constant true
+  // expected-error @+1 {{'tile.map' op with only_if the first input must have the type of the result}}
+  %0 = tile.map(%t0 : !tile.tile<q 128, f32, register>) only_if %f -> !tile.tile<q 128 x k 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}

@@ -1,0 +1,143 @@
+// Every op, attribute and optional part of the tile dialect, through text and through the generic form.
+// RUN: attune-opt %s | attune-opt | FileCheck %s
+// RUN: attune-opt %s --mlir-print-op-generic | attune-opt | FileCheck %s
+// RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
+
+// CHECK-LABEL: tile.kernel @every_op dtype bf16 head_dim 64 x 32
+// CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
+// CHECK-SAME: dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>]
+// CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]
+tile.kernel @every_op dtype bf16 head_dim 64 x 32
+    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
+    attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
+                tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]} {
+  // CHECK: tile.block_index "b" : i32
+  %b = tile.block_index "b" : i32
+  // CHECK: tile.block_index "h" : i32
+  %h = tile.block_index "h" : i32
+  // CHECK: %[[Q0:.*]] = tile.block_index "q" : i32
+  %q0 = tile.block_index "q" : i32
+  // CHECK: tile.param "q" : !tile.view<4, bf16>
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  // CHECK: tile.param "k" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // CHECK: tile.param "v" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  // CHECK: tile.param "o" : !tile.view<4, bf16>
+  %O = tile.param "o" : !tile.view<4, bf16>
+  // CHECK: tile.param "lse" : !tile.view<3, f32>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  // CHECK: tile.param "pattern" : !tile.view<3, i8>
+  %pattern = tile.param "pattern" : !tile.view<3, i8>
+  // CHECK: tile.param "slopes" : !tile.view<1, f32>
+  %slopes = tile.param "slopes" : !tile.view<1, f32>
+  // CHECK: tile.param "half" : !tile.view<2, f16>
+  %half = tile.param "half" : !tile.view<2, f16>
+  // CHECK: tile.param "cap" : f32
+  %cap = tile.param "cap" : f32
+  // CHECK: tile.param "B" : i32
+  %B = tile.param "B" : i32
+  // CHECK: tile.param "H" : i32
+  %H = tile.param "H" : i32
+  // CHECK: tile.param "Hkv" : i32
+  %Hkv = tile.param "Hkv" : i32
+  // CHECK: tile.param "group" : i32
+  %group = tile.param "group" : i32
+  // CHECK: tile.param "Sq" : i32
+  %Sq = tile.param "Sq" : i32
+  // CHECK: tile.param "Sk" : i32
+  %Sk = tile.param "Sk" : i32
+  // CHECK: tile.param "q_offset" : i32
+  %q_offset = tile.param "q_offset" : i32
+  // CHECK: tile.param "drop_threshold" : i32
+  %threshold = tile.param "drop_threshold" : i32
+  // CHECK: tile.param "keep_scale" : f32
+  %keep_scale = tile.param "keep_scale" : f32
+  // CHECK: tile.param "seed" : i64
+  %seed = tile.param "seed" : i64
+  // CHECK: tile.param "offset" : i64
+  %offset = tile.param "offset" : i64
+
+  // CHECK: tile.element %{{.*}}[%{{.*}}] in_range [true] : <1, f32> (i32) -> f32
+  %slope = tile.element %slopes[%h] in_range [true] : !tile.view<1, f32> (i32) -> f32
+  // CHECK: tile.element %{{.*}}[%{{.*}}, %{{.*}}] in_range [false, true] : <2, f16> (i32, i64) -> f32
+  %bias = tile.element %half[%h, %seed] in_range [false, true] : !tile.view<2, f16> (i32, i64) -> f32
+  // CHECK: tile.element %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] in_range [false, false, false] : <3, i8> (i32, i32, i32) -> i1
+  %shown = tile.element %pattern[%b, %h, %q0] in_range [false, false, false] : !tile.view<3, i8> (i32, i32, i32) -> i1
+
+  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
+  %dom = tile.domain k by 64 [%b, %h) full [%h, %q0) partial
+  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial reverse{{$}}
+  %reverse = tile.domain k by 64 [%b, %h) partial reverse
+  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial where %{{.*}}[%{{.*}}, %{{.*}}] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+  %sparse = tile.domain k by 64 [%b, %h) partial where %pattern[%h, %q0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+
+  // CHECK: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} : <4, bf16> -> <q 128 x d 64, bf16, shared>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // CHECK: %[[ZERO:.*]] = tile.splat %{{.*}} : f32 -> <q 128 x dv 32, f32, register>
+  %acc0 = tile.splat %cap : f32 -> !tile.tile<q 128 x dv 32, f32, register>
+  // CHECK: %[[ROWS:.*]] = tile.splat %{{.*}} {tile.name = "row_max"} : f32 -> <q 128, f32, register>
+  %m0 = tile.splat %cap {tile.name = "row_max"} : f32 -> !tile.tile<q 128, f32, register>
+
+  // CHECK: tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in %{{.*}} iter_args(%[[M:.*]] = %[[ROWS]] : !tile.tile<q 128, f32, register>, %[[ACC:.*]] = %[[ZERO]] : !tile.tile<q 128 x dv 32, f32, register>) {
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom
+      iter_args(%m = %m0 : !tile.tile<q 128, f32, register>, %acc = %acc0 : !tile.tile<q 128 x dv 32, f32, register>) {
+    // CHECK: %[[KT:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[K0]]]
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    // CHECK: %[[S:.*]] = tile.mma %[[Q]], %[[KT]] : <q 128 x d 64, bf16, shared>, <k 64 x d 64, bf16, shared> -> <q 128 x k 64, f32, register>
+    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+    // CHECK: tile.map(%[[S]], %[[M]] : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>) at(q = %[[Q0]], k = %[[K0]]) only_if %[[PARTIAL]] -> !tile.tile<q 128 x k 64, f32, register> {
+    // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: f32, %[[I:.*]]: i32, %[[J:.*]]: i32):
+    // CHECK: tile.yield %{{.*}} : f32
+    %y = tile.map(%s, %m : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>)
+        at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
+    ^bb0(%x: f32, %row: f32, %i: i32, %j: i32):
+      %0 = arith.cmpi sge, %i, %j : i32
+      %1 = arith.select %0, %x, %row : f32
+      tile.yield %1 : f32
+    }
+    // CHECK: tile.map() -> !tile.tile<q 128, f32, register> {
+    // CHECK-NEXT: tile.yield
+    %constant = tile.map() -> !tile.tile<q 128, f32, register> {
+      tile.yield %cap : f32
+    }
+    // CHECK: tile.reduce max %{{.*}} over "k" init %[[M]] : !tile.tile<q 128, f32, register>, <q 128 x k 64, f32, register> -> <q 128, f32, register>{{$}}
+    %m1 = tile.reduce max %y over "k" init %m : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+    // CHECK: tile.reduce sum %{{.*}} over "k" : <q 128 x k 64, f32, register> -> <q 128, f32, register> per_lane{{$}}
+    %l = tile.reduce sum %y over "k" : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register> per_lane
+    // CHECK: tile.combine_lanes sum %{{.*}} : <q 128, f32, register>
+    %l1 = tile.combine_lanes sum %l : !tile.tile<q 128, f32, register>
+    // CHECK: tile.dropout %{{.*}} at(%[[Q0]], %[[K0]]) head %{{.*}} seed %{{.*}} offset %{{.*}} threshold %{{.*}} : <q 128 x k 64, f32, register>
+    %d = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    // CHECK: tile.convert %{{.*}} : <q 128 x k 64, f32, register> -> <q 128 x k 64, bf16, register>
+    %p = tile.convert %d : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 32, bf16, shared>
+    // CHECK: tile.mma %{{.*}}, %{{.*}} add %[[ACC]] : !tile.tile<q 128 x dv 32, f32, register>, <q 128 x k 64, bf16, register>, <k 64 x dv 32, bf16, shared> -> <q 128 x dv 32, f32, register>
+    %acc1 = tile.mma %p, %v add %acc : !tile.tile<q 128 x dv 32, f32, register>, !tile.tile<q 128 x k 64, bf16, register>, !tile.tile<k 64 x dv 32, bf16, shared> -> !tile.tile<q 128 x dv 32, f32, register>
+    // CHECK: tile.yield %{{.*}}, %{{.*}} : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 32, f32, register>
+    tile.yield %m1, %acc1 : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 32, f32, register>
+  }
+
+  // A loop that carries nothing needs no yield.
+  // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} {
+  // CHECK-NEXT: tile.load
+  // CHECK-NEXT: }
+  tile.for_blocks (%k0, %partial) in %reverse {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+  }
+
+  // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} optional : <q 128, f32, register>, <3, f32>
+  tile.store %r#0, %LSE[%b, %h, %q0] limit %Sq optional : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
+  // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <q 128 x dv 32, f32, register>, <4, bf16>
+  tile.store %r#1, %O[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x dv 32, f32, register>, !tile.view<4, bf16>
+  // CHECK: tile.accumulate %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <q 128, f32, register>, <3, f32>
+  tile.accumulate %r#0, %LSE[%b, %h, %q0] limit %Sq : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
+}
+
+// Types with layouts, which tile-assign-layouts adds.
+// CHECK-LABEL: func.func private @layouts
+// CHECK-SAME: !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>
+// CHECK-SAME: !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+// CHECK-SAME: !tile.domain
+func.func private @layouts(!tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>,
+                           !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.domain)
