@@ -1,0 +1,20 @@
+//===- Parse.cpp - From sched text to CUDA, for the tests -------------------===//
+
+#include "tests/cuda/Parse.h"
+
+#include "codegen/cuda/Printer.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+
+attune::Expected<std::string> attune::tests::printText(MLIRContext &context, const std::string &text, const std::string &name) {
+  context.loadDialect<attn::AttnDialect, tile::TileDialect, sched::SchedDialect, arith::ArithDialect, math::MathDialect,
+                      scf::SCFDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, ParserConfig(&context), name);
+  if (!module)
+    return Error{"the text does not parse"};
+  for (auto kernel : module->getOps<sched::KernelOp>())
+    return codegen::printCuda(kernel);
+  return Error{"the text holds no sched.kernel"};
+}
