@@ -3,27 +3,22 @@
 import os
 
 import lit.formats
-import lit.util
-
-
-class WithRunLines(lit.formats.ShTest):
-    """Files without RUN lines are inputs of other tests."""
-
-    def getTestsInDirectory(self, *arguments):
-        for test in super().getTestsInDirectory(*arguments):
-            with open(test.getSourcePath(), errors="replace") as source:
-                if "RUN:" in source.read():
-                    yield test
-
 
 tests = os.path.dirname(__file__)
 llvm = lit_config.params.get("llvm", "/usr/lib/llvm-22/bin")
 binaries = os.path.abspath(lit_config.params.get("bin", os.path.join(tests, "..", "build", "bin")))
 
 config.name = "attune"
-config.test_format = WithRunLines(execute_external=False)
+config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
+# Files without RUN lines are inputs of other tests.
 config.excludes = ["Inputs"]
+for folder, _, names in os.walk(tests):
+    for name in names:
+        if name.endswith(".mlir"):
+            with open(os.path.join(folder, name), errors="replace") as source:
+                if "RUN:" not in source.read():
+                    config.excludes.append(name)
 config.test_source_root = tests
 config.test_exec_root = os.path.join(os.path.dirname(binaries), "tests", "lit")
 config.environment["PATH"] = os.pathsep.join([binaries, llvm, config.environment.get("PATH", "")])

@@ -1,3 +1,13 @@
+// A whole kernel as attn-to-tile writes it: ALiBi and causal, with dropout.
+// RUN: attune-opt %s > %t.once && attune-opt %t.once | diff %t.once -
+// RUN: attune-opt %s -canonicalize -cse | FileCheck %s
+
+// CHECK-LABEL: tile.kernel @alibi_causal
+// CHECK: tile.for_blocks
+// CHECK-COUNT-2: tile.mma
+// CHECK: tile.yield
+// CHECK: tile.store {{.*}} optional
+// CHECK: tile.store
 tile.kernel @alibi_causal dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], dropout} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
