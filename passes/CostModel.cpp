@@ -1,0 +1,526 @@
+//===- CostModel.cpp - Which tiles fit, and which of them are quickest ------===//
+
+#include "passes/CostModel.h"
+
+#include "runtime/ArchInfo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <tuple>
+
+using namespace attune;
+
+//===----------------------------------------------------------------------===//
+// Calibration
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Cycles and counts that no data sheet has. Instructions are per element of S; cycles are of one SM.
+struct Calibration {
+  double overlapLoss;      ///< share of the units' time that 8 warps leave unhidden behind the busiest unit
+  double overlapExponent;  ///< unhidden share falls as (8 / warps per SM) ^ exponent
+  double oneBlockLoss;     ///< factor on it when one block has the SM: its warps meet at the same barriers
+  double softmaxAlu;       ///< scale-subtract, max, sum, half a pack
+  double dropoutAlu;       ///< Philox 4x32-7 over the 8 elements of a call, compare and select
+  double preciseAlu;       ///< range reduction of an accurate exp2
+  double barrierCycles;    ///< one block-wide barrier, for each warp of the block
+  double tileCycles;       ///< latency of a tile's row statistics, loop and copies that only other blocks hide
+  double latencyCycles;    ///< a copy from L2 that nothing hides
+  double blockCycles;      ///< prologue and epilogue of a block
+  double float32MmaFactor; ///< m16n8k8 TF32 three times, each at half the rate of bf16
+  double float32Shared;    ///< V has no transposed 32-bit ldmatrix
+  double l2Share;          ///< part of L2 that K and V of running heads may fill
+  double launchSeconds;
+};
+} // namespace
+
+// Fitted to sm_90 on an H200; the others differ from it through ArchInfo's rates.
+static constexpr Calibration calibration = {
+    .overlapLoss = 0.60,
+    .overlapExponent = 0.40,
+    .oneBlockLoss = 1.08,
+    .softmaxAlu = 3.5,
+    .dropoutAlu = 8.0,
+    .preciseAlu = 4.0,
+    .barrierCycles = 10.0,
+    .tileCycles = 250.0,
+    .latencyCycles = 700.0,
+    .blockCycles = 2500.0,
+    .float32MmaFactor = 6.0,
+    .float32Shared = 1.5,
+    .l2Share = 0.6,
+    .launchSeconds = 3e-6,
+};
+
+// Registers besides S, O and Q. Fitted to ptxas at the occupancy limit: 48 at Mw = 2, 40 at Mw = 1.
+static constexpr int addressRegisters = 24;
+static constexpr int dropoutRegisters = 16;
+
+static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+//===----------------------------------------------------------------------===//
+// Visited tiles
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A half-open range of tile indices.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
+};
+
+/// What the tiles of rows visit, summed over one head.
+struct TileCount {
+  double visited = 0;
+  double partial = 0;
+  double keyRows = 0; ///< rows of K read
+  double longest = 0; ///< most tiles that one block visits
+};
+} // namespace
+
+/// Size of the union of [0, prefix) and `range`.
+static int64_t unionSize(int64_t prefix, Range range) {
+  if (range.size() == 0)
+    return prefix;
+  return prefix + Range{std::max(range.begin, prefix), range.end}.size();
+}
+
+static TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK) {
+  const int64_t Sq = request.queries, Sk = request.keys;
+  const int64_t keyTiles = ceilDiv(Sk, tileK), queryTiles = ceilDiv(Sq, tileQ);
+  const MaskShape &mask = request.mask;
+  TileCount count;
+  if (mask.kind == MaskShape::Kind::Fraction) {
+    count.longest = keyTiles * mask.fraction;
+    count.visited = count.partial = queryTiles * count.longest;
+    count.keyRows = queryTiles * Sk * mask.fraction;
+    return count;
+  }
+  const bool band = mask.kind == MaskShape::Kind::Band;
+  const int64_t left = band ? mask.left : MaskShape::unlimited;
+  const int64_t right = band ? mask.right : MaskShape::unlimited;
+  const int64_t prefix = band ? std::clamp<int64_t>(mask.prefix, 0, Sk) : 0;
+  auto clampKey = [&](int64_t k) { return std::clamp<int64_t>(k, 0, Sk); };
+  for (int64_t q0 = 0; q0 < Sq; q0 += tileQ) {
+    const int64_t last = std::min(q0 + tileQ, Sq) - 1;
+    // Keys visible to some row, and keys visible to every row.
+    Range some = {clampKey(q0 - left), clampKey(last + right + 1)};
+    Range every = {clampKey(last - left), clampKey(q0 + right + 1)};
+    Range visited = some.size() ? Range{some.begin / tileK, ceilDiv(some.end, tileK)} : Range{};
+    // A tile cut by Sk is partial.
+    Range full = {ceilDiv(every.begin, tileK), every.end / tileK};
+    const int64_t tiles = unionSize(ceilDiv(prefix, tileK), visited);
+    const int64_t fullTiles = unionSize(prefix / tileK, full);
+    const bool readsLast = std::max(ceilDiv(prefix, tileK), visited.end) == keyTiles && tiles > 0;
+    count.visited += tiles;
+    count.partial += tiles - std::min(fullTiles, tiles);
+    count.keyRows += tiles * tileK - (readsLast ? keyTiles * tileK - Sk : 0);
+    count.longest = std::max<double>(count.longest, tiles);
+  }
+  return count;
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                     const ArchInfo &arch) {
+  const double B = request.batch, H = request.heads, Hkv = request.headsKv;
+  const double Sq = request.queries, Sk = request.keys, e = request.elementBytes;
+  const double columns = request.headDim + request.headDimV;
+  const double rowsOnce = B * H * Sq * (columns * e + 4);
+  const double keyBytes = B * H * tiles.keyRows * columns * e;
+  cost.hbmBytes = rowsOnce + keyBytes;
+  cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
+
+  // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
+  // come from HBM once; else once for each wave of blocks.
+  const double queryTiles = ceilDiv(request.queries, plan.tileQ);
+  const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
+  const double group = std::max(1.0, H / Hkv);
+  const double headBytes = Sk * columns * e;
+  const double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1);
+  double reads = 1;
+  if (runningHeads * headBytes > calibration.l2Share * arch.l2Bytes)
+    reads = std::max(1.0, std::ceil(queryTiles * group / running));
+  cost.l2Bytes = rowsOnce + std::min(keyBytes, reads * B * Hkv * headBytes);
+}
+
+static int registersNeeded(const PlanRequest &request, const Plan &plan) {
+  const int rowTiles = plan.rowTilesPerWarp();
+  const int d = int(roundUp(request.headDim, 16)), dv = int(roundUp(request.headDimV, 16));
+  const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
+  int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
+  if (plan.qRegisters)
+    registers += rowTiles * (d / 4) * split;
+  registers += 4 * rowTiles;              // m, l
+  registers += (4 * rowTiles + 8) * split; // fragments of A, and of B two deep
+  registers += addressRegisters + request.scoreRegisters;
+  if (request.dropout)
+    registers += dropoutRegisters;
+  if (request.precise)
+    registers += 4;
+  return registers;
+}
+
+static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
+  const int64_t d = roundUp(request.headDim, 16), dv = roundUp(request.headDimV, 16), e = request.elementBytes;
+  std::vector<SharedBuffer> buffers = {{"Q", plan.tileQ * d * e},
+                                       {"K", plan.stages * plan.tileK * d * e},
+                                       {"V", plan.stages * plan.tileK * dv * e}};
+  if (dv > d)
+    buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
+  return buffers;
+}
+
+/// A CPU thread computes in float32 whatever the inputs are; its tiles should stay in the core's L2 cache.
+static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Plan &plan) {
+  const int64_t d = request.headDim, dv = request.headDimV;
+  return {{"Q", plan.tileQ * d * 4},
+          {"K", plan.tileK * d * 4},
+          {"V", plan.tileK * dv * 4},
+          {"S", int64_t(plan.tileQ) * plan.tileK * 4},
+          {"O", plan.tileQ * dv * 4}};
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+static std::string whyText(const PlanCost &cost) {
+  std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, "tensor cores"},
+                                                        {cost.specialSeconds, "special functions"},
+                                                        {cost.aluSeconds, "arithmetic"},
+                                                        {cost.sharedSeconds, "shared memory"},
+                                                        {cost.hbmSeconds, "HBM"}};
+  std::sort(units.begin(), units.end(), std::greater<>());
+  std::string text;
+  for (auto [seconds, name] : units)
+    fmt::format_to(std::back_inserter(text), "{}{} {:.0f}%", text.empty() ? "busy: " : ", ", name,
+                   100 * seconds / cost.totalSeconds);
+  return text;
+}
+
+static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                       const ArchInfo &arch) {
+  const Calibration &c = calibration;
+  const double tileQ = plan.tileQ, tileK = plan.tileK, e = request.elementBytes;
+  const double d = roundUp(request.headDim, 16), dv = roundUp(request.headDimV, 16);
+  const double elements = tileQ * tileK;
+  const double heads = double(request.batch) * request.heads;
+  const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
+  const double clock = arch.clockGHz * 1e9;
+  const bool f32 = request.elementBytes == 4;
+
+  // Cycles of one SM for one tile, unit by unit.
+  const double mmaRate = arch.mmaTflops * 1e12 / (arch.smCount * clock);
+  const double flops = 2 * elements * (d + dv) * (f32 ? c.float32MmaFactor : 1);
+  const double mma = flops / mmaRate;
+  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double readBytes = (plan.warps * tileK * (d + dv) + (plan.qRegisters ? 0 : tileQ * d)) * e;
+  const double writeBytes = tileK * (d + dv) * e;
+  const double shared = (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / arch.sharedBytesPerClockPerSM;
+  // Four schedulers issue one warp instruction each: an mma of 4096 flops, an ldmatrix of 512 bytes, 32 exp2.
+  const double issue = (flops / 4096 + readBytes / 512 + elements / 32) / 4;
+  double aluPerElement = c.softmaxAlu + request.aluPerElement;
+  if (request.dropout)
+    aluPerElement += c.dropoutAlu;
+  if (request.precise || f32)
+    aluPerElement += c.preciseAlu;
+  const double rescale = tileQ * dv;
+  const double alu = (elements * aluPerElement + rescale) / arch.fmaPerClockPerSM + issue;
+  const double maskAlu = elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
+
+  const double residentBlocks = std::min<double>(plan.blocksPerSm, std::ceil(blocks / arch.smCount));
+  const double warps = residentBlocks * plan.warps;
+  const double loss = std::min(1.0, c.overlapLoss * std::pow(8 / warps, c.overlapExponent) *
+                                        (residentBlocks == 1 ? c.oneBlockLoss : 1));
+  const double busiest = std::max({mma, special, alu, shared});
+  double tile = busiest + loss * (mma + special + alu + shared - busiest);
+  // Other blocks of the SM work while one waits at its barrier.
+  const double barriers = plan.stages == 1 ? 2 : 1;
+  tile += (c.tileCycles + barriers * c.barrierCycles * plan.warps) / residentBlocks;
+  // With single buffers V(n) arrives during QK(n), and K(n+1) during the softmax and PV(n).
+  if (plan.stages == 1)
+    tile += std::max(0.0, c.latencyCycles - tile * residentBlocks / 2) / residentBlocks;
+  else
+    tile += std::max(0.0, c.latencyCycles - tile * residentBlocks * (plan.stages - 1)) / residentBlocks;
+
+  const double block = c.blockCycles / std::max(residentBlocks, 1.0);
+  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu * loss) + blocks * block;
+  const double longest = tiles.longest * tile + block;
+  const bool uniform = request.mask.kind == MaskShape::Kind::Full;
+  double cycles = work / arch.smCount;
+  if (uniform) // blocks that start late share their SM with fewer others, which wins back half
+    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
+  else // longest first fills the gaps with short blocks
+    cycles = std::max(cycles + 0.25 * work / blocks, longest);
+
+  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
+  cost.mmaSeconds = spread(mma);
+  cost.specialSeconds = spread(special);
+  cost.aluSeconds = spread(alu) + heads * tiles.partial * maskAlu / (arch.smCount * clock);
+  cost.sharedSeconds = spread(shared);
+  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + c.launchSeconds;
+  cost.why = whyText(cost);
+}
+
+/// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
+/// vectorised polynomial.
+static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                          const ArchInfo &arch) {
+  const double tileQ = plan.tileQ, tileK = plan.tileK, elements = tileQ * tileK;
+  const double heads = double(request.batch) * request.heads;
+  const double clock = arch.clockGHz * 1e9;
+  // The product reloads K for each few rows and O for each tile of keys; short loops cost their set-up.
+  const double efficiency = tileQ / (tileQ + 8) * tileK / (tileK + 16);
+  const double flops = 2 * elements * (request.headDim + request.headDimV);
+  const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
+  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double rowWork = tileQ * (request.headDimV + 32); // rescaling of O, row statistics
+  const double alu = (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) /
+                     (arch.fmaPerClockPerSM / 2.0);
+  const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);
+  // Half of L2 is comfortable; beyond it the tiles fall out to L3.
+  const double spill = std::max(0.0, double(cost.sharedBytes) / (0.5 * arch.sharedBytesPerBlock) - 1);
+  const double tile = (mma + special + alu) * (1 + 0.25 * spill);
+  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu);
+  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
+  cost.mmaSeconds = spread(mma);
+  cost.specialSeconds = spread(special);
+  cost.aluSeconds = spread(alu);
+  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.totalSeconds = std::max(work / (arch.smCount * clock), cost.hbmSeconds);
+  cost.why = whyText(cost);
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+static std::string bufferList(const std::vector<SharedBuffer> &buffers) {
+  std::string text;
+  for (const SharedBuffer &buffer : buffers)
+    fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "" : ", ", buffer.name, buffer.bytes);
+  return text;
+}
+
+static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchInfo &arch) {
+  if (dim <= 0)
+    return Error{fmt::format("{} {} is not positive; use a multiple of 8", name, dim)};
+  if (dim % 8)
+    return Error{fmt::format("{} {} is not a multiple of 8; pad the last dimension to {}", name, dim, roundUp(dim, 8))};
+  if (!arch.isCpu() && dim > 256)
+    return Error{fmt::format("{} {} is above 256, the limit of the mma.sync path{}", name, dim,
+                             dim <= 512 ? "; use the cpu target" : "")};
+  if (dim > 512)
+    return Error{fmt::format("{} {} is above 512, the limit of the cpu target", name, dim)};
+  return std::nullopt;
+}
+
+static std::optional<Error> checkRequest(const PlanRequest &request, const ArchInfo &arch) {
+  if (auto error = checkHeadDim("head_dim", request.headDim, arch))
+    return error;
+  if (auto error = checkHeadDim("head_dim_v", request.headDimV, arch))
+    return error;
+  if (request.sramBudget < 0)
+    return Error{fmt::format("sram budget {} is negative; use 0 for the limit of {}", request.sramBudget, arch.name)};
+  if (request.sramBudget > int64_t(arch.sharedBytesPerBlock))
+    return Error{fmt::format("sram budget {} is above {}, the limit per block of {}", request.sramBudget,
+                             arch.sharedBytesPerBlock, arch.name)};
+  const PlanChoice &fixed = request.fixed;
+  auto multipleOf16 = [](const char *name, std::optional<int> tile) -> std::optional<Error> {
+    if (!tile || (*tile > 0 && *tile % 16 == 0))
+      return std::nullopt;
+    return Error{fmt::format("{} {} is not a positive multiple of 16", name, *tile)};
+  };
+  if (auto error = multipleOf16("tile-q", fixed.tileQ))
+    return error;
+  if (auto error = multipleOf16("tile-k", fixed.tileK))
+    return error;
+  if (arch.isCpu()) {
+    if (fixed.warps.value_or(1) != 1)
+      return Error{fmt::format("warps {} is not available on the cpu target; use 1", *fixed.warps)};
+    if (fixed.stages.value_or(1) != 1)
+      return Error{fmt::format("stages {} is not available on the cpu target; use 1", *fixed.stages)};
+    if (fixed.qRegisters.value_or(false))
+      return Error{"q-registers is not available on the cpu target; leave it out"};
+    return std::nullopt;
+  }
+  if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8)
+    return Error{fmt::format("warps {} is not supported; use 4 or 8", *fixed.warps)};
+  if (fixed.stages && (*fixed.stages < 1 || *fixed.stages > 8))
+    return Error{fmt::format("stages {} is not between 1 and 8", *fixed.stages)};
+  if (fixed.tileQ) {
+    std::vector<int> valid = fixed.warps ? std::vector<int>{*fixed.warps * 16, *fixed.warps * 32}
+                                         : std::vector<int>{64, 128, 256};
+    if (std::find(valid.begin(), valid.end(), *fixed.tileQ) == valid.end())
+      return fixed.warps ? Error{fmt::format("tile-q {} does not give each of {} warps 16 or 32 rows; use {} or {}",
+                                             *fixed.tileQ, *fixed.warps, valid[0], valid[1])}
+                         : Error{fmt::format("tile-q {} does not give each of 4 or 8 warps 16 or 32 rows; use 64, "
+                                             "128 or 256",
+                                             *fixed.tileQ)};
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
+  return fixed ? std::vector<T>{*fixed} : all;
+}
+
+/// Axes of the block pattern that the tile does not divide: a smaller tile wastes nothing, a larger one reads
+/// blocks that the pattern hides.
+static int patternMisses(const PlanRequest &request, const Plan &plan) {
+  int misses = 0;
+  if (request.patternRows)
+    misses += request.patternRows % plan.tileQ != 0;
+  if (request.patternColumns)
+    misses += request.patternColumns % plan.tileK != 0;
+  return misses;
+}
+
+static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch) {
+  const PlanChoice &fixed = request.fixed;
+  // With a bound on k - q the last tile of rows has the most keys.
+  const bool longestFirst = request.mask.kind == MaskShape::Kind::Fraction ||
+                            (request.mask.kind == MaskShape::Kind::Band &&
+                             request.mask.right < MaskShape::unlimited && request.mask.left >= MaskShape::unlimited);
+  std::vector<Plan> plans;
+  if (arch.isCpu()) {
+    for (int tileQ : choices(fixed.tileQ, {16, 32, 48, 64, 96, 128}))
+      for (int tileK : choices(fixed.tileK, {16, 32, 64, 128, 192, 256}))
+        plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
+    return plans;
+  }
+  for (int warps : choices(fixed.warps, {4, 8}))
+    for (int rowTiles : {1, 2}) {
+      const int tileQ = warps * rowTiles * 16;
+      if (fixed.tileQ && *fixed.tileQ != tileQ)
+        continue;
+      for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
+        for (int stages : choices(fixed.stages, {1, 2, 3}))
+          for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
+            plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst});
+    }
+  return plans;
+}
+
+/// Fills in blocksPerSm and the cost, or the reason why the plan is impossible.
+static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo &arch, int64_t budget) {
+  RankedPlan ranked;
+  PlanCost &cost = ranked.cost;
+  cost.sramBudget = budget;
+  cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
+  for (const SharedBuffer &buffer : cost.shared)
+    cost.sharedBytes += buffer.bytes;
+  if (cost.sharedBytes > budget)
+    ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
+  if (!arch.isCpu()) {
+    cost.registers = registersNeeded(request, plan);
+    if (ranked.accepted() && cost.registers > arch.maxRegistersPerThread)
+      ranked.rejected = fmt::format("about {} registers per thread, above {}", cost.registers, arch.maxRegistersPerThread);
+  }
+  if (ranked.accepted()) {
+    plan.blocksPerSm =
+        arch.isCpu() ? 1 : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+    if (plan.blocksPerSm == 0)
+      ranked.rejected = fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
+  }
+  cost.blocksPerSm = plan.blocksPerSm;
+  ranked.plan = plan;
+  if (!ranked.accepted())
+    return ranked;
+  if (!arch.isCpu())
+    cost.registerLimit = std::min(arch.maxRegistersPerThread,
+                                  arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
+  TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
+  const double heads = double(request.batch) * request.heads;
+  cost.visitedTiles = heads * tiles.visited;
+  cost.partialTiles = heads * tiles.partial;
+  setBytes(cost, request, plan, tiles, arch);
+  if (arch.isCpu())
+    setCpuSeconds(cost, request, plan, tiles, arch);
+  else
+    setSeconds(cost, request, plan, tiles, arch);
+  return ranked;
+}
+
+/// Why nothing fits: the candidate with the least shared memory, or the least registers.
+static Error nothingFits(const PlanRequest &request, const std::vector<RankedPlan> &plans, const ArchInfo &arch,
+                         int64_t budget) {
+  const PlanChoice &fixed = request.fixed;
+  const bool any = fixed.tileQ || fixed.tileK || fixed.warps || fixed.stages || fixed.qRegisters;
+  auto least = [&](auto key) {
+    return *std::min_element(plans.begin(), plans.end(), [&](auto &a, auto &b) { return key(a) < key(b); });
+  };
+  RankedPlan smallest = least([](const RankedPlan &p) { return p.cost.sharedBytes; });
+  const char *subject = any ? "tile" : "the smallest tile";
+  if (smallest.cost.sharedBytes > budget)
+    return Error{fmt::format("{} {} x {} needs {} bytes of {} ({}), above the budget of {} bytes; {}", subject,
+                             smallest.plan.tileQ, smallest.plan.tileK, smallest.cost.sharedBytes,
+                             arch.isCpu() ? "cache" : "shared memory", bufferList(smallest.cost.shared), budget,
+                             any ? "use smaller tiles, fewer stages or a larger budget"
+                                 : "raise the budget or reduce the head dim")};
+  RankedPlan leanest = least([](const RankedPlan &p) { return p.cost.registers * p.plan.warps; });
+  return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; use smaller tiles or more warps",
+                           leanest.plan.tileQ, leanest.plan.tileK, leanest.plan.warps, leanest.rejected)};
+}
+
+//===----------------------------------------------------------------------===//
+// Interface
+//===----------------------------------------------------------------------===//
+
+std::string Plan::text() const {
+  return fmt::format("{} x {}, {} warp{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
+                     warps == 1 ? "" : "s", stages, stages == 1 ? "" : "s",
+                     qRegisters ? "registers" : "shared memory", blocksPerSm, blocksPerSm == 1 ? "" : "s");
+}
+
+void PlanRequest::setReferenceSizes(int64_t length) {
+  queries = keys = length;
+  batch = std::max<int64_t>(1, 16384 / length);
+  heads = headsKv = std::max<int64_t>(1, 2048 / headDim);
+}
+
+Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) {
+  Expected<const ArchInfo *> found = archInfo(request.arch);
+  if (!found)
+    return found.error();
+  const ArchInfo &arch = **found;
+  if (auto error = checkRequest(request, arch))
+    return *error;
+  const int64_t budget = request.sramBudget ? request.sramBudget : int64_t(arch.sharedBytesPerBlock);
+
+  std::vector<RankedPlan> plans;
+  for (const Plan &plan : candidates(request, arch))
+    plans.push_back(evaluate(request, plan, arch, budget));
+  if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))
+    return nothingFits(request, plans, arch, budget);
+  // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
+  std::vector<size_t> order(plans.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto key = [&](size_t i) {
+    const RankedPlan &p = plans[i];
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, p.cost.totalSeconds, i);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  std::vector<RankedPlan> ranked;
+  for (size_t i : order)
+    ranked.push_back(std::move(plans[i]));
+  return ranked;
+}
+
+Expected<RankedPlan> attune::choosePlan(const PlanRequest &request) {
+  Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+  if (!plans)
+    return plans.error();
+  return std::move(plans->front());
+}

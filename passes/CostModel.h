@@ -1,0 +1,165 @@
+//===- CostModel.h - Which tiles fit, and which of them are quickest --------===//
+//
+// Plain C++ without MLIR. A request says what a variant needs on which architecture; the model walks every
+// candidate plan, drops those over a hard limit, and ranks the rest by predicted time.
+//
+//     PlanRequest request;                    // sm_90, bf16, head dim 128, 16384 tokens, hidden 2048
+//     request.mask = MaskShape::causal();
+//     Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+//     if (!plans)
+//       return plans.error();                 // the smallest tile does not fit: lists each buffer
+//     plans->front().plan                     // 128 x 64, 4 warps, ...
+//     plans->front().cost.hbmBytes            // exact for this tiling
+//
+// The kernel that a plan describes (forward): one block of `warps` warps owns tileQ rows of one head. Each warp
+// owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns.
+//
+//   shared bytes (e = bytes of an element, pad16 rounds up to 16)
+//     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
+//     K  stages * tileK * pad16(D) * e
+//     V  stages * tileK * pad16(Dv) * e
+//   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
+//     S Mw*tileK/2 + O Mw*pad16(Dv)/2 + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
+//     + m and l 4 Mw + fragments + addresses + dropout + the score's temporaries
+//     P overlaps S: fragments are packed as exp2 is taken.
+//
+// HBM bytes, exact: bytes that cross between global memory and SMs. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
+// and R(i) the rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
+//
+//     B*H * ( Sq*D*e + Sq*Dv*e + 4*Sq + sum_i R(i) * (D + Dv) * e )
+//          Q         O           LSE    K and V
+//
+// FlashAttention's Theorem 2, O(N^2 d^2 / M), is the last term: M bounds tileQ * d, so that the sum has N * d / M
+// times N rows. Standard attention (the paper's Algorithm 0) writes S, reads it, writes P and reads it:
+//
+//     B*H * 4*Sq*Sk*e + B*H * Sq*(D + Dv)*e + B*Hkv * Sk*(D + Dv)*e
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attune {
+
+/// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
+inline constexpr int costModelVersion = 1;
+
+/// The fields of #tile.plan.
+struct Plan {
+  int tileQ = 0;
+  int tileK = 0;
+  int warps = 0;
+  int stages = 0;           ///< 1: one K and one V buffer, two barriers a tile; >= 2: rings, one barrier a tile
+  bool qRegisters = false;  ///< fragments of Q stay in registers
+  int blocksPerSm = 0;      ///< the register budget is 65536 / (blocksPerSm * threads)
+  bool longestFirst = false;
+
+  int threads() const { return warps * 32; }
+  /// Tiles of 16 rows that each warp owns.
+  int rowTilesPerWarp() const { return tileQ / (16 * warps); }
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"
+  std::string text() const;
+  friend bool operator==(const Plan &, const Plan &) = default;
+};
+
+/// The plan fields that a user fixed; the rest is chosen.
+struct PlanChoice {
+  std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
+  std::optional<bool> qRegisters = {};
+};
+
+/// What is visible, as far as the count of tiles is concerned.
+struct MaskShape {
+  enum class Kind : uint8_t {
+    Full,     ///< every key
+    Band,     ///< -left <= k - q <= right, or k < prefix
+    Fraction, ///< unknown; `fraction` of the tiles are visited and each is partial
+  };
+  static constexpr int64_t unlimited = int64_t(1) << 40;
+
+  Kind kind = Kind::Full;
+  int64_t left = unlimited;
+  int64_t right = unlimited;
+  int64_t prefix = 0;
+  double fraction = 1.0;
+
+  static MaskShape full() { return {}; }
+  static MaskShape causal() { return band(unlimited, 0); }
+  static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) {
+    return {Kind::Band, left, right, prefix, 1.0};
+  }
+  static MaskShape partly(double fraction) { return {Kind::Fraction, unlimited, unlimited, 0, fraction}; }
+};
+
+/// What to plan for. Sizes only rank; a plan is correct for every size.
+struct PlanRequest {
+  std::string arch = "sm_90";
+  int elementBytes = 2; ///< 2 for f16 and bf16, 4 for f32
+  int headDim = 128;
+  int headDimV = 128;
+  int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
+  bool dropout = false;
+  bool precise = false; ///< exp2 and the score's functions to float32 accuracy
+  double specialPerElement = 0; ///< special-function results of the score, besides the softmax's exp2
+  double aluPerElement = 0;     ///< other instructions of the score region for each element of S
+  int scoreRegisters = 0;       ///< registers for the score's hoisted values
+  double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
+  MaskShape mask;
+  int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
+  int64_t patternColumns = 0; ///< and keys
+  int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
+  PlanChoice fixed;
+
+  /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
+  void setReferenceSizes(int64_t length = 4096);
+};
+
+struct SharedBuffer {
+  std::string name;
+  int64_t bytes;
+};
+
+/// What a plan costs. Seconds are those of each unit if it alone limited the kernel, spread over all SMs.
+struct PlanCost {
+  double hbmBytes = 0;               ///< exact for this tiling; for MaskShape::Fraction the expected value
+  double l2Bytes = 0;                ///< estimate of what misses L2
+  double standardAttentionBytes = 0; ///< reads and writes of S and P included
+  double mmaSeconds = 0;
+  double specialSeconds = 0;
+  double aluSeconds = 0;
+  double sharedSeconds = 0;
+  double hbmSeconds = 0; ///< of l2Bytes
+  double totalSeconds = 0;
+  double visitedTiles = 0; ///< tiles of S over all heads
+  double partialTiles = 0; ///< of these, those that evaluate the mask
+  int registers = 0;       ///< needed per thread
+  int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
+  std::vector<SharedBuffer> shared;
+  int64_t sharedBytes = 0;
+  int64_t sramBudget = 0;
+  int blocksPerSm = 0;
+  std::string why; ///< what limits it: "tensor cores 41%, shared memory 24%, ..."
+};
+
+struct RankedPlan {
+  Plan plan;
+  PlanCost cost;
+  std::string rejected; ///< empty, or the limit that the plan breaks; no times are predicted then
+
+  bool accepted() const { return rejected.empty(); }
+};
+
+/// Every candidate: accepted ones first, quickest first, then the rejected. Among accepted ones those whose tiles
+/// divide the block pattern come first. Fixed fields of the request restrict the candidates. The order is
+/// deterministic. Errors: an unknown architecture, a head dim or field out of range, or no candidate that fits.
+Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
+
+/// The first of rankPlans.
+Expected<RankedPlan> choosePlan(const PlanRequest &request);
+
+} // namespace attune

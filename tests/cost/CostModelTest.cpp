@@ -1,0 +1,390 @@
+//===- CostModelTest.cpp - Limits, bytes and ranking of plans ---------------===//
+
+#include "passes/CostModel.h"
+#include "runtime/ArchInfo.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+
+using namespace attune;
+
+static PlanRequest makeRequest(int headDim, MaskShape mask = MaskShape::full(), bool dropout = false) {
+  PlanRequest request;
+  request.headDim = request.headDimV = headDim;
+  request.mask = mask;
+  request.dropout = dropout;
+  request.setReferenceSizes();
+  return request;
+}
+
+static RankedPlan best(const PlanRequest &request) {
+  Expected<RankedPlan> plan = choosePlan(request);
+  INFO((plan ? "" : plan.error().message));
+  REQUIRE(plan);
+  return *plan;
+}
+
+static std::string errorOf(const PlanRequest &request) {
+  Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+  return plans ? "no error" : plans.error().message;
+}
+
+static int64_t pad16(int64_t value) { return (value + 15) / 16 * 16; }
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A walk over the kernel's loops that counts every byte it moves, element by element where the mask matters.
+struct Walk {
+  int64_t bytes = 0, visited = 0, partial = 0;
+};
+} // namespace
+
+static Walk walk(const PlanRequest &r, const Plan &plan, const std::function<bool(int64_t, int64_t)> &visible) {
+  Walk result;
+  for (int64_t head = 0; head < r.batch * r.heads; ++head)
+    for (int64_t q0 = 0; q0 < r.queries; q0 += plan.tileQ) {
+      const int64_t q1 = std::min<int64_t>(q0 + plan.tileQ, r.queries);
+      result.bytes += (q1 - q0) * (r.headDim * r.elementBytes + r.headDimV * r.elementBytes + 4);
+      for (int64_t k0 = 0; k0 < r.keys; k0 += plan.tileK) {
+        bool any = false, all = k0 + plan.tileK <= r.keys;
+        const int64_t k1 = std::min<int64_t>(k0 + plan.tileK, r.keys);
+        for (int64_t q = q0; q < q1; ++q)
+          for (int64_t k = k0; k < k1; ++k) {
+            any |= visible(q, k);
+            all &= visible(q, k);
+          }
+        if (!any)
+          continue;
+        ++result.visited;
+        result.partial += !all;
+        result.bytes += (k1 - k0) * (r.headDim + r.headDimV) * r.elementBytes;
+      }
+    }
+  return result;
+}
+
+TEST_CASE("hbm bytes equal a walk over the tiles") {
+  struct Case {
+    MaskShape mask;
+    std::function<bool(int64_t, int64_t)> visible;
+  };
+  const Case cases[] = {
+      {MaskShape::full(), [](int64_t, int64_t) { return true; }},
+      {MaskShape::causal(), [](int64_t q, int64_t k) { return q >= k; }},
+      {MaskShape::band(40, 0), [](int64_t q, int64_t k) { return q >= k && q - k <= 40; }},
+      {MaskShape::band(7, 25), [](int64_t q, int64_t k) { return k - q >= -7 && k - q <= 25; }},
+      {MaskShape::band(MaskShape::unlimited, 0, 77), [](int64_t q, int64_t k) { return q >= k || k < 77; }},
+      {MaskShape::band(20, 10, 33), [](int64_t q, int64_t k) { return (k - q >= -20 && k - q <= 10) || k < 33; }},
+      {MaskShape::band(MaskShape::unlimited, -30), [](int64_t q, int64_t k) { return k - q <= -30; }},
+      {MaskShape::band(-MaskShape::unlimited, -MaskShape::unlimited, 50), [](int64_t, int64_t k) { return k < 50; }},
+  };
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1},   {64, 128},  {239, 1},  {113, 203},
+                                               {3, 300}, {256, 256}, {300, 130}};
+  for (const Case &c : cases)
+    for (auto [queries, keys] : sizes) {
+      PlanRequest request = makeRequest(40, c.mask);
+      request.headDimV = 24;
+      request.batch = 2;
+      request.heads = 3;
+      request.headsKv = 1;
+      request.queries = queries;
+      request.keys = keys;
+      Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+      REQUIRE(plans);
+      std::map<std::pair<int, int>, Walk> walks; // bytes depend on the tile alone
+      for (const RankedPlan &ranked : *plans) {
+        if (!ranked.accepted())
+          continue;
+        auto [entry, isNew] = walks.try_emplace({ranked.plan.tileQ, ranked.plan.tileK});
+        if (isNew)
+          entry->second = walk(request, ranked.plan, c.visible);
+        INFO(ranked.plan.text() << ", " << queries << " x " << keys << ", band " << c.mask.left << " " << c.mask.right
+                                << " " << c.mask.prefix);
+        CHECK(ranked.cost.hbmBytes == double(entry->second.bytes));
+        CHECK(ranked.cost.visitedTiles == double(entry->second.visited));
+        // A tile that only band and prefix together make full is partial to the model.
+        CHECK(ranked.cost.partialTiles >= double(entry->second.partial));
+        if (c.mask.prefix == 0)
+          CHECK(ranked.cost.partialTiles == double(entry->second.partial));
+      }
+    }
+}
+
+TEST_CASE("standard attention moves S and P four times") {
+  PlanRequest request = makeRequest(64);
+  request.batch = 2;
+  request.heads = 6;
+  request.headsKv = 2;
+  request.queries = 100;
+  request.keys = 200;
+  // Q and O, K and V of two heads, four passes over 100 x 200.
+  const double expected = 2 * 6 * 100 * (64 + 64) * 2.0 + 2 * 2 * 200 * (64 + 64) * 2.0 + 2 * 6 * 4 * 100 * 200 * 2.0;
+  CHECK(best(request).cost.standardAttentionBytes == expected);
+}
+
+TEST_CASE("attention moves fewer bytes than standard attention, and fewer with more shared memory") {
+  PlanRequest request = makeRequest(64);
+  double previous = 1e30;
+  for (int tileQ : {64, 128, 256}) {
+    request.fixed.tileQ = tileQ;
+    RankedPlan plan = best(request);
+    // 8 bytes for each element of S and P against 4 D / tileQ for its share of K and V.
+    CHECK(plan.cost.hbmBytes < 1.05 * plan.cost.standardAttentionBytes * (4.0 * 64 / tileQ) / 8);
+    CHECK(plan.cost.hbmBytes < previous);
+    CHECK(plan.cost.l2Bytes <= plan.cost.hbmBytes);
+    previous = plan.cost.hbmBytes;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
+  const ArchInfo &arch = *findArch(request.arch);
+  const Plan &plan = ranked.plan;
+  const PlanCost &cost = ranked.cost;
+  INFO(request.arch << " D " << request.headDim << " e " << request.elementBytes << ": " << plan.text());
+  const int64_t budget = request.sramBudget ? request.sramBudget : int64_t(arch.sharedBytesPerBlock);
+  int64_t bytes = 0;
+  for (const SharedBuffer &buffer : cost.shared)
+    bytes += buffer.bytes;
+  REQUIRE(bytes == cost.sharedBytes);
+  REQUIRE(bytes <= budget);
+  REQUIRE(plan.blocksPerSm >= 1);
+  REQUIRE(cost.blocksPerSm == plan.blocksPerSm);
+  REQUIRE(plan.tileQ % 16 == 0);
+  REQUIRE(plan.tileK % 16 == 0);
+  REQUIRE(cost.totalSeconds > 0);
+  REQUIRE(cost.hbmBytes > 0);
+  if (arch.isCpu())
+    return;
+  REQUIRE((plan.warps == 4 || plan.warps == 8));
+  REQUIRE((plan.rowTilesPerWarp() == 1 || plan.rowTilesPerWarp() == 2));
+  REQUIRE(plan.rowTilesPerWarp() * 16 * plan.warps == plan.tileQ);
+  // Written out again from the layout, not from the model.
+  const int64_t e = request.elementBytes, d = pad16(request.headDim), dv = pad16(request.headDimV);
+  REQUIRE(bytes == std::max(plan.tileQ * d, plan.tileQ * dv) * e + plan.stages * plan.tileK * (d + dv) * e);
+  REQUIRE(plan.blocksPerSm * (bytes + int64_t(arch.sharedReservedPerBlock)) <= int64_t(arch.sharedBytesPerSM));
+  REQUIRE(cost.registers <= 255);
+  REQUIRE(cost.registers <= cost.registerLimit);
+  REQUIRE(cost.registerLimit * plan.threads() * plan.blocksPerSm <= 65536);
+  REQUIRE(plan.threads() * plan.blocksPerSm <= arch.maxThreadsPerSM);
+  // S and O alone.
+  REQUIRE(cost.registers > plan.rowTilesPerWarp() * (plan.tileK + dv) / 2);
+}
+
+TEST_CASE("every head dim has a plan within the limits, on every architecture") {
+  for (const ArchInfo &arch : allArchs())
+    for (int elementBytes : {2, 4})
+      for (int headDim = 8; headDim <= (arch.isCpu() ? 512 : 256); headDim += 8)
+        for (bool dropout : {false, true}) {
+          PlanRequest request = makeRequest(headDim, MaskShape::causal(), dropout);
+          request.arch = arch.name;
+          request.elementBytes = elementBytes;
+          Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+          INFO(arch.name << " D " << headDim << " e " << elementBytes << " dropout " << dropout << ": "
+                         << (plans ? "" : plans.error().message));
+          REQUIRE(plans);
+          bool rejected = false;
+          double previous = 0;
+          for (const RankedPlan &ranked : *plans) {
+            rejected |= !ranked.accepted();
+            REQUIRE(rejected == !ranked.accepted()); // accepted ones come first
+            if (rejected)
+              continue;
+            checkLimits(request, ranked);
+            REQUIRE(ranked.cost.totalSeconds >= previous);
+            previous = ranked.cost.totalSeconds;
+          }
+        }
+}
+
+TEST_CASE("different head dims of K and V") {
+  for (auto [d, dv] : {std::pair(64, 128), {128, 64}, {192, 128}, {40, 256}, {256, 8}}) {
+    PlanRequest request = makeRequest(d);
+    request.headDimV = dv;
+    RankedPlan plan = best(request);
+    checkLimits(request, plan);
+    CHECK((plan.cost.shared.size() == 4) == (dv > d));
+    if (dv > d)
+      CHECK(plan.cost.shared.back().name == "O beyond Q");
+  }
+}
+
+TEST_CASE("budgets from too small to the limit") {
+  for (const ArchInfo &arch : allArchs())
+    for (int elementBytes : {2, 4})
+      for (int headDim : {8, 64, 104, 128, 256}) {
+        bool fitted = false;
+        double previous = 1e30;
+        for (int64_t budget = 1024; budget <= int64_t(arch.sharedBytesPerBlock); budget += 1024) {
+          PlanRequest request = makeRequest(headDim);
+          request.arch = arch.name;
+          request.elementBytes = elementBytes;
+          request.sramBudget = budget;
+          Expected<RankedPlan> plan = choosePlan(request);
+          if (!plan) {
+            REQUIRE_FALSE(fitted); // more memory never loses a plan
+            REQUIRE(plan.error().message.find("the smallest tile ") == 0);
+            continue;
+          }
+          fitted = true;
+          checkLimits(request, *plan);
+          REQUIRE(plan->cost.totalSeconds <= previous); // nor makes it slower
+          previous = plan->cost.totalSeconds;
+        }
+        REQUIRE(fitted);
+      }
+}
+
+TEST_CASE("rejected candidates say why") {
+  PlanRequest request = makeRequest(128);
+  request.arch = "sm_86";
+  Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+  REQUIRE(plans);
+  bool shared = false, registers = false;
+  for (const RankedPlan &ranked : *plans) {
+    if (ranked.plan.tileQ == 256 && ranked.plan.warps == 8 && ranked.plan.tileK == 128 && ranked.plan.stages == 1 &&
+        !ranked.plan.qRegisters) {
+      CHECK(ranked.rejected == "131072 bytes of shared memory, above the budget of 101376");
+      shared = true;
+    }
+    if (ranked.plan.tileQ == 128 && ranked.plan.warps == 4 && ranked.plan.tileK == 80 && ranked.plan.stages == 1 &&
+        !ranked.plan.qRegisters) {
+      CHECK(ranked.rejected == "about 256 registers per thread, above 255");
+      registers = true;
+    }
+  }
+  CHECK(shared);
+  CHECK(registers);
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("errors of budgets") {
+  PlanRequest request = makeRequest(128);
+  request.sramBudget = 16384;
+  CHECK(errorOf(request) == "the smallest tile 64 x 16 needs 24576 bytes of shared memory (Q 16384, K 4096, V 4096), "
+                            "above the budget of 16384 bytes; raise the budget or reduce the head dim");
+  request.headDimV = 160;
+  CHECK(errorOf(request) ==
+        "the smallest tile 64 x 16 needs 29696 bytes of shared memory (Q 16384, K 4096, V 5120, O beyond Q 4096), "
+        "above the budget of 16384 bytes; raise the budget or reduce the head dim");
+  request = makeRequest(128);
+  request.fixed = {128, 128, 4, 2, false};
+  request.sramBudget = 100000;
+  CHECK(errorOf(request) == "tile 128 x 128 needs 163840 bytes of shared memory (Q 32768, K 65536, V 65536), above the "
+                            "budget of 100000 bytes; use smaller tiles, fewer stages or a larger budget");
+  request.sramBudget = 0;
+  CHECK(errorOf(request) == "tile 128 x 128 with 4 warps does not fit: about 304 registers per thread, above 255; use "
+                            "smaller tiles or more warps");
+  request = makeRequest(128);
+  request.sramBudget = 300000;
+  CHECK(errorOf(request) == "sram budget 300000 is above 232448, the limit per block of sm_90");
+  request.sramBudget = -1;
+  CHECK(errorOf(request) == "sram budget -1 is negative; use 0 for the limit of sm_90");
+  request = makeRequest(128);
+  request.arch = "cpu";
+  request.sramBudget = 16384;
+  CHECK(errorOf(request) == "the smallest tile 16 x 16 needs 33792 bytes of cache (Q 8192, K 8192, V 8192, S 1024, "
+                            "O 8192), above the budget of 16384 bytes; raise the budget or reduce the head dim");
+}
+
+TEST_CASE("errors of head dims") {
+  PlanRequest request = makeRequest(320);
+  CHECK(errorOf(request) == "head_dim 320 is above 256, the limit of the mma.sync path; use the cpu target");
+  request.headDim = 64;
+  CHECK(errorOf(request) == "head_dim_v 320 is above 256, the limit of the mma.sync path; use the cpu target");
+  request.arch = "cpu";
+  CHECK(errorOf(request) == "no error");
+  request.headDim = 520;
+  CHECK(errorOf(request) == "head_dim 520 is above 512, the limit of the cpu target");
+  request.arch = "sm_80";
+  CHECK(errorOf(request) == "head_dim 520 is above 256, the limit of the mma.sync path");
+  request.headDim = 100;
+  CHECK(errorOf(request) == "head_dim 100 is not a multiple of 8; pad the last dimension to 104");
+  request.headDim = 0;
+  CHECK(errorOf(request) == "head_dim 0 is not positive; use a multiple of 8");
+}
+
+TEST_CASE("errors of fixed fields") {
+  auto with = [](PlanChoice fixed, const char *arch = "sm_90") {
+    PlanRequest request = makeRequest(64);
+    request.arch = arch;
+    request.fixed = fixed;
+    return errorOf(request);
+  };
+  CHECK(with({.tileQ = 100}) == "tile-q 100 is not a positive multiple of 16");
+  CHECK(with({.tileK = 24}) == "tile-k 24 is not a positive multiple of 16");
+  CHECK(with({.tileQ = 48}) == "tile-q 48 does not give each of 4 or 8 warps 16 or 32 rows; use 64, 128 or 256");
+  CHECK(with({.tileQ = 64, .warps = 8}) == "tile-q 64 does not give each of 8 warps 16 or 32 rows; use 128 or 256");
+  CHECK(with({.warps = 5}) == "warps 5 is not supported; use 4 or 8");
+  CHECK(with({.stages = 9}) == "stages 9 is not between 1 and 8");
+  CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");
+  CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");
+  CHECK(with({.qRegisters = true}, "cpu") == "q-registers is not available on the cpu target; leave it out");
+  CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+}
+
+//===----------------------------------------------------------------------===//
+// Ranking
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("fixed fields are kept, tiles outside the usual ones too") {
+  PlanRequest request = makeRequest(64);
+  request.fixed = {64, 144, 4, 2, true};
+  Plan plan = best(request).plan;
+  CHECK(plan == Plan{64, 144, 4, 2, true, plan.blocksPerSm, false});
+  checkLimits(request, best(request));
+}
+
+TEST_CASE("the last query tile is first where it has the most keys") {
+  CHECK(best(makeRequest(64, MaskShape::causal())).plan.longestFirst);
+  CHECK_FALSE(best(makeRequest(64)).plan.longestFirst);
+  CHECK_FALSE(best(makeRequest(64, MaskShape::band(128, 0))).plan.longestFirst);
+}
+
+TEST_CASE("tiles divide a block pattern where they can") {
+  for (auto [rows, columns] : {std::pair(64, 64), {128, 32}, {256, 48}, {64, 16}}) {
+    PlanRequest request = makeRequest(64);
+    request.patternRows = rows;
+    request.patternColumns = columns;
+    Plan plan = best(request).plan;
+    CHECK(rows % plan.tileQ == 0);
+    CHECK(columns % plan.tileK == 0);
+  }
+  PlanRequest request = makeRequest(64); // no tile has 16 rows
+  request.patternRows = 16;
+  request.patternColumns = 32;
+  CHECK(32 % best(request).plan.tileK == 0);
+}
+
+TEST_CASE("a variant with more work is predicted to take longer") {
+  const double plain = best(makeRequest(64)).cost.totalSeconds;
+  PlanRequest softcap = makeRequest(64);
+  softcap.specialPerElement = 1;
+  softcap.aluPerElement = 2;
+  CHECK(best(softcap).cost.totalSeconds > plain);
+  CHECK(best(makeRequest(64, MaskShape::full(), true)).cost.totalSeconds > plain);
+  PlanRequest f32 = makeRequest(64);
+  f32.elementBytes = 4;
+  CHECK(best(f32).cost.totalSeconds > 2 * plain);
+  const double causal = best(makeRequest(64, MaskShape::causal())).cost.totalSeconds;
+  CHECK(causal < 0.62 * plain);
+  CHECK(causal > 0.5 * plain);
+}
+
+TEST_CASE("the same request gives the same order") {
+  Expected<std::vector<RankedPlan>> a = rankPlans(makeRequest(96)), b = rankPlans(makeRequest(96));
+  REQUIRE((a && b));
+  REQUIRE(a->size() == b->size());
+  for (size_t i = 0; i < a->size(); ++i)
+    CHECK((*a)[i].plan == (*b)[i].plan);
+}
