@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The rules of the source tree that a compiler does not check.
+
+    check_rules.py ROOT          check the checkout at ROOT
+    check_rules.py --self-test   show that each rule finds a file that breaks it
+
+Data flows from left to right, and a folder includes only itself and what is left of it:
+
+    include/attune -> dsl -> ir -> passes -> codegen        (compiling)
+    include/attune -> dsl -> runtime                        (running: no MLIR, no LLVM)
+    driver joins both; the float64 reference sees public headers only
+"""
+import os
+import re
+import sys
+import tempfile
+
+# Folder: the first components of the quoted includes that its files may have.
+MAY_INCLUDE = {
+    "include": {"attune"},
+    "dsl": {"attune", "dsl"},
+    "runtime": {"attune", "dsl", "runtime"},
+    "ir": {"attune", "dsl", "ir"},
+    "passes": {"attune", "dsl", "ir", "passes"},
+    "codegen": {"attune", "dsl", "ir", "passes", "codegen"},
+    "driver": {"attune", "dsl", "ir", "passes", "codegen", "runtime", "driver"},
+    "tools/reference": {"attune", "tools"},
+}
+# Facts about architectures are data in one place, for every folder.
+FOR_ALL = {"runtime/ArchInfo.h"}
+WITHOUT_MLIR = ["include", "dsl", "runtime", "tools/reference"]
+COMPILER = ["include", "dsl", "runtime", "ir", "passes", "codegen", "driver"]
+TREE = COMPILER + ["tools", "examples", "bench", "tests"]
+VAGUE_NAMES = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager"}
+
+LITERALS = re.compile(
+    r'R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def files(root, folder, endings=(".h", ".cpp", ".cuh")):
+    for path, folders, names in os.walk(os.path.join(root, folder)):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(endings):
+                full = os.path.join(path, name)
+                yield os.path.relpath(full, root), open(full, errors="replace").read()
+
+
+def code_only(text):
+    """`text` with comments and literals blanked, line for line."""
+    return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def violations(root):
+    for folder, allowed in MAY_INCLUDE.items():
+        for path, text in files(root, folder):
+            for number, line in enumerate(text.splitlines(), 1):
+                include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+                if not include:
+                    continue
+                quote, header = include.groups()
+                first = header.split("/")[0]
+                if first in ("mlir", "llvm"):
+                    if folder in WITHOUT_MLIR:
+                        yield f"{path}:{number}: {folder}/ builds without MLIR, but includes {header}"
+                elif header.startswith(("cuda", "nvrtc")) and header.endswith(".h"):
+                    yield f"{path}:{number}: {header} is a CUDA header; entry points are found by dlopen"
+                elif quote == '"' and header not in FOR_ALL and first not in allowed:
+                    yield f"{path}:{number}: {folder}/ must not include {header}: data flows dsl -> ir -> passes -> codegen -> runtime"
+                elif quote == "<" and folder == "include" and not re.fullmatch(r"[a-z_]+", header):
+                    yield f"{path}:{number}: a public header includes {header}, which is not of the standard library"
+
+    for path, text in files(root, "include"):
+        for number, line in enumerate(code_only(text).splitlines(), 1):
+            foreign = re.search(r"\b(mlir|llvm|nlohmann|fmt)::|\b(CU[a-z]\w+|cuda\w+_t|nvrtc(?:Program|Result))\b", line)
+            if foreign:
+                yield f"{path}:{number}: a public header names {foreign.group()}; use std types only"
+
+    for folder in COMPILER:
+        for path, text in files(root, folder, (".h", ".cpp")):
+            for number, line in enumerate(code_only(text).splitlines(), 1):
+                word = re.search(r"\b(dynamic_cast|throw|try|catch)\b", line)
+                if word:
+                    yield f"{path}:{number}: {word.group()}: compiler code uses isa/dyn_cast and returns errors as values"
+
+    for folder in TREE:
+        for path, _ in files(root, folder, (".h", ".cpp", ".td", ".py", ".mlir", ".cuh")):
+            words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", os.path.splitext(os.path.basename(path))[0])
+            for word in words:
+                if word.lower() in VAGUE_NAMES:
+                    yield f"{path}: the name says '{word}', which is not what the file is"
+
+    passes = os.path.join(root, "passes", "Passes.td")
+    if os.path.exists(passes):
+        for match in re.finditer(r'^def (\w+)\s*:\s*Pass<"([\w-]+)".*?^}', open(passes).read(), re.DOTALL | re.MULTILINE):
+            name, flag = match.group(1), match.group(2)
+            for part in ("Requires:", "Ensures:", "Why here:", "Before:", "After:"):
+                if part not in match.group():
+                    yield f"passes/Passes.td: {flag} does not say '{part}'"
+            if not os.path.exists(os.path.join(root, "passes", name + ".cpp")):
+                yield f"passes/Passes.td: {flag} is not in a file of its own, passes/{name}.cpp"
+            if not flag.endswith(re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()):
+                yield f"passes/Passes.td: {flag} and {name} do not share a name"
+
+
+# One tree for each rule: path, text, and what must be found.
+BROKEN = [
+    ("dsl/A.cpp", '#include "ir/attn/Attn.h"\n', "dsl/ must not include ir/attn/Attn.h"),
+    ("passes/A.cpp", '#include "codegen/cuda/Printer.h"\n', "passes/ must not include codegen/cuda/Printer.h"),
+    ("runtime/A.h", '#include "passes/Passes.h"\n', "runtime/ must not include passes/Passes.h"),
+    ("tools/reference/A.cpp", '#include "ir/attn/Attn.h"\n', "tools/reference/ must not include"),
+    ("runtime/A.h", '#include "llvm/ADT/StringRef.h"\n', "runtime/ builds without MLIR"),
+    ("codegen/A.cpp", "#include <cuda.h>\n", "is a CUDA header"),
+    ("include/attune/A.h", "#include <fmt/format.h>\n", "not of the standard library"),
+    ("include/attune/A.h", "void launch(CUstream stream);\n", "names CUstream"),
+    ("include/attune/A.h", "mlir::Value value();\n", "names mlir::"),
+    ("ir/A.cpp", "auto *a = dynamic_cast<B *>(c);\n", "dynamic_cast:"),
+    ("driver/A.cpp", "void f() { throw 1; }\n", "throw:"),
+    ("dsl/ParserUtils.h", "", "the name says 'Utils'"),
+    ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "does not say 'Requires:'"),
+    ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "not in a file of its own"),
+    ("passes/Passes.td", 'def CopyRings : Pass<"tile-rings"> {\n}\n', "do not share a name"),
+]
+SOUND = [
+    ("include/attune/A.h", '#include <string>\n#include "attune/Error.h"\n// llvm::StringRef, CUstream\n'),
+    ("passes/A.cpp", '#include "runtime/ArchInfo.h"\n#include "ir/tile/Tile.h"\nconst char *s = "throw"; // catch\n'),
+    ("driver/A.cpp", '#include "passes/Passes.h"\n#include "runtime/Cache.h"\n#include "mlir/IR/Builders.h"\n'),
+]
+
+
+def self_test():
+    def found(path, text):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, os.path.dirname(path)))
+            with open(os.path.join(root, path), "w") as out:
+                out.write(text)
+            return list(violations(root))
+
+    faults = [f"{path}: expected '{wanted}', found {found(path, text)}"
+              for path, text, wanted in BROKEN if not any(wanted in line for line in found(path, text))]
+    faults += [f"{path}: expected nothing, found {found(path, text)}" for path, text in SOUND if found(path, text)]
+    return faults
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    faults = self_test() if sys.argv[1] == "--self-test" else list(violations(sys.argv[1]))
+    print("\n".join(faults) if faults else "all rules hold")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
