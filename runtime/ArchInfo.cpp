@@ -9,6 +9,7 @@ using namespace attune;
 
 // Limits: CUDA C++ Programming Guide, "Compute Capabilities". Rates: the parts' data sheets; mmaTflops is
 // what mma.sync reaches, which on sm_90 is about two thirds of wgmma's 989.
+// clang-format off
 static constexpr std::array<ArchInfo, 6> archs = {{
     {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
      .sharedBytesPerBlock = 163 * 1024, .sharedBytesPerSM = 164 * 1024, .sharedReservedPerBlock = 1024,
@@ -47,6 +48,7 @@ static constexpr std::array<ArchInfo, 6> archs = {{
      .memoryBytesPerSecond = 0.1e12, .l2Bytes = 32.0 * (1 << 20), .specialPerClockPerSM = 2,
      .fmaPerClockPerSM = 32, .sharedBytesPerClockPerSM = 64},
 }};
+// clang-format on
 
 int ArchInfo::blocksPerSM(int threads, int registersPerThread, size_t sharedBytes) const {
   if (threads < 1 || threads > maxThreadsPerBlock || sharedBytes > sharedBytesPerBlock)

@@ -38,11 +38,11 @@ struct ArchInfo {
   int maxBlocksPerSM;
   int smCount;
   double clockGHz;
-  double mmaTflops;             ///< dense bf16 mma.sync with float32 accumulation, whole part
-  double memoryBytesPerSecond;  ///< HBM or GDDR
+  double mmaTflops;            ///< dense bf16 mma.sync with float32 accumulation, whole part
+  double memoryBytesPerSecond; ///< HBM or GDDR
   double l2Bytes;
-  int specialPerClockPerSM;     ///< ex2, rcp, ... results
-  int fmaPerClockPerSM;         ///< float32 fused multiply-adds
+  int specialPerClockPerSM; ///< ex2, rcp, ... results
+  int fmaPerClockPerSM;     ///< float32 fused multiply-adds
   int sharedBytesPerClockPerSM;
 
   bool isCpu() const { return computeMajor == 0; }

@@ -145,8 +145,7 @@ struct KernelCache::State {
     return fmt::format("{}/{}{}", directory, sha256Hex(key), extension);
   }
 
-  template <typename... Args>
-  void warn(fmt::format_string<Args...> text, Args &&...args) const {
+  template <typename... Args> void warn(fmt::format_string<Args...> text, Args &&...args) const {
     std::string line = fmt::format(text, std::forward<Args>(args)...);
     if (warning)
       warning(line);
@@ -155,15 +154,13 @@ struct KernelCache::State {
   }
 
   /// One warning for a folder that takes no files, however often it is tried.
-  template <typename... Args>
-  void warnUnwritable(fmt::format_string<Args...> text, Args &&...args) const {
+  template <typename... Args> void warnUnwritable(fmt::format_string<Args...> text, Args &&...args) const {
     if (!warnedUnwritable.exchange(true))
       warn(text, std::forward<Args>(args)...);
   }
 
   /// Calls visit(path, file name) for every regular file whose name holds `mark`.
-  template <typename Visit>
-  void forEachFile(std::string_view mark, Visit &&visit) const {
+  template <typename Visit> void forEachFile(std::string_view mark, Visit &&visit) const {
     std::error_code code;
     if (directory.empty())
       return;
@@ -245,8 +242,8 @@ bool KernelCache::write(std::string_view key, const KernelImage &image) const {
     fs::permissions(state->directory, fs::perms::owner_all, code); // entries are code that will run
   std::string path = state->pathOf(key);
   static std::atomic<unsigned> counter = 0;
-  std::string temporary = fmt::format("{}/{}{}{}.{}", state->directory, sha256Hex(key).substr(0, 16), temporaryMark,
-                                      getpid(), counter.fetch_add(1));
+  std::string temporary = fmt::format("{}/{}{}{}.{}", state->directory, sha256Hex(key).substr(0, 16),
+                                      temporaryMark, getpid(), counter.fetch_add(1));
   int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) {
     state->warnUnwritable("cache folder {} cannot be written: {}; kernels are not kept", state->directory,
@@ -338,8 +335,8 @@ size_t KernelCache::clear() {
 // Memory, and one compilation per key
 //===----------------------------------------------------------------------===//
 
-Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
-                                           const Load &load) {
+Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device,
+                                           const Compile &compile, const Load &load) {
   std::string memoryKey;
   memoryKey.reserve(device.size() + 1 + key.size());
   memoryKey.append(device).append("\n").append(key);
@@ -388,7 +385,8 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
       publish.result = kernel->withCacheHit(true);
       return publish.result;
     }
-    state->warn("cache entry {} does not load: {}; compiling again", state->pathOf(key), kernel.error().message);
+    state->warn("cache entry {} does not load: {}; compiling again", state->pathOf(key),
+                kernel.error().message);
   }
   Expected<KernelImage> image = compile();
   if (!image) {

@@ -48,8 +48,8 @@ std::string sha256Hex(std::string_view text);
 /// A description of one file of the cache, for `attune cache list`.
 struct CacheEntry {
   std::string path;
-  std::string hash;    ///< of the key; the file's name
-  std::string name;    ///< the variant's; empty for a bad entry
+  std::string hash; ///< of the key; the file's name
+  std::string name; ///< the variant's; empty for a bad entry
   std::string arch;
   size_t bytes = 0;    ///< of the file
   int64_t written = 0; ///< seconds since 1970
@@ -79,8 +79,8 @@ public:
 
   /// The kernel for `key` on `device` ("cpu", "cuda:0"; separate in memory, shared on disk): from memory,
   /// else `load` of the image on disk, else `load` of what `compile` gives, which is then stored.
-  /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that does not
-  /// load counts as a bad entry. Neither function may ask for the same key again.
+  /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that
+  /// does not load counts as a bad entry. Neither function may ask for the same key again.
   Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
                                 const Load &load);
 

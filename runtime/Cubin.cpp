@@ -46,10 +46,10 @@ constexpr size_t reservedShared = 1024;
 //   1 none | 2 one byte and padding | 3 two bytes | 4 a 16-bit size and as many bytes
 enum AttributeFormat : uint8_t { formatSized = 4 };
 enum Attribute : uint8_t {
-  attributeFrameSize = 0x11,     // {symbol, bytes}
-  attributeMinStackSize = 0x12,  // {symbol, bytes}: frames of the kernel and its callees
+  attributeFrameSize = 0x11,      // {symbol, bytes}
+  attributeMinStackSize = 0x12,   // {symbol, bytes}: frames of the kernel and its callees
   attributeCbankParamSize = 0x19, // 16-bit bytes
-  attributeRegCount = 0x2f,      // {symbol, registers}
+  attributeRegCount = 0x2f,       // {symbol, registers}
 };
 
 class Reader {
@@ -57,8 +57,7 @@ public:
   explicit Reader(std::span<const char> file) : file(file) {}
 
   /// The object at `offset`, when it lies in the file.
-  template <typename T>
-  std::optional<T> read(uint64_t offset) const {
+  template <typename T> std::optional<T> read(uint64_t offset) const {
     if (offset > file.size() || file.size() - offset < sizeof(T))
       return std::nullopt;
     T value;
@@ -101,8 +100,7 @@ uint32_t word(std::span<const char> bytes, size_t offset) {
 }
 
 /// Calls visit(attribute, value) for every attribute of an .nv.info section; false when it is cut off.
-template <typename Visit>
-bool forEachAttribute(std::span<const char> info, Visit &&visit) {
+template <typename Visit> bool forEachAttribute(std::span<const char> info, Visit &&visit) {
   while (!info.empty()) {
     if (info.size() < 4)
       return false;
@@ -138,7 +136,8 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
   std::vector<SectionHeader> sections;
   for (int i = 0; i < header->sectionCount; ++i) {
     uint64_t at = header->sectionOffset + uint64_t(i) * sizeof(SectionHeader);
-    std::optional<SectionHeader> section = at < header->sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
+    std::optional<SectionHeader> section =
+        at < header->sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
     if (!section)
       return damaged("its section headers are cut off");
     sections.push_back(*section);
@@ -179,7 +178,8 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     return found == symbolOf.end() ? nullptr : &kernels[size_t(found - symbolOf.begin())];
   };
   auto kernelNamed = [&](std::string_view name) -> CubinKernel * {
-    auto found = std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
+    auto found =
+        std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
     return found == kernels.end() ? nullptr : &*found;
   };
 
@@ -188,7 +188,8 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     constexpr std::string_view infoPrefix = ".nv.info", sharedPrefix = ".nv.shared.";
     if (name.starts_with(sharedPrefix)) {
       if (CubinKernel *kernel = kernelNamed(name.substr(sharedPrefix.size())))
-        kernel->staticSharedBytes = arch >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
+        kernel->staticSharedBytes =
+            arch >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
       continue;
     }
     if (name != infoPrefix && !name.starts_with(".nv.info."))

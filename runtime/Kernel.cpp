@@ -13,16 +13,16 @@ using namespace attune;
 
 namespace {
 // Values of cuda.h's enums.
-constexpr int functionMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int captureModeRelaxed = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr int pointerMemoryType = 2;           // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int pointerIsManaged = 8;            // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr int pointerDeviceOrdinal = 9;        // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-constexpr int pointerRangeStart = 11;          // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
-constexpr int pointerRangeSize = 12;           // CU_POINTER_ATTRIBUTE_RANGE_SIZE
-constexpr int memoryTypeDevice = 2;            // CU_MEMORYTYPE_DEVICE
-constexpr int errorInvalidImage = 200;         // CUDA_ERROR_INVALID_IMAGE
-constexpr int errorNoBinaryForGpu = 209;       // CUDA_ERROR_NO_BINARY_FOR_GPU
+constexpr int functionMaxDynamicShared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int captureModeRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int pointerMemoryType = 2;            // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int pointerIsManaged = 8;             // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int pointerDeviceOrdinal = 9;         // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr int pointerRangeStart = 11;           // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+constexpr int pointerRangeSize = 12;            // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+constexpr int memoryTypeDevice = 2;             // CU_MEMORYTYPE_DEVICE
+constexpr int errorInvalidImage = 200;          // CUDA_ERROR_INVALID_IMAGE
+constexpr int errorNoBinaryForGpu = 209;        // CUDA_ERROR_NO_BINARY_FOR_GPU
 constexpr int errorUnsupportedPtxVersion = 222; // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
 /// The module of one context.
@@ -63,9 +63,9 @@ struct Kernel::State {
   // A CUDA target.
   const CudaDriver *cuda = nullptr;
   CudaContext primary = nullptr;
-  mutable std::mutex mutex = {};                                    // guards modules
-  mutable std::vector<std::unique_ptr<LoadedModule>> modules = {};  // entries stay until the end
-  mutable std::atomic<const LoadedModule *> recent = nullptr;       // the entry of the last launch
+  mutable std::mutex mutex = {};                                   // guards modules
+  mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
+  mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
 
   State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
 
@@ -107,8 +107,9 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       size_t offset = 0, size = 0;
       int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
       if (found == 0 && size != image.signature.packedBytes())
-        return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
-                                 image.name, size, image.signature.packedBytes())};
+        return Error{
+            fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
+                        image.name, size, image.signature.packedBytes())};
     }
     if (image.sharedBytes > 0)
       return cuda->result(
@@ -154,8 +155,8 @@ Expected<void> Kernel::State::launchCuda(Stream stream, const PackedLaunch &pack
     return loaded.error();
   ContextScope scope(cuda, current, (*loaded)->context);
   void *arguments[] = {const_cast<std::byte *>(packed.bytes)};
-  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads), 1, 1,
-                                  unsigned(image.sharedBytes), stream, arguments, nullptr);
+  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads),
+                                  1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
   return {};
@@ -183,15 +184,16 @@ static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::s
   auto address = reinterpret_cast<CudaAddress>(tensor.data);
   unsigned memoryType = 0;
   if (cuda->cuPointerGetAttribute(&memoryType, pointerMemoryType, address) != 0)
-    return Error{fmt::format("{} points at {:#x}, which is not memory that CUDA knows; pass device memory", subject,
-                             address)};
+    return Error{fmt::format("{} points at {:#x}, which is not memory that CUDA knows; pass device memory",
+                             subject, address)};
   unsigned managed = 0;
   int ordinal = device.ordinal;
   cuda->cuPointerGetAttribute(&managed, pointerIsManaged, address);
   cuda->cuPointerGetAttribute(&ordinal, pointerDeviceOrdinal, address);
   if (memoryType == memoryTypeDevice && !managed && ordinal != device.ordinal)
-    return Error{fmt::format("{} lies on cuda:{}, the kernel is on {}; move it there or compile for its device", subject,
-                             ordinal, device.text())};
+    return Error{
+        fmt::format("{} lies on cuda:{}, the kernel is on {}; move it there or compile for its device",
+                    subject, ordinal, device.text())};
   CudaAddress start = 0;
   size_t size = 0;
   if (cuda->cuPointerGetAttribute(&start, pointerRangeStart, address) != 0 ||
@@ -199,8 +201,9 @@ static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::s
     return {};
   __int128 first = __int128(address) - start + low, end = __int128(address) - start + high;
   if (first < 0 || end > __int128(size))
-    return Error{fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes; correct its shape or strides",
-                             subject, int64_t(first), int64_t(end) - 1, size)};
+    return Error{
+        fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes; correct its shape or strides",
+                    subject, int64_t(first), int64_t(end) - 1, size)};
   return {};
 }
 
@@ -210,8 +213,8 @@ Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
   auto query = [&](std::string_view subject, const Tensor &tensor) {
     return queryPointer(cuda, device, subject, tensor);
   };
-  const std::pair<const char *, const Tensor *> fixed[] = {{"q", &args.q}, {"k", &args.k}, {"v", &args.v},
-                                                           {"o", &args.o}};
+  const std::pair<const char *, const Tensor *> fixed[] = {
+      {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
   for (auto [subject, tensor] : fixed)
     if (Expected<void> good = query(subject, *tensor); !good)
       return good;
@@ -237,7 +240,8 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
   if (!arch)
     return arch.error();
   if ((*arch)->isCpu())
-    return Error{fmt::format("kernel '{}' was compiled for the CPU; compile it for a CUDA target", image.name)};
+    return Error{
+        fmt::format("kernel '{}' was compiled for the CPU; compile it for a CUDA target", image.name)};
   Expected<const CudaDriver *> cuda = cudaDriver();
   if (!cuda)
     return cuda.error();
@@ -246,14 +250,15 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
     return info.error();
   if (!runsOn(**arch, info->computeMajor, info->computeMinor)) {
     const ArchInfo *right = archForDevice(info->computeMajor, info->computeMinor);
-    return Error{fmt::format("kernel '{}' was compiled for {}, {} has compute capability {}.{}; {}", image.name,
-                             image.arch, info->name, info->computeMajor, info->computeMinor,
+    return Error{fmt::format("kernel '{}' was compiled for {}, {} has compute capability {}.{}; {}",
+                             image.name, image.arch, info->name, info->computeMajor, info->computeMinor,
                              right ? fmt::format("compile for {}", right->name) : "use the cpu target")};
   }
   if (image.sharedBytes > info->sharedBytesPerBlock)
-    return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
-                             "budget",
-                             image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
+    return Error{
+        fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
+                    "budget",
+                    image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
   Expected<CudaContext> primary = (*cuda)->primaryContext(device);
   if (!primary)
     return primary.error();

@@ -23,8 +23,8 @@ struct PackedLaunch {
 };
 
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
-Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
-                          PackedLaunch &packed);
+Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout,
+                          const LaunchArgs &args, PackedLaunch &packed);
 
 /// Error when the signature does not fit the parameter space or the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);

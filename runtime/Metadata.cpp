@@ -13,8 +13,12 @@ static json toJson(const KernelSignature &signature) {
     scalars.push_back({{"name", param.name}, {"dtype", name(param.dtype)}});
   for (const TensorParam &param : signature.tensors)
     tensors.push_back({{"name", param.name}, {"dtype", name(param.dtype)}, {"rank", param.rank}});
-  json result = {{"dtype", name(signature.dtype)}, {"headDim", signature.headDim}, {"headDimV", signature.headDimV},
-                 {"dropout", signature.dropout},   {"qOffset", signature.qOffset}, {"scalars", scalars},
+  json result = {{"dtype", name(signature.dtype)},
+                 {"headDim", signature.headDim},
+                 {"headDimV", signature.headDimV},
+                 {"dropout", signature.dropout},
+                 {"qOffset", signature.qOffset},
+                 {"scalars", scalars},
                  {"tensors", tensors}};
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
@@ -161,7 +165,8 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
     reader.read(*times, "load", image.times.load);
   }
   if (!reader.good())
-    return Error{"kernel metadata lacks '" + reader.firstBadField() + "' or has it with another type; compile the "
-                                                                      "kernel again"};
+    return Error{"kernel metadata lacks '" + reader.firstBadField() +
+                 "' or has it with another type; compile the "
+                 "kernel again"};
   return image;
 }

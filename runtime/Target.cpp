@@ -34,7 +34,8 @@ Expected<Target> Target::parse(std::string_view text) {
     std::string_view digits = text.substr(name.size() + 1);
     auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), device);
     if (code != std::errc() || end != digits.data() + digits.size() || device < 0 || name == "cpu")
-      return Error{fmt::format("target '{}' is not an architecture with a device; write for example sm_90:1", text)};
+      return Error{
+          fmt::format("target '{}' is not an architecture with a device; write for example sm_90:1", text)};
   }
   if (name == "gpu")
     return gpuTarget(device);

@@ -55,7 +55,8 @@ Tensor Tensor::broadcast(int dim, int64_t extent) const {
 }
 
 std::string Tensor::text() const {
-  return fmt::format("{}[{}] on {}", attune::name(dtype), fmt::join(shape, shape + rank, ", "), device.text());
+  return fmt::format("{}[{}] on {}", attune::name(dtype), fmt::join(shape, shape + rank, ", "),
+                     device.text());
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,11 +143,12 @@ static Expected<Tensor> viewOf(const DLTensor &from) {
     device = Device::cuda(from.deviceId);
     break;
   default:
-    return Error{fmt::format("the DLPack tensor is on a device of type {}; move it to the CPU or a CUDA device",
-                             from.deviceType)};
+    return Error{fmt::format(
+        "the DLPack tensor is on a device of type {}; move it to the CPU or a CUDA device", from.deviceType)};
   }
   if (from.lanes != 1)
-    return Error{fmt::format("the DLPack tensor has {} lanes, required is 1; add a dimension instead", from.lanes)};
+    return Error{
+        fmt::format("the DLPack tensor has {} lanes, required is 1; add a dimension instead", from.lanes)};
   std::optional<DType> dtype = dtypeOf(from.typeCode, from.bits);
   if (!dtype)
     return Error{fmt::format("the DLPack tensor is {}; convert it to f32, f16, bf16, i32, i64 or bool",
@@ -160,7 +162,8 @@ static Expected<Tensor> viewOf(const DLTensor &from) {
   std::span<const int64_t> shape(from.shape, size_t(from.ndim));
   if (!from.strides)
     return Tensor::contiguous(data, *dtype, shape, device);
-  return Tensor::strided(data, *dtype, shape, std::span<const int64_t>(from.strides, size_t(from.ndim)), device);
+  return Tensor::strided(data, *dtype, shape, std::span<const int64_t>(from.strides, size_t(from.ndim)),
+                         device);
 }
 
 Expected<Tensor> attune::fromDLPack(const void *managedTensor) {
@@ -174,7 +177,8 @@ Expected<Tensor> attune::fromDLPackVersioned(const void *managedTensor) {
     return Error{"the DLPack tensor is null; pass the pointer that the capsule holds"};
   const auto *managed = static_cast<const DLManagedTensorVersioned *>(managedTensor);
   if (managed->major != 1)
-    return Error{fmt::format("the DLPack tensor has version {}.{}, required is 1.x; ask its producer for that version",
-                             managed->major, managed->minor)};
+    return Error{
+        fmt::format("the DLPack tensor has version {}.{}, required is 1.x; ask its producer for that version",
+                    managed->major, managed->minor)};
   return viewOf(managed->tensor);
 }

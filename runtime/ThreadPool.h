@@ -29,15 +29,15 @@ public:
 
   unsigned threads() const;
 
-  /// Calls body(block, scratch) once for every block in [0, blocks). `scratch` is `scratchBytes` long, 64-byte
-  /// aligned, used by one block at a time and kept by its thread for later runs; its content is
+  /// Calls body(block, scratch) once for every block in [0, blocks). `scratch` is `scratchBytes` long,
+  /// 64-byte aligned, used by one block at a time and kept by its thread for later runs; its content is
   /// whatever the last block left.
-  template <typename Body>
-  void run(size_t blocks, size_t scratchBytes, Body &&body) {
+  template <typename Body> void run(size_t blocks, size_t scratchBytes, Body &&body) {
     using Plain = std::remove_reference_t<Body>;
-    runBlocks(blocks, scratchBytes,
-              [](void *context, size_t block, void *scratch) { (*static_cast<Plain *>(context))(block, scratch); },
-              const_cast<void *>(static_cast<const void *>(&body)));
+    runBlocks(
+        blocks, scratchBytes,
+        [](void *context, size_t block, void *scratch) { (*static_cast<Plain *>(context))(block, scratch); },
+        const_cast<void *>(static_cast<const void *>(&body)));
   }
 
 private:

@@ -218,8 +218,8 @@ TEST_CASE("failures are reported and not kept", "[cache]") {
   auto load = [](KernelImage image) -> Expected<Kernel> {
     return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
   };
-  Expected<Kernel> failed =
-      s.cache->getOrCompile("a", "cpu", []() -> Expected<KernelImage> { return Error{"no tile fits"}; }, load);
+  Expected<Kernel> failed = s.cache->getOrCompile(
+      "a", "cpu", []() -> Expected<KernelImage> { return Error{"no tile fits"}; }, load);
   REQUIRE(!failed);
   CHECK(failed.error().message == "no tile fits");
   Expected<Kernel> notLoaded = s.cache->getOrCompile(
@@ -228,7 +228,8 @@ TEST_CASE("failures are reported and not kept", "[cache]") {
   REQUIRE(!notLoaded);
   CHECK(s.cache->list().empty());
   REQUIRE(s.get("a"));
-  CHECK_THROWS(s.cache->getOrCompile("b", "cpu", []() -> Expected<KernelImage> { throw 1; }, load));
+  CHECK_THROWS(s.cache->getOrCompile(
+      "b", "cpu", []() -> Expected<KernelImage> { throw 1; }, load));
   CHECK(s.get("b"));
 }
 
@@ -313,8 +314,9 @@ TEST_CASE("a folder that cannot be written", "[cache]") {
   CHECK(s.get("a")->cacheHit());
   CHECK(s.compiles == 2);
   REQUIRE(s.warnings.size() == 1);
-  CHECK(s.warnings[0] == "cache folder " + s.folder + "/file/cache cannot be written: Not a directory; kernels are not "
-                                                      "kept");
+  CHECK(s.warnings[0] == "cache folder " + s.folder +
+                             "/file/cache cannot be written: Not a directory; kernels are not "
+                             "kept");
   CHECK(s.cache->list().empty());
   CHECK(s.cache->clear() == 0);
 
@@ -377,7 +379,9 @@ TEST_CASE("list, verify and clear", "[cache]") {
 }
 
 TEST_CASE("where the cache lies", "[cache]") {
-  auto value = [](const char *name) { return std::getenv(name) ? std::string(std::getenv(name)) : std::string(); };
+  auto value = [](const char *name) {
+    return std::getenv(name) ? std::string(std::getenv(name)) : std::string();
+  };
   std::string chosen = value("ATTUNE_CACHE_DIR"), base = value("XDG_CACHE_HOME"), home = value("HOME");
   setenv("ATTUNE_CACHE_DIR", "/x/y", 1);
   setenv("XDG_CACHE_HOME", "/x/cache", 1);
@@ -415,7 +419,8 @@ TEST_CASE("a memory hit takes under 20 microseconds", "[cache][timing]") {
   auto begin = std::chrono::steady_clock::now();
   REQUIRE(s.get(key));
   std::chrono::duration<double, std::micro> disk = std::chrono::steady_clock::now() - begin;
-  fmt::print("cache: memory hit {:.2f} us with a key of 8000 bytes, disk hit {:.0f} us\n", best, disk.count());
+  fmt::print("cache: memory hit {:.2f} us with a key of 8000 bytes, disk hit {:.0f} us\n", best,
+             disk.count());
 #if defined(NDEBUG) && !__has_feature(address_sanitizer)
   CHECK(best < 20);
 #endif

@@ -5,8 +5,8 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <random>
@@ -15,7 +15,8 @@
 
 using namespace attune;
 
-// One kernel each: plain, static shared memory, dynamic shared memory, spills, a called function with a frame.
+// One kernel each: plain, static shared memory, dynamic shared memory, spills, a called function with a
+// frame.
 static const std::string source = R"(
 struct Packed { char bytes[344]; };
 extern "C" __global__ void __launch_bounds__(128) plain(Packed p) {

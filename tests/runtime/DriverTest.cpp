@@ -20,9 +20,9 @@ static_assert(oldestDriver == 11040);
 TEST_CASE("no driver", "[driver]") {
   Expected<const CudaDriver *> absent = openCudaDriver("libcuda-that-is-not-there.so.1");
   REQUIRE(!absent);
-  CHECK(absent.error().message ==
-        "no CUDA driver: libcuda-that-is-not-there.so.1: cannot open shared object file: No such file or directory; "
-        "install the NVIDIA driver, or use the cpu target");
+  CHECK(absent.error().message == "no CUDA driver: libcuda-that-is-not-there.so.1: cannot open shared object "
+                                  "file: No such file or directory; "
+                                  "install the NVIDIA driver, or use the cpu target");
   CHECK(openCudaDriver("libm.so.6").error().message ==
         "the CUDA driver libm.so.6 has no entry point cuInit; install a newer NVIDIA driver");
 }
@@ -30,9 +30,9 @@ TEST_CASE("no driver", "[driver]") {
 TEST_CASE("versions in messages", "[driver]") {
   CHECK(cudaVersionText(13000) == "13.0");
   CHECK(cudaVersionText(12080) == "12.8");
-  CHECK(driverTooOld(12040, 13000).message ==
-        "the driver supports CUDA 12.4, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, "
-        "or set ATTUNE_NVRTC_PATH to an NVRTC 12.x");
+  CHECK(driverTooOld(12040, 13000).message == "the driver supports CUDA 12.4, the kernel was compiled by "
+                                              "NVRTC 13.0; install a driver for CUDA 13.0 or newer, "
+                                              "or set ATTUNE_NVRTC_PATH to an NVRTC 12.x");
 }
 
 TEST_CASE("a driver that does not start", "[driver]") {
@@ -46,7 +46,8 @@ TEST_CASE("a driver that does not start", "[driver]") {
   fake = before;
   fake.initResult = 1;
   CHECK(openCudaDriver(ATTUNE_FAKE_CUDA).error().message ==
-        "the CUDA driver does not start: CUDA_ERROR_INVALID_VALUE (invalid argument); check that nvidia-smi lists a GPU, "
+        "the CUDA driver does not start: CUDA_ERROR_INVALID_VALUE (invalid argument); check that nvidia-smi "
+        "lists a GPU, "
         "or use the cpu target");
   fake = before;
   fake.devices = 0;
@@ -180,20 +181,23 @@ TEST_CASE("fake: load errors", "[fake][.]") {
   CHECK(message(0) == "kernel 'variant' was compiled for the CPU; compile it for a CUDA target");
   s.image.arch = "sm_90";
   s.image.sharedBytes = 232449;
-  CHECK(message(0) == "kernel 'variant' needs 232449 bytes of shared memory, Fake H200 has 232448 per block; compile with "
-                      "that budget");
+  CHECK(message(0) ==
+        "kernel 'variant' needs 232449 bytes of shared memory, Fake H200 has 232448 per block; compile with "
+        "that budget");
   s.image.sharedBytes = 0;
 
   auto launched = [&] { return loadCudaKernel(s.image, 0)->launch(nullptr, s.args).error().message; };
   s.fake.loadResult = 209;
   CHECK(launched() == "kernel 'variant' does not load: CUDA_ERROR_NO_BINARY_FOR_GPU (a text)");
   s.image.nvrtcVersion = 14010;
-  CHECK(launched() == "the driver supports CUDA 13.0, the kernel was compiled by NVRTC 14.1; install a driver for CUDA "
-                      "14.1 or newer, or set ATTUNE_NVRTC_PATH to an NVRTC 13.x");
+  CHECK(launched() ==
+        "the driver supports CUDA 13.0, the kernel was compiled by NVRTC 14.1; install a driver for CUDA "
+        "14.1 or newer, or set ATTUNE_NVRTC_PATH to an NVRTC 13.x");
   s.fake.loadResult = 0;
   s.fake.paramBytes = 8;
-  CHECK(launched() == fmt::format("kernel 'variant' takes 8 bytes of parameters, its signature packs {}; compile it again",
-                                  s.image.signature.packedBytes()));
+  CHECK(launched() ==
+        fmt::format("kernel 'variant' takes 8 bytes of parameters, its signature packs {}; compile it again",
+                    s.image.signature.packedBytes()));
   CHECK(s.fake.unloads == 1); // the rejected module does not stay
   s.fake.paramBytes = s.image.signature.packedBytes();
   s.fake.launchResult = 1;
@@ -230,21 +234,25 @@ TEST_CASE("fake: the checked mode asks about every pointer", "[fake][.]") {
   CHECK(message() == "q lies on cuda:1, the kernel is on cuda:0; move it there or compile for its device");
   s.fake.rangeDevice = 0;
   s.args.k.strides[0] = 1 << 20; // batch 1 begins two megabytes on
-  CHECK(message() == fmt::format("k reaches bytes 0 to {} of an allocation of 1048576 bytes; correct its shape or strides",
-                                 2 * ((1 << 20) + 2 * 70 * 64) - 1));
+  CHECK(message() ==
+        fmt::format("k reaches bytes 0 to {} of an allocation of 1048576 bytes; correct its shape or strides",
+                    2 * ((1 << 20) + 2 * 70 * 64) - 1));
   s.args.k = k;
   s.args.k.strides[2] = -64;
   CHECK(message().find("k reaches bytes -8832 to ") == 0);
   s.args.k = k;
   Tensor slopes = Tensor::contiguous(s.memory + (1 << 20) - 8, f32, {4}, Device::cuda(0));
   s.args.tensors = {{"slopes", slopes}};
-  CHECK(message() == "captured tensor 'slopes' reaches bytes 1048568 to 1048583 of an allocation of 1048576 bytes; correct "
-                     "its shape or strides");
+  CHECK(
+      message() ==
+      "captured tensor 'slopes' reaches bytes 1048568 to 1048583 of an allocation of 1048576 bytes; correct "
+      "its shape or strides");
   s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}};
   uint64_t seed = 0;
   s.args.seedPointer = &seed;
-  CHECK(message() == fmt::format("seedPointer points at {:#x}, which is not memory that CUDA knows; pass device memory",
-                                 reinterpret_cast<uintptr_t>(&seed)));
+  CHECK(message() ==
+        fmt::format("seedPointer points at {:#x}, which is not memory that CUDA knows; pass device memory",
+                    reinterpret_cast<uintptr_t>(&seed)));
   CHECK(s.fake.launches == 1);
 }
 
@@ -316,17 +324,18 @@ TEST_CASE("gpu: a kernel sees its packed parameters", "[gpu][.]") {
   image.threads = 32;
   image.sharedBytes = 65536;
   image.nvrtcVersion = nvrtc->version();
-  image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
+  image.signature = {
+      .dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
   // O's address is the fourth pointer; each block writes its index, then come n and t's extent.
-  std::string source = fmt::format("struct Params {{ long long words[{}]; }};\n"
-                                   "extern \"C\" __global__ void writer(const __grid_constant__ Params p) {{\n"
-                                   "  extern __shared__ int s[];\n"
-                                   "  int *o = (int *)p.words[3];\n"
-                                   "  s[16000] = blockIdx.x;\n"
-                                   "  if (threadIdx.x == 0) {{ o[blockIdx.x] = s[16000]; o[100] = (int)p.words[{}];\n"
-                                   "    o[101] = (int)p.words[{}]; }}\n}}\n",
-                                   image.signature.packedBytes() / 8, sizeof(LaunchParams) / 8,
-                                   sizeof(LaunchParams) / 8 + 3);
+  std::string source =
+      fmt::format("struct Params {{ long long words[{}]; }};\n"
+                  "extern \"C\" __global__ void writer(const __grid_constant__ Params p) {{\n"
+                  "  extern __shared__ int s[];\n"
+                  "  int *o = (int *)p.words[3];\n"
+                  "  s[16000] = blockIdx.x;\n"
+                  "  if (threadIdx.x == 0) {{ o[blockIdx.x] = s[16000]; o[100] = (int)p.words[{}];\n"
+                  "    o[101] = (int)p.words[{}]; }}\n}}\n",
+                  image.signature.packedBytes() / 8, sizeof(LaunchParams) / 8, sizeof(LaunchParams) / 8 + 3);
   Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(source, "writer", target.arch);
   if (!cubin)
     FAIL(cubin.error().text());

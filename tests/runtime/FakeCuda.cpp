@@ -17,10 +17,14 @@ FakeCuda *fakeCuda() { return &state; }
 int cuInit(unsigned) { return state.initResult; }
 int cuDriverGetVersion(int *version) { return *version = state.version, 0; }
 int cuGetErrorName(int code, const char **name) {
-  *name = code == 1 ? "CUDA_ERROR_INVALID_VALUE" : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_UNKNOWN";
+  *name = code == 1     ? "CUDA_ERROR_INVALID_VALUE"
+          : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+                        : "CUDA_ERROR_UNKNOWN";
   return 0;
 }
-int cuGetErrorString(int code, const char **text) { return *text = code == 1 ? "invalid argument" : "a text", 0; }
+int cuGetErrorString(int code, const char **text) {
+  return *text = code == 1 ? "invalid argument" : "a text", 0;
+}
 int cuDeviceGetCount(int *count) { return *count = state.devices, 0; }
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, 0; }
 int cuDeviceGetName(char *name, int size, int device) {
@@ -29,17 +33,26 @@ int cuDeviceGetName(char *name, int size, int device) {
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   switch (attribute) {
-  case 13: return *value = 1980000, 0;
-  case 16: return *value = 132, 0;
-  case 38: return *value = 50 << 20, 0;
-  case 75: return *value = state.major[device], 0;
-  case 76: return *value = state.minor[device], 0;
-  case 97: return *value = 232448, 0;
-  default: return 1;
+  case 13:
+    return *value = 1980000, 0;
+  case 16:
+    return *value = 132, 0;
+  case 38:
+    return *value = 50 << 20, 0;
+  case 75:
+    return *value = state.major[device], 0;
+  case 76:
+    return *value = state.minor[device], 0;
+  case 97:
+    return *value = 232448, 0;
+  default:
+    return 1;
   }
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = size_t(1) << 37, 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = contextOf(uintptr_t(device) + 1), 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  return *context = contextOf(uintptr_t(device) + 1), 0;
+}
 int cuCtxGetCurrent(void **context) { return *context = stack.empty() ? nullptr : stack.back(), 0; }
 int cuCtxSetCurrent(void *context) {
   stack.clear();
@@ -78,8 +91,8 @@ int cuFuncGetParamInfo(void *, size_t index, size_t *offset, size_t *size) {
   return *offset = 0, *size = state.paramBytes, 0;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t) { return 0; }
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **params, void **) {
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **params, void **) {
   if (reinterpret_cast<uintptr_t>(function) != 1000 + current())
     return 400; // a function of another context
   if (state.launchResult)
@@ -99,12 +112,21 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
     return 1;
   int number = 0;
   switch (attribute) {
-  case 2: number = 2; break;
-  case 8: number = 0; break;
-  case 9: number = state.rangeDevice; break;
-  case 11: return std::memcpy(value, &state.rangeStart, 8), 0;
-  case 12: return std::memcpy(value, &state.rangeSize, 8), 0;
-  default: return 1;
+  case 2:
+    number = 2;
+    break;
+  case 8:
+    number = 0;
+    break;
+  case 9:
+    number = state.rangeDevice;
+    break;
+  case 11:
+    return std::memcpy(value, &state.rangeStart, 8), 0;
+  case 12:
+    return std::memcpy(value, &state.rangeSize, 8), 0;
+  default:
+    return 1;
   }
   return std::memcpy(value, &number, 4), 0;
 }
@@ -125,7 +147,9 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
 int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t bytes) {
   return std::memset(reinterpret_cast<void *>(to), value, bytes), 0;
 }
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) { return cuMemsetD8_v2(to, value, bytes); }
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) {
+  return cuMemsetD8_v2(to, value, bytes);
+}
 int cuStreamCreate(void **stream, unsigned) { return *stream = contextOf(77), 0; }
 int cuStreamDestroy_v2(void *) { return 0; }
 int cuStreamSynchronize(void *) { return 0; }

@@ -1,7 +1,7 @@
 //===- LaunchTest.cpp - Checks, packing and the CPU launch ------------------===//
 
-#include "attune/Kernel.h"
 #include "runtime/Launch.h"
+#include "attune/Kernel.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -70,8 +70,7 @@ struct Setup {
     return result ? "success" : result.error().message;
   }
   const LaunchParams &params() { return *reinterpret_cast<const LaunchParams *>(seen.data()); }
-  template <typename T>
-  T slot(size_t index) {
+  template <typename T> T slot(size_t index) {
     T value;
     std::memcpy(&value, seen.data() + sizeof(LaunchParams) + 8 * index, sizeof value);
     return value;
@@ -116,8 +115,15 @@ TEST_CASE("the snippet of the README compiles", "[launch]") {
   Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
   Tensor view = s.captured(f32, {4});
   void *stream = nullptr, *workspace = nullptr;
-  CHECK(kernel->launch(stream, {.q = q, .k = k, .v = v, .o = o, .lse = lse, .tensors = {{"slopes", view}},
-                                .seed = 42, .offset = 0, .workspace = workspace}));
+  CHECK(kernel->launch(stream, {.q = q,
+                                .k = k,
+                                .v = v,
+                                .o = o,
+                                .lse = lse,
+                                .tensors = {{"slopes", view}},
+                                .seed = 42,
+                                .offset = 0,
+                                .workspace = workspace}));
   CHECK(s.params().seed == 42);
 }
 
@@ -210,7 +216,8 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
   }
   SECTION("outputs") {
     s.args.o.shape[1] = 8;
-    CHECK(s.message() == "o has shape [2, 8, 100, 32], required is [2, 4, 100, 32]; allocate it as [B, H, Sq, Dv]");
+    CHECK(s.message() ==
+          "o has shape [2, 8, 100, 32], required is [2, 4, 100, 32]; allocate it as [B, H, Sq, Dv]");
     s.args.o.shape[1] = 4;
     s.args.lse->shape[2] = 99;
     CHECK(s.message() == "lse has shape [2, 4, 99], required is [2, 4, 100]; allocate it as [B, H, Sq]");
@@ -228,8 +235,9 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
     for (Tensor *t : {&s.args.q, &s.args.k, &s.args.v, &s.args.o})
       t->shape[0] = 2000000000;
     s.args.lse.reset();
-    CHECK(s.message() == "the launch needs 56000000000 blocks (B = 2000000000, H = 4, 7 query tiles of 16), the most is "
-                         "2147483647; split the batch");
+    CHECK(s.message() ==
+          "the launch needs 56000000000 blocks (B = 2000000000, H = 4, 7 query tiles of 16), the most is "
+          "2147483647; split the batch");
   }
   CHECK(called.empty());
 }
@@ -246,20 +254,24 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
     CHECK(s.message() == "v starts at address 0x1008, which is not a multiple of 16 bytes; align its memory");
     s.args.v.data = s.memory;
     s.args.lse->data = reinterpret_cast<void *>(uintptr_t(0x1002));
-    CHECK(s.message() == "lse starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
+    CHECK(s.message() ==
+          "lse starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
   }
   SECTION("strides") {
     s.args.q.strides[2] = 100;
-    CHECK(s.message() == "q has a row stride of 100 elements (200 bytes), which is not a multiple of 16 bytes; pad it to "
-                         "104 elements");
+    CHECK(s.message() ==
+          "q has a row stride of 100 elements (200 bytes), which is not a multiple of 16 bytes; pad it to "
+          "104 elements");
     s.args.q.strides[2] = 64;
     s.args.q.strides[1] = -6401;
-    CHECK(s.message() == "q has a head stride of -6401 elements (-12802 bytes), which is not a multiple of 16 bytes; pad "
-                         "it to 8 elements");
+    CHECK(s.message() ==
+          "q has a head stride of -6401 elements (-12802 bytes), which is not a multiple of 16 bytes; pad "
+          "it to 8 elements");
     s.args.q.strides[1] = 6400;
     s.args.q.strides[0] = 25601;
-    CHECK(s.message() == "q has a batch stride of 25601 elements (51202 bytes), which is not a multiple of 16 bytes; pad "
-                         "it to 25608 elements");
+    CHECK(s.message() ==
+          "q has a batch stride of 25601 elements (51202 bytes), which is not a multiple of 16 bytes; pad "
+          "it to 25608 elements");
   }
   SECTION("a stride along an extent of 1 means nothing") {
     for (Tensor *t : {&s.args.q, &s.args.k, &s.args.v, &s.args.o}) {
@@ -279,10 +291,12 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
   }
   SECTION("broadcast outputs") {
     s.args.o.strides[0] = 0;
-    CHECK(s.message() == "o has stride 0 along its batch dimension of extent 2; an output cannot be broadcast");
+    CHECK(s.message() ==
+          "o has stride 0 along its batch dimension of extent 2; an output cannot be broadcast");
     s.args.o.strides[0] = 4 * 100 * 32;
     s.args.lse->strides[2] = 0;
-    CHECK(s.message() == "lse has stride 0 along its row dimension of extent 100; an output cannot be broadcast");
+    CHECK(s.message() ==
+          "lse has stride 0 along its row dimension of extent 100; an output cannot be broadcast");
   }
   SECTION("null") {
     s.args.q.data = nullptr;
@@ -320,7 +334,8 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     s.build();
     for (float bad : {1.0f, -0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
       s.args.dropout = bad;
-      CHECK(s.message() == fmt::format("dropout probability {} is outside [0, 1); pass 0 for no dropout", bad));
+      CHECK(s.message() ==
+            fmt::format("dropout probability {} is outside [0, 1); pass 0 for no dropout", bad));
     }
     s.args.dropout = 0.1f;
     CHECK(s.message() == "success");
@@ -339,10 +354,12 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     CHECK(s.params().seedPointer == &seeds[0]);
     CHECK(s.params().offsetPointer == &seeds[1]);
     s.args.seedPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
-    CHECK(s.message() == "seedPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+    CHECK(s.message() ==
+          "seedPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
     s.args.seedPointer = nullptr;
     s.args.offsetPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
-    CHECK(s.message() == "offsetPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+    CHECK(s.message() ==
+          "offsetPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
   }
   SECTION("query offset") {
     s.args.qOffset = 0;
@@ -355,8 +372,9 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     CHECK(s.message() == "success");
     CHECK(s.params().qOffset == 5);
     s.args.qOffset = std::numeric_limits<int32_t>::min();
-    CHECK(s.message() == "qOffset -2147483648 is outside [-1073741824, 1073741824]; pass the position of the first "
-                         "query");
+    CHECK(s.message() ==
+          "qOffset -2147483648 is outside [-1073741824, 1073741824]; pass the position of the first "
+          "query");
   }
 }
 
@@ -415,8 +433,10 @@ TEST_CASE("captured tensor errors", "[launch]") {
       s.args.tensors = {{"slopes", slopes}, {"ids", tensor}};
       return s.message();
     };
-    CHECK(with(s.captured(i64, {2, 70})) == "captured tensor 'ids' is i64, the variant declares i32; convert it");
-    CHECK(with(s.captured(i32, {70})) == "captured tensor 'ids' has rank 1, the variant declares 2; reshape it");
+    CHECK(with(s.captured(i64, {2, 70})) ==
+          "captured tensor 'ids' is i64, the variant declares i32; convert it");
+    CHECK(with(s.captured(i32, {70})) ==
+          "captured tensor 'ids' has rank 1, the variant declares 2; reshape it");
     CHECK(with(s.captured(i32, {2, 0})) ==
           "captured tensor 'ids' has extent 0 in dimension 1; every extent is at least 1");
     CHECK(with(s.captured(i32, {-2, 7})) ==
@@ -425,12 +445,13 @@ TEST_CASE("captured tensor errors", "[launch]") {
     bad.data = nullptr;
     CHECK(with(bad) == "captured tensor 'ids' is null but has shape [2, 70]; pass the address of its memory");
     bad.data = reinterpret_cast<void *>(uintptr_t(0x1002));
-    CHECK(with(bad) ==
-          "captured tensor 'ids' starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
+    CHECK(with(bad) == "captured tensor 'ids' starts at address 0x1002, which is not a multiple of 4 bytes; "
+                       "align its memory");
     bad = ids;
     bad.device = Device::cuda(0);
-    CHECK(with(bad) ==
-          "captured tensor 'ids' is on cuda:0, the kernel is on cpu; move it there or compile for its device");
+    CHECK(
+        with(bad) ==
+        "captured tensor 'ids' is on cuda:0, the kernel is on cpu; move it there or compile for its device");
     bad = ids;
     bad.strides[0] = 0;
     bad.strides[1] = -3;
@@ -467,12 +488,15 @@ TEST_CASE("block patterns", "[launch]") {
   };
   CHECK(with({1, 4, 5}) == "success"); // ceil(100 / 32), ceil(70 / 16)
   CHECK(with({4, 9, 9}) == "success");
-  CHECK(with({1, 3, 5}) == "block pattern 'blocks' has 3 x 5 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
-                           "70; pass one entry per block");
-  CHECK(with({1, 4, 4}) == "block pattern 'blocks' has 4 x 4 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
-                           "70; pass one entry per block");
-  CHECK(with({2, 4, 5}) ==
-        "block pattern 'blocks' has 2 heads, required is 1 or 4; pass one plane for all heads or one per head");
+  CHECK(with({1, 3, 5}) ==
+        "block pattern 'blocks' has 3 x 5 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
+        "70; pass one entry per block");
+  CHECK(with({1, 4, 4}) ==
+        "block pattern 'blocks' has 4 x 4 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
+        "70; pass one entry per block");
+  CHECK(
+      with({2, 4, 5}) ==
+      "block pattern 'blocks' has 2 heads, required is 1 or 4; pass one plane for all heads or one per head");
   CHECK(with({4, 5}) == "block pattern 'blocks' has rank 2, the variant declares 3; reshape it");
   // Without keys the pattern has no columns.
   s.args.k = Tensor::contiguous(nullptr, bf16, {2, 2, 0, 64});
@@ -485,8 +509,8 @@ TEST_CASE("block patterns", "[launch]") {
   four.image.signature.blockPattern = {{"blocks", 64, 64}};
   four.build();
   four.args.tensors = {{"blocks", four.captured(boolean, {3, 1, 2, 2})}};
-  CHECK(four.message() ==
-        "block pattern 'blocks' has batch 3, required is 1 or 2; pass one plane for all batches or one per batch");
+  CHECK(four.message() == "block pattern 'blocks' has batch 3, required is 1 or 2; pass one plane for all "
+                          "batches or one per batch");
   four.args.tensors = {{"blocks", four.captured(boolean, {2, 1, 2, 2})}};
   CHECK(four.message() == "success");
 }
@@ -514,12 +538,14 @@ TEST_CASE("a signature that does not fit", "[launch]") {
   for (int i = 0; i < 60; ++i)
     image.signature.tensors.push_back({"t" + std::to_string(i), f32, 4});
   CHECK(checkSignature(image).error().message ==
-        fmt::format("kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
-                    sizeof(LaunchParams) + 60 * 72));
+        fmt::format(
+            "kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
+            sizeof(LaunchParams) + 60 * 72));
   image.signature.tensors.clear();
   image.tileQ = 0;
-  CHECK(checkSignature(image).error().message == "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
-                                                 "positive; the image is damaged");
+  CHECK(checkSignature(image).error().message ==
+        "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
+        "positive; the image is damaged");
 }
 
 TEST_CASE("metadata round-trips", "[launch]") {
@@ -583,9 +609,15 @@ TEST_CASE("checks take under a microsecond", "[launch][timing]") {
     bool good = true;
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < rounds; ++i)
-      good &= bool(s.kernel.check({.q = q, .k = k, .v = v, .o = o, .lse = lse,
-                                   .tensors = {{"slopes", slopes}, {"ids", ids}}, .scalars = {{"cap", 30.0f}},
-                                   .dropout = 0.1f, .seed = uint64_t(i)}));
+      good &= bool(s.kernel.check({.q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .o = o,
+                                   .lse = lse,
+                                   .tensors = {{"slopes", slopes}, {"ids", ids}},
+                                   .scalars = {{"cap", 30.0f}},
+                                   .dropout = 0.1f,
+                                   .seed = uint64_t(i)}));
     std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
     REQUIRE(good);
     best = std::min(best, time.count() / rounds);

@@ -19,7 +19,8 @@ TEST_CASE("target text round-trips", "[target]") {
 
 TEST_CASE("target errors", "[target]") {
   auto message = [](const char *text) { return Target::parse(text).error().message; };
-  CHECK(message("sm_77") == "architecture 'sm_77' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+  CHECK(message("sm_77") ==
+        "architecture 'sm_77' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
   CHECK(message("") == "architecture '' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
   CHECK(message("sm_90a") ==
         "architecture sm_90a is not supported yet; use sm_90, which runs on the same devices");

@@ -114,8 +114,7 @@ TEST_CASE("DLPack", "[tensor]") {
     CHECK(message() == "the DLPack tensor has 9 dimensions, the most is 8; reshape it");
     managed.tensor.ndim = 2;
     managed.tensor.shape = nullptr;
-    CHECK(message() ==
-          "the DLPack tensor has dimensions but no shape; it was not filled in by its producer");
+    CHECK(message() == "the DLPack tensor has dimensions but no shape; it was not filled in by its producer");
     managed.tensor.ndim = 0;
     CHECK(fromDLPack(&managed)->rank == 0);
   }
