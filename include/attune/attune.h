@@ -2,7 +2,11 @@
 #pragma once
 
 #include "attune/Builtins.h"
+#include "attune/Compile.h"
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/Expr.h"
+#include "attune/Kernel.h"
+#include "attune/Target.h"
+#include "attune/Tensor.h"
 #include "attune/Variant.h"

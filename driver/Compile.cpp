@@ -1,0 +1,359 @@
+//===- Compile.cpp - The public interface of the compiler -------------------===//
+//
+// Keys, caches and NVRTC. A cache hit is served here, before anything of MLIR (Lowering.h) is made.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/Compile.h"
+
+#include "driver/BuildId.h"
+#include "driver/Lowering.h"
+#include "driver/PlanJson.h"
+#include "runtime/ArchInfo.h"
+#include "runtime/Cache.h"
+#include "runtime/Cubin.h"
+#include "runtime/Nvrtc.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace attune;
+using namespace attune::driver;
+using nlohmann::ordered_json;
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch"};
+
+std::string_view attune::name(Stage stage) { return stageNames[size_t(stage)]; }
+
+std::optional<Stage> attune::parseStage(std::string_view text) {
+  for (size_t i = 0; i < std::size(stageNames); ++i)
+    if (stageNames[i] == text)
+      return Stage(i);
+  return std::nullopt;
+}
+
+std::string_view attune::versionText() { return "0.1.0"; }
+std::string_view attune::buildId() { return sourceHash; }
+
+Expected<IrText> IrText::read(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  if (file)
+    content << file.rdbuf();
+  if (!file || content.fail())
+    return Error{fmt::format("{} cannot be read: {}", path, std::strerror(errno ? errno : EIO))};
+  return IrText{content.str(), path};
+}
+
+//===----------------------------------------------------------------------===//
+// Checks and keys
+//===----------------------------------------------------------------------===//
+
+static double millisecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// What can be said about a request before anything is built.
+static Expected<void> checkRequest(const Source &source, const CompileOptions &options, const Target &target) {
+  if (source.variant && source.variant->error())
+    return *source.variant->error();
+  Expected<const ArchInfo *> arch = archInfo(target.arch);
+  if (!arch)
+    return arch.error();
+  if ((*arch)->isCpu() == target.isCuda())
+    return Error{fmt::format("target of kind {} has architecture {}; make targets with Target::cpu() or "
+                             "Target::cuda(\"sm_90\")",
+                             target.isCuda() ? "cuda" : "cpu", target.arch)};
+  if (source.text)
+    return {};
+  if (options.dtype != DType::BF16 && options.dtype != DType::F16 && options.dtype != DType::F32)
+    return Error{fmt::format("dtype {} is not one of f16, bf16, f32; convert Q, K and V", name(options.dtype))};
+  struct Dim {
+    const char *name;
+    int value;
+  };
+  for (Dim dim : {Dim{"head_dim", options.headDim}, Dim{"head_dim_v", options.headDimV ? options.headDimV : 8}}) {
+    if (dim.value == 0)
+      return Error{"head_dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim (--head-dim)"};
+    if (dim.value < 0 || dim.value > 512)
+      return Error{fmt::format("{} {} is out of range, required is 8 to 512; split the head", dim.name, dim.value)};
+    if (dim.value % 8 != 0)
+      return Error{fmt::format("{} {} is not a multiple of 8; pad the last dimension to {}", dim.name, dim.value,
+                               (dim.value + 7) / 8 * 8)};
+  }
+  return {};
+}
+
+/// Everything that the compiled code depends on. Precondition: checkRequest.
+static Expected<std::string> keyOf(const Source &source, const CompileOptions &options, const Target &target) {
+  std::string key;
+  key.reserve(2048);
+  auto out = std::back_inserter(key);
+  fmt::format_to(out, "attune {}\narch {}\n", sourceHash, target.arch);
+  if (target.isCuda()) {
+    Expected<const Nvrtc *> nvrtc = Nvrtc::get();
+    if (!nvrtc)
+      return nvrtc.error();
+    fmt::format_to(out, "nvrtc {} {}\n", (*nvrtc)->version(), Nvrtc::options());
+  } else {
+    fmt::format_to(out, "host {}\n", hostKey());
+  }
+  // Any field left open is the cost model's.
+  auto field = [&](const char *label, auto value) {
+    if (value)
+      fmt::format_to(out, "{} {}\n", label, *value);
+  };
+  field("tile_q", options.tileQ);
+  field("tile_k", options.tileK);
+  field("warps", options.warps);
+  field("stages", options.stages);
+  field("q_registers", options.qRegisters);
+  fmt::format_to(out, "schedule auto {} budget {}\n", costModelVersion, options.sramBudget);
+  if (source.text)
+    fmt::format_to(out, "text\n{}", source.text->text);
+  else
+    fmt::format_to(out, "dtype {} head_dim {} {}\n{}", name(options.dtype), options.headDim,
+                   options.headDimV ? options.headDimV : options.headDim, source.variant->canonical());
+  return key;
+}
+
+Expected<std::string> attune::cacheKey(const Variant &variant, const CompileOptions &options, const Target &target) {
+  Source source{.variant = &variant};
+  if (Expected<void> good = checkRequest(source, options, target); !good)
+    return good.error();
+  return keyOf(source, options, target);
+}
+
+/// The cache of a folder; one object per folder and process.
+static KernelCache &cacheOf(const CompileOptions &options) {
+  if (options.cacheDir.empty())
+    return KernelCache::process();
+  static std::mutex mutex;
+  static auto *caches = new std::map<std::string, std::unique_ptr<KernelCache>>; // outlives static objects
+  std::lock_guard lock(mutex);
+  std::unique_ptr<KernelCache> &cache = (*caches)[options.cacheDir];
+  if (!cache)
+    cache = std::make_unique<KernelCache>(options.cacheDir);
+  return *cache;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+/// A compilation from start to end, without caches.
+static Expected<KernelImage> buildImage(const Source &source, const CompileOptions &options, const Target &target,
+                                        double traceMilliseconds) {
+  const Nvrtc *nvrtc = nullptr;
+  if (target.isCuda()) {
+    Expected<const Nvrtc *> found = Nvrtc::get();
+    if (!found)
+      return found.error();
+    nvrtc = *found;
+  }
+  Expected<Lowered> lowered = lower(source, options, target, target.isCuda() ? Stage::Cuda : Stage::Cubin, true);
+  if (!lowered)
+    return lowered.error();
+
+  KernelImage image;
+  image.name = lowered->summary.name;
+  image.entry = lowered->entry;
+  image.arch = target.arch;
+  image.signature = lowered->summary.signature;
+  image.tileQ = lowered->plan.tileQ;
+  image.tileK = lowered->plan.tileK;
+  image.threads = lowered->threads;
+  image.times.trace = traceMilliseconds;
+  image.times.ir = lowered->irMilliseconds;
+  image.times.print = lowered->printMilliseconds;
+  if (nvrtc) {
+    Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(lowered->source, image.name, target.arch);
+    if (!cubin)
+      return cubin.error();
+    image.times.nvrtc = cubin->milliseconds;
+    image.binary = std::move(cubin->code);
+    image.log = std::move(cubin->log);
+    image.nvrtcVersion = nvrtc->version();
+    image.cudaSource = std::move(lowered->source);
+    image.sharedBytes = lowered->sharedBytes;
+    image.path = "mma.sync";
+    Expected<CubinKernel> facts = readCubin(image.binary, image.entry);
+    if (!facts)
+      return facts.error();
+    image.registers = facts->registers;
+    image.spillBytes = facts->frameBytes;
+  } else {
+    image.times.nvrtc = lowered->objectMilliseconds;
+    image.binary = std::move(lowered->object);
+    image.sharedBytes = lowered->scratchBytes;
+    image.path = "cpu";
+  }
+  image.planJson = planJson(*lowered, options, target, &image).dump();
+  return image;
+}
+
+/// A kernel from an image, with its module loaded.
+static Expected<Kernel> loadImage(KernelImage image, const Target &target) {
+  if (!target.isCuda())
+    return loadHostImage(std::move(image));
+  Expected<Kernel> kernel = loadCudaKernel(std::move(image), target.device);
+  if (!kernel)
+    return kernel;
+  if (Expected<void> loaded = kernel->load(); !loaded)
+    return loaded.error();
+  return kernel;
+}
+
+static Expected<Kernel> compileSource(const Source &source, const CompileOptions &options, const Target &target) {
+  auto begin = std::chrono::steady_clock::now();
+  if (Expected<void> good = checkRequest(source, options, target); !good)
+    return good.error();
+  Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
+    auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
+    if (!options.useCache) {
+      Expected<KernelImage> image = buildImage(source, options, target, millisecondsSince(begin));
+      if (!image)
+        return image.error();
+      return load(std::move(*image));
+    }
+    Expected<std::string> key = keyOf(source, options, target);
+    if (!key)
+      return key.error();
+    double trace = millisecondsSince(begin);
+    std::string device = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
+    return cacheOf(options).getOrCompile(
+        *key, device, [&] { return buildImage(source, options, target, trace); }, load);
+  }();
+  // The probability is no part of the key: it belongs to the handle.
+  if (kernel && source.variant && source.variant->hasDropout())
+    return kernel->withDropout(source.variant->dropoutProbability());
+  return kernel;
+}
+
+static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target) {
+  auto begin = std::chrono::steady_clock::now();
+  if (Expected<void> good = checkRequest(source, options, target); !good)
+    return good.error();
+  if (!options.useCache)
+    return buildImage(source, options, target, millisecondsSince(begin));
+  Expected<std::string> key = keyOf(source, options, target);
+  if (!key)
+    return key.error();
+  KernelCache &cache = cacheOf(options);
+  if (std::optional<KernelImage> image = cache.read(*key))
+    return std::move(*image);
+  Expected<KernelImage> image = buildImage(source, options, target, millisecondsSince(begin));
+  if (image)
+    cache.write(*key, *image);
+  return image;
+}
+
+static Expected<std::string> emitSource(const Source &source, const CompileOptions &options, const Target &target,
+                                        Stage stage) {
+  if (Expected<void> good = checkRequest(source, options, target); !good)
+    return good.error();
+  if (stage == Stage::Launch)
+    return Error{"stage launch has no text; emit dsl, attn, tile, sched, cuda, ptx or cubin"};
+  if (stage == Stage::Dsl) {
+    if (!source.variant)
+      return Error{"the input is MLIR text, which has no dsl stage; emit attn or a later stage"};
+    return source.variant->toJson();
+  }
+  if (!target.isCuda() && stage > Stage::Tile)
+    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn or tile, or choose a GPU architecture such as "
+                             "sm_90",
+                             name(stage))};
+  Expected<Lowered> lowered = lower(source, options, target, std::min(stage, Stage::Cuda), false);
+  if (!lowered)
+    return lowered.error();
+  if (stage < Stage::Cuda)
+    return std::move(lowered->text);
+  if (stage == Stage::Cuda)
+    return std::move(lowered->source);
+  Expected<const Nvrtc *> nvrtc = Nvrtc::get();
+  if (!nvrtc)
+    return nvrtc.error();
+  const std::string &kernelName = lowered->summary.name;
+  Expected<Nvrtc::Output> output = stage == Stage::Ptx
+                                       ? (*nvrtc)->compilePtx(lowered->source, kernelName, target.arch)
+                                       : (*nvrtc)->compileCubin(lowered->source, kernelName, target.arch);
+  if (!output)
+    return output.error();
+  return std::string(output->code.begin(), output->code.end());
+}
+
+static Expected<std::string> explainSource(const Source &source, const CompileOptions &options, const Target &target,
+                                           const ProblemSizes &sizes) {
+  if (Expected<void> good = checkRequest(source, options, target); !good)
+    return good.error();
+  Lowered lowered;
+  Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, sizes, lowered);
+  if (!ranked)
+    return ranked.error();
+  if (ranked->empty() || !ranked->front().accepted())
+    return Error{"no schedule fits; raise the SRAM budget or fix fewer schedule fields"};
+  lowered.plan = ranked->front().plan;
+  lowered.predicted = ranked->front();
+  lowered.threads = lowered.plan.threads();
+  const KernelSignature &signature = lowered.summary.signature;
+  ordered_json candidates = ordered_json::array();
+  for (const RankedPlan &candidate : *ranked)
+    candidates.push_back(candidateJson(candidate));
+  ordered_json result = {{"variant", lowered.summary.name},
+                         {"arch", target.arch},
+                         {"dtype", name(signature.dtype)},
+                         {"headDim", signature.headDim},
+                         {"headDimV", signature.headDimV},
+                         {"costModelVersion", costModelVersion},
+                         {"sizes", sizesJson(*lowered.request)},
+                         {"plan", planJson(lowered, options, target, nullptr)},
+                         {"candidates", candidates}};
+  return result.dump(2);
+}
+
+//===----------------------------------------------------------------------===//
+// The interface
+//===----------------------------------------------------------------------===//
+
+Expected<Kernel> attune::compile(const Variant &variant, const CompileOptions &options, const Target &target) {
+  return compileSource({.variant = &variant}, options, target);
+}
+Expected<Kernel> attune::compileFromText(const IrText &text, const CompileOptions &options, const Target &target) {
+  return compileSource({.text = &text}, options, target);
+}
+Expected<KernelImage> attune::compileImage(const Variant &variant, const CompileOptions &options,
+                                           const Target &target) {
+  return imageOfSource({.variant = &variant}, options, target);
+}
+Expected<KernelImage> attune::compileImageFromText(const IrText &text, const CompileOptions &options,
+                                                   const Target &target) {
+  return imageOfSource({.text = &text}, options, target);
+}
+Expected<std::string> attune::emit(const Variant &variant, const CompileOptions &options, const Target &target,
+                                   Stage stage) {
+  return emitSource({.variant = &variant}, options, target, stage);
+}
+Expected<std::string> attune::emitFromText(const IrText &text, const CompileOptions &options, const Target &target,
+                                           Stage stage) {
+  return emitSource({.text = &text}, options, target, stage);
+}
+Expected<std::string> attune::explain(const Variant &variant, const CompileOptions &options, const Target &target,
+                                      const ProblemSizes &sizes) {
+  return explainSource({.variant = &variant}, options, target, sizes);
+}
+Expected<std::string> attune::explainText(const IrText &text, const CompileOptions &options, const Target &target,
+                                          const ProblemSizes &sizes) {
+  return explainSource({.text = &text}, options, target, sizes);
+}
+Expected<IrSummary> attune::describeText(const IrText &text) { return driver::describe(text); }

@@ -1,0 +1,538 @@
+//===- Lowering.cpp - From a variant or IR text to CUDA source or an object -===//
+
+#include "driver/Lowering.h"
+
+#include "codegen/cpu/Cpu.h"
+#include "codegen/cuda/Printer.h"
+#include "ir/attn/FromVariant.h"
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/Pipeline.h"
+#include "passes/TileSize.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <mutex>
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::driver;
+
+//===----------------------------------------------------------------------===//
+// Contexts and diagnostics
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Contexts that no lowering uses at the moment. Never destroyed: a thread may compile while statics are.
+struct ContextPool {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<MLIRContext>> idle;
+
+  static ContextPool &process() {
+    static auto *pool = new ContextPool;
+    return *pool;
+  }
+};
+
+class ContextLease {
+public:
+  ContextLease() {
+    {
+      ContextPool &pool = ContextPool::process();
+      std::lock_guard lock(pool.mutex);
+      if (!pool.idle.empty()) {
+        held = std::move(pool.idle.back());
+        pool.idle.pop_back();
+        return;
+      }
+    }
+    DialectRegistry registry;
+    registerDialects(registry);
+    held = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+    held->loadAllAvailableDialects();
+  }
+  ~ContextLease() {
+    ContextPool &pool = ContextPool::process();
+    std::lock_guard lock(pool.mutex);
+    pool.idle.push_back(std::move(held));
+  }
+  ContextLease(const ContextLease &) = delete;
+  ContextLease &operator=(const ContextLease &) = delete;
+
+  MLIRContext *get() const { return held.get(); }
+
+private:
+  std::unique_ptr<MLIRContext> held;
+};
+
+/// The file position inside a location, or nothing.
+SourceLocation position(Location location) {
+  SourceLocation result;
+  location->walk([&](Location part) {
+    auto file = dyn_cast<FileLineColLoc>(part);
+    if (!file || file.getLine() == 0)
+      return WalkResult::advance();
+    result = {file.getFilename().str(), file.getLine(), file.getColumn()};
+    return WalkResult::interrupt();
+  });
+  return result;
+}
+
+/// Line `where.line` of `text` with a caret under the column.
+std::string excerptOf(StringRef text, const SourceLocation &where) {
+  for (unsigned line = 1; line < where.line; ++line) {
+    size_t end = text.find('\n');
+    if (end == StringRef::npos)
+      return "";
+    text = text.drop_front(end + 1);
+  }
+  StringRef line = text.take_until([](char c) { return c == '\n' || c == '\r'; });
+  size_t caret = where.column ? where.column - 1 : 0;
+  // Generated lines are long: show what surrounds the fault.
+  constexpr size_t reach = 100;
+  std::string before, after;
+  if (caret > reach) {
+    line = line.drop_front(caret - reach / 2);
+    caret = reach / 2 + 3;
+    before = "...";
+  }
+  if (line.size() > 2 * reach) {
+    line = line.take_front(2 * reach);
+    after = "...";
+  }
+  std::string indent;
+  std::string shown = before + line.str() + after;
+  for (size_t i = 0; i < caret; ++i)
+    indent += i < shown.size() && shown[i] == '\t' ? '\t' : ' ';
+  return shown + "\n" + indent + "^";
+}
+
+/// Collects the first error of a scope, with its notes, as an attune Error.
+class Diagnostics {
+public:
+  Diagnostics(MLIRContext *context, const IrText *text) : text(text), handler(context, [this](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && !first)
+      first = convert(diagnostic);
+    return success();
+  }) {}
+
+  /// The first error, or one that says what failed without a diagnostic.
+  Error error(std::string_view failed) const {
+    return first ? *first : Error{fmt::format("{} failed without a diagnostic; please report this", failed)};
+  }
+
+private:
+  Error convert(Diagnostic &diagnostic) {
+    Error error{diagnostic.str(), position(diagnostic.getLocation())};
+    if (text && error.where.file == text->file)
+      error.excerpt = excerptOf(text->text, error.where);
+    for (Diagnostic &note : diagnostic.getNotes()) {
+      // "see current operation" prints whole kernels.
+      std::string message = note.str();
+      if (StringRef(message).starts_with("see current operation"))
+        continue;
+      if (!error.excerpt.empty())
+        error.excerpt += "\n";
+      error.excerpt += "note: " + message;
+    }
+    return error;
+  }
+
+  const IrText *text;
+  std::optional<Error> first;
+  ScopedDiagnosticHandler handler;
+};
+
+class Stopwatch {
+public:
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
+//===----------------------------------------------------------------------===//
+// Reading ops
+//===----------------------------------------------------------------------===//
+
+DType dtypeOf(Type type) {
+  if (type.isF16())
+    return DType::F16;
+  if (type.isBF16())
+    return DType::BF16;
+  if (type.isInteger(64))
+    return DType::I64;
+  if (type.isInteger(32))
+    return DType::I32;
+  if (type.isInteger(1) || type.isInteger(8))
+    return DType::Bool;
+  return DType::F32;
+}
+
+/// What attn.attention, tile.kernel and sched.kernel have in common.
+template <typename KernelLike>
+IrSummary summarize(KernelLike op, Stage stage) {
+  IrSummary summary;
+  summary.stage = stage;
+  summary.name = op.getSymName().str();
+  summary.precise = op.getPrecise();
+  KernelSignature &signature = summary.signature;
+  signature.dtype = dtypeOf(op.getDtype());
+  signature.headDim = int(op.getHeadDim());
+  signature.headDimV = int(op.getHeadDimV());
+  signature.dropout = op.getDropout();
+  signature.qOffset = op.getQOffset();
+  for (auto scalar : op.getScalars().template getAsRange<attn::RuntimeScalarAttr>())
+    signature.scalars.push_back({scalar.getName().str(), dtypeOf(scalar.getType())});
+  for (auto tensor : op.getTensors().template getAsRange<attn::CapturedTensorAttr>())
+    signature.tensors.push_back({tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
+  if (attn::BlockPatternAttr pattern = op.getPatternAttr())
+    signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
+  return summary;
+}
+
+Plan planOf(tile::PlanAttr attr) {
+  Plan plan;
+  plan.tileQ = int(attr.getTileQ());
+  plan.tileK = int(attr.getTileK());
+  plan.warps = int(attr.getWarps());
+  plan.stages = int(attr.getStages());
+  plan.qRegisters = attr.getQRegisters();
+  plan.blocksPerSm = int(attr.getBlocksPerSm());
+  plan.longestFirst = attr.getLongestFirst();
+  return plan;
+}
+
+/// The module's one kernel, at whatever stage.
+Expected<IrSummary> summarizeModule(ModuleOp module) {
+  std::optional<IrSummary> summary;
+  int count = 0;
+  for (Operation &op : module.getOps()) {
+    if (auto attention = dyn_cast<attn::AttentionOp>(op)) {
+      summary = summarize(attention, Stage::Attn);
+      summary->scale = attention.getScale().convertToDouble();
+    } else if (auto kernel = dyn_cast<tile::KernelOp>(op)) {
+      summary = summarize(kernel, Stage::Tile);
+    } else if (auto kernel = dyn_cast<sched::KernelOp>(op)) {
+      summary = summarize(kernel, Stage::Sched);
+      summary->arch = kernel.getArch().str();
+    } else {
+      continue;
+    }
+    ++count;
+  }
+  if (count != 1)
+    return Error{fmt::format("the text holds {} kernels, required is one attn.attention, tile.kernel or "
+                             "sched.kernel; split it into one file each",
+                             count),
+                 position(module.getLoc())};
+  return *summary;
+}
+
+/// The module's attribute that holds the variant's JSON.
+constexpr llvm::StringLiteral variantAttr = "attn.variant";
+
+/// The variant's JSON where the module has it. An attn op that was edited is no longer that variant.
+std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
+  auto attr = module->getAttrOfType<StringAttr>(variantAttr);
+  if (!attr)
+    return "";
+  if (summary.stage == Stage::Attn) {
+    Expected<Variant> variant = Variant::fromJson(attr.getValue());
+    if (!variant)
+      return "";
+    const KernelSignature &signature = summary.signature;
+    Expected<OwningOpRef<ModuleOp>> built = buildAttention(*module.getContext(), *variant, signature.dtype,
+                                                           signature.headDim, signature.headDimV);
+    if (!built)
+      return "";
+    auto textOf = [](ModuleOp holder) {
+      OwningOpRef<ModuleOp> copy = holder.clone();
+      auto op = *copy->getOps<attn::AttentionOp>().begin();
+      op->removeAttr("tile.plan");
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      op.print(stream);
+      return text;
+    };
+    if (textOf(module) != textOf(**built))
+      return "";
+  }
+  return attr.getValue().str();
+}
+
+/// MLIR text that parses back to the same module, locations included.
+std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, OpPrintingFlags().enableDebugInfo());
+  return text;
+}
+
+Expected<OwningOpRef<ModuleOp>> parse(MLIRContext *context, const IrText &text) {
+  Diagnostics diagnostics(context, &text);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text.text, ParserConfig(context), text.file);
+  if (!module)
+    return diagnostics.error("parsing");
+  return module;
+}
+
+//===----------------------------------------------------------------------===//
+// Passes
+//===----------------------------------------------------------------------===//
+
+bool fixesSchedule(const CompileOptions &options) {
+  return options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters;
+}
+
+PipelineOptions pipelineOptions(const CompileOptions &options, const Target &target) {
+  PipelineOptions result;
+  result.arch = target.arch;
+  result.sramBudget = int64_t(options.sramBudget);
+  result.tileQ = options.tileQ.value_or(0);
+  result.tileK = options.tileK.value_or(0);
+  result.warps = options.warps.value_or(0);
+  result.stages = options.stages.value_or(0);
+  result.qRegisters = options.qRegisters ? int(*options.qRegisters) : -1;
+  return result;
+}
+
+template <typename AddPasses>
+Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses) {
+  Diagnostics diagnostics(module.getContext(), text);
+  PassManager passes(module.getContext());
+  addPasses(passes);
+  if (failed(passes.run(module)))
+    return diagnostics.error("a pass");
+  return {};
+}
+
+/// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.
+Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options, const Target &target,
+                                 const ProblemSizes &sizes) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  Expected<void> ran = runPasses(*copy, nullptr, [](PassManager &passes) {
+    passes.addPass(createCanonicalizerPass());
+    passes.addPass(createCSEPass());
+  });
+  if (!ran)
+    return ran.error();
+  auto op = *copy->getOps<attn::AttentionOp>().begin();
+  SizeHints hints;
+  hints.batch = sizes.batch;
+  hints.heads = sizes.heads;
+  if (sizes.queries)
+    hints.queries = sizes.queries;
+  if (sizes.keys)
+    hints.keys = sizes.keys;
+  PlanRequest request = planRequest(op, target.arch, hints);
+  if (sizes.headsKv)
+    request.headsKv = sizes.headsKv;
+  request.sramBudget = int64_t(options.sramBudget);
+  if (auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan")) {
+    Plan plan = planOf(given);
+    request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters};
+  }
+  if (options.tileQ)
+    request.fixed.tileQ = options.tileQ;
+  if (options.tileK)
+    request.fixed.tileK = options.tileK;
+  if (options.warps)
+    request.fixed.warps = options.warps;
+  if (options.stages)
+    request.fixed.stages = options.stages;
+  if (options.qRegisters)
+    request.fixed.qRegisters = options.qRegisters;
+  return request;
+}
+
+/// The cost of exactly `plan`, where the model has it.
+std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
+  request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters};
+  Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
+  if (!ranked)
+    return std::nullopt;
+  for (const RankedPlan &candidate : *ranked)
+    if (candidate.plan == plan)
+      return candidate;
+  if (!ranked->empty() && ranked->front().accepted())
+    return ranked->front();
+  return std::nullopt;
+}
+
+/// The dtype and head dims are the text's or the options'; the module is at attn, tile or sched.
+Expected<OwningOpRef<ModuleOp>> makeModule(MLIRContext *context, const Source &source, const CompileOptions &options) {
+  if (source.text)
+    return parse(context, *source.text);
+  if (options.headDim == 0)
+    return Error{"head dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim"};
+  return buildAttention(*context, *source.variant, options.dtype, options.headDim,
+                        options.headDimV ? options.headDimV : options.headDim);
+}
+
+/// Errors that depend on where the text starts.
+Expected<void> checkStart(const IrSummary &start, const CompileOptions &options, const Target &target, Stage stage) {
+  if (start.stage > stage)
+    return Error{fmt::format("the text is at stage {}, which comes after {}; emit {} or a later stage", name(start.stage),
+                             name(stage), name(start.stage))};
+  if (start.stage != Stage::Attn && (fixesSchedule(options) || options.sramBudget))
+    return Error{fmt::format("the text is at stage {} and holds its schedule; edit the text, or start from attn text "
+                             "to choose tiles, warps, stages or a budget",
+                             name(start.stage))};
+  if (start.stage == Stage::Sched && !target.isCuda())
+    return Error{"the text is scheduled for a GPU, which the cpu target does not run; start from its tile text, or use "
+                 "--target gpu"};
+  if (start.stage == Stage::Sched && start.arch != target.arch)
+    return Error{fmt::format("the text is scheduled for {}, not for {}; use --arch {}, or start from its tile text",
+                             start.arch, target.arch, start.arch)};
+  return {};
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The interface
+//===----------------------------------------------------------------------===//
+
+Expected<IrSummary> attune::driver::describe(const IrText &text) {
+  ContextLease context;
+  Expected<OwningOpRef<ModuleOp>> module = parse(context.get(), text);
+  if (!module)
+    return module.error();
+  Expected<IrSummary> summary = summarizeModule(**module);
+  if (summary)
+    summary->variantJson = variantJsonOf(**module, *summary);
+  return summary;
+}
+
+Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptions &options, const Target &target,
+                                        Stage stage, bool withCost) {
+  Stopwatch irTime;
+  ContextLease context;
+  Expected<OwningOpRef<ModuleOp>> made = makeModule(context.get(), source, options);
+  if (!made)
+    return made.error();
+  ModuleOp module = **made;
+  Expected<IrSummary> summary = summarizeModule(module);
+  if (!summary)
+    return summary.error();
+  if (Expected<void> good = checkStart(*summary, options, target, stage); !good)
+    return good.error();
+
+  Lowered result;
+  result.summary = *summary;
+  Stage at = summary->stage;
+  PipelineOptions pipeline = pipelineOptions(options, target);
+  if (at == Stage::Attn && withCost) {
+    Expected<PlanRequest> request = requestFor(module, options, target, {});
+    if (!request)
+      return request.error();
+    result.request = *request;
+  }
+  if (at == Stage::Attn && stage > Stage::Attn) {
+    Expected<void> ran =
+        runPasses(module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); });
+    if (!ran)
+      return ran.error();
+    at = Stage::Tile;
+  }
+  if (at == Stage::Tile) {
+    auto kernel = *module.getOps<tile::KernelOp>().begin();
+    result.plan = planOf(kernel.getPlan());
+  }
+  if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
+    Expected<void> ran =
+        runPasses(module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); });
+    if (!ran)
+      return ran.error();
+    at = Stage::Sched;
+  }
+  if (at == Stage::Sched) {
+    auto kernel = *module.getOps<sched::KernelOp>().begin();
+    result.plan = planOf(kernel.getPlan());
+    result.threads = int(kernel.getThreads());
+    result.sharedBytes = size_t(kernel.getSharedBytes());
+    kernel.walk([&](sched::SharedOp buffer) {
+      result.buffers.push_back(
+          {buffer.getName().str(), buffer.getResult().getType().bytes(), int64_t(buffer.getOffset())});
+    });
+  }
+  result.irMilliseconds = irTime.milliseconds();
+
+  if (stage <= Stage::Sched) {
+    if (source.variant)
+      module->setAttr(variantAttr, StringAttr::get(context.get(), source.variant->toJson()));
+    result.text = print(module);
+    return result;
+  }
+  if (target.isCuda()) {
+    Stopwatch printTime;
+    auto kernel = *module.getOps<sched::KernelOp>().begin();
+    Expected<std::string> cuda = codegen::printCuda(kernel);
+    if (!cuda)
+      return cuda.error();
+    result.source = std::move(*cuda);
+    result.entry = codegen::kernelSymbol(kernel);
+    result.printMilliseconds = printTime.milliseconds();
+  } else {
+    Stopwatch objectTime;
+    Diagnostics diagnostics(context.get(), source.text);
+    Expected<HostObject> object = compileHost(module);
+    if (!object)
+      return object.error();
+    result.object = std::move(object->bytes);
+    result.entry = object->entry;
+    result.scratchBytes = object->scratchBytes;
+    result.buffers = {{"scratch per thread", int64_t(object->scratchBytes), -1}};
+    result.objectMilliseconds = objectTime.milliseconds();
+  }
+  if (result.request)
+    result.predicted = costOf(*result.request, result.plan);
+  return result;
+}
+
+Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, const CompileOptions &options,
+                                                       const Target &target, const ProblemSizes &sizes,
+                                                       Lowered &described) {
+  ContextLease context;
+  Expected<OwningOpRef<ModuleOp>> made = makeModule(context.get(), source, options);
+  if (!made)
+    return made.error();
+  Expected<IrSummary> summary = summarizeModule(**made);
+  if (!summary)
+    return summary.error();
+  if (summary->stage != Stage::Attn)
+    return Error{fmt::format("the text is at stage {} and holds its schedule, so there is nothing to rank; explain its "
+                             "attn text",
+                             name(summary->stage))};
+  described.summary = *summary;
+  Expected<PlanRequest> request = requestFor(**made, options, target, sizes);
+  if (!request)
+    return request.error();
+  described.request = *request;
+  return rankPlans(*request);
+}
+
+Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {
+  Stopwatch loadTime;
+  Expected<HostCode> code = loadHost(image.binary, image.entry);
+  if (!code)
+    return code.error();
+  image.times.load = loadTime.milliseconds();
+  size_t scratch = image.sharedBytes;
+  return makeHostKernel(std::move(image), HostEntry{code->function, scratch}, code->owner);
+}
+
+const std::string &attune::driver::hostKey() {
+  static const std::string key = hostCpuKey();
+  return key;
+}

@@ -1,0 +1,72 @@
+//===- Lowering.h - The part of the driver that sees MLIR -------------------===//
+//
+// Everything from a variant or IR text to CUDA source or a host object. Compile.cpp calls it on a cache miss only:
+// nothing else in the driver touches MLIR.
+//
+//     Expected<Lowered> cuda = lower({.variant = &variant}, options, target, Stage::Cuda);
+//     cuda->source                                    // self-contained CUDA C++
+//
+// Each call borrows an MLIR context from a pool of this process (made on first need, single-threaded), so calls
+// from several threads run in parallel and see only their own diagnostics.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Compile.h"
+#include "passes/CostModel.h"
+
+#include <vector>
+
+namespace attune::driver {
+
+/// Exactly one is set.
+struct Source {
+  const Variant *variant = nullptr;
+  const IrText *text = nullptr;
+};
+
+/// A buffer of the plan. `offset` is -1 where the target has none.
+struct PlacedBuffer {
+  std::string name;
+  int64_t bytes = 0;
+  int64_t offset = -1;
+};
+
+/// What came out of a lowering. Fields of later stages than the one asked for are empty.
+struct Lowered {
+  IrSummary summary;
+  std::string text;                      ///< the IR at the stage asked for
+  std::string source;                    ///< CUDA C++
+  std::string entry;                     ///< symbol of the kernel
+  std::vector<char> object;              ///< CPU: the relocatable object
+  size_t scratchBytes = 0;               ///< CPU: per thread
+  Plan plan;
+  int threads = 1;
+  size_t sharedBytes = 0;
+  std::vector<PlacedBuffer> buffers;
+  std::optional<PlanRequest> request;    ///< where the input had an attn op
+  std::optional<RankedPlan> predicted;   ///< the cost of `plan`
+  double irMilliseconds = 0;
+  double printMilliseconds = 0;
+  double objectMilliseconds = 0;         ///< CPU: LLVM
+};
+
+/// Runs the passes up to `stage`: Attn, Tile, Sched or Cuda; Cubin for the CPU's object. `withCost` fills `request`
+/// and `predicted`.
+Expected<Lowered> lower(const Source &source, const CompileOptions &options, const Target &target, Stage stage,
+                        bool withCost);
+
+/// Every candidate of the cost model for `request` with the schedule fields of `options`.
+Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOptions &options, const Target &target,
+                                       const ProblemSizes &sizes, Lowered &described);
+
+/// Parses and verifies text.
+Expected<IrSummary> describe(const IrText &text);
+
+/// A host object linked into this process.
+Expected<Kernel> loadHostImage(KernelImage image);
+
+/// "" for CUDA, else what distinguishes this host's code from another's.
+const std::string &hostKey();
+
+} // namespace attune::driver

@@ -1,0 +1,157 @@
+//===- Compile.h - From a variant to a kernel -------------------------------===//
+//
+//     Expected<Kernel> kernel = compile(variant, {.dtype = bf16, .headDim = 128}, Target::detect());
+//     if (!kernel)
+//       return report(kernel.error());
+//     kernel->image().times                        // where the compile time went
+//     kernel->cacheHit()                           // true the second time
+//
+//     Expected<std::string> cuda = emit(variant, {.headDim = 128}, Target::cuda("sm_80"), Stage::Cuda);
+//     Expected<Kernel> edited = compileFromText({*tileText, "edited.mlir"}, {}, Target::detect());
+//
+// A kernel depends on the variant, the options and the architecture. Batch, heads, lengths, strides, the
+// values of run-time scalars, the dropout probability, seed and offset are launch values.
+//
+// Cache. A compiled kernel is kept in memory and on disk under a key of everything it depends on:
+//
+//     | part of the key                                   | why                                       |
+//     |---------------------------------------------------|-------------------------------------------|
+//     | Variant::canonical(), or the text of the IR       | what is computed                          |
+//     | dtype and head dims                               | compile-time sizes                        |
+//     | the fixed schedule fields, or "auto" and the cost | how; a better cost model recompiles what  |
+//     | model's version, and the SRAM budget              | it chose                                  |
+//     | architecture; for the CPU its name and features   | code does not carry over                  |
+//     | NVRTC's version and options                       | another compiler                          |
+//     | a hash of attune's own sources                    | another attune                            |
+//
+// Threads. Every function here may be called from any number of threads at once. Calls with the same key
+// wait for one compilation; others run in parallel. No function here changes the calling thread's CUDA
+// context. A Kernel is bound to one device: compile again with another device in the target to use another.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/DType.h"
+#include "attune/Error.h"
+#include "attune/Kernel.h"
+#include "attune/Target.h"
+#include "attune/Variant.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attune {
+
+/// The stages of a compilation, in order. `--emit`, dump files and errors use their names.
+enum class Stage : uint8_t {
+  Dsl,    ///< the variant's JSON
+  Attn,   ///< MLIR: what is computed
+  Tile,   ///< MLIR: tiles, online softmax; what the CPU target executes
+  Sched,  ///< MLIR: one architecture's instructions, buffers and waits
+  Cuda,   ///< CUDA C++
+  Ptx,    ///< NVRTC's assembly text
+  Cubin,  ///< the binary
+  Launch, ///< a loaded kernel
+};
+
+/// "dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch".
+std::string_view name(Stage stage);
+std::optional<Stage> parseStage(std::string_view text);
+
+/// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
+struct CompileOptions {
+  DType dtype = DType::BF16;              ///< of Q, K, V and O: BF16, F16 or F32
+  int headDim = 0;                        ///< D, columns of Q and K: a multiple of 8 up to 512; required
+  int headDimV = 0;                       ///< Dv, columns of V and O; 0 is headDim
+  size_t sramBudget = 0;                  ///< bytes of shared memory per block; 0 is the device's limit
+  std::optional<int> tileQ = {};          ///< query rows per block
+  std::optional<int> tileK = {};          ///< keys per tile
+  std::optional<int> warps = {};          ///< warps per block
+  std::optional<int> stages = {};         ///< buffers of the K and V rings
+  std::optional<bool> qRegisters = {};    ///< whether fragments of Q stay in registers
+  std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
+  bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
+};
+
+/// The kernel for `variant`, loaded for `target`: its module is loaded by the first launch or by
+/// Kernel::load(). The variant's dropout probability becomes the kernel's default.
+///
+/// Errors: the variant's own mistake, with the user's file and line; a dtype, head dim or feature that the
+/// target lacks; a schedule over the SRAM budget, with the bytes of each buffer; no NVRTC, with what was tried;
+/// NVRTC's log with the kept source's path and the command that reproduces it; no driver or device.
+Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, const Target &target);
+
+/// As compile, without loading: needs NVRTC for a CUDA target, but no driver and no GPU.
+Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
+
+/// The text of `stage` (the bytes of the cubin). Uses no cache. Needs NVRTC from Stage::Ptx on. MLIR text carries
+/// source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the module's
+/// attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
+/// target does not have (the CPU's last is Tile), and Stage::Launch.
+Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
+
+/// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
+struct IrText {
+  std::string text = {};
+  std::string file = "input.mlir"; ///< its name in errors
+
+  /// Reads a file.
+  static Expected<IrText> read(const std::string &path);
+};
+
+/// What IR text says about itself.
+struct IrSummary {
+  Stage stage = Stage::Attn; ///< Attn, Tile or Sched
+  std::string name = {};
+  std::string arch = {};     ///< only at Stage::Sched
+  double scale = 0;          ///< only at Stage::Attn, 0 elsewhere
+  bool precise = false;
+  KernelSignature signature = {};
+  std::string variantJson = {}; ///< Variant::toJson, where the text was emitted from a variant and still is it
+};
+
+/// Parses and verifies. Errors carry line, column and a caret.
+Expected<IrSummary> describeText(const IrText &text);
+
+/// As compile, continuing from attn, tile or sched text. `options.dtype`, `headDim` and `headDimV` are not read:
+/// the text holds them. Schedule fields apply to attn text; on tile and sched text, which hold their schedule, they
+/// are an error. The CPU target takes attn and tile text.
+Expected<Kernel> compileFromText(const IrText &text, const CompileOptions &options, const Target &target);
+Expected<KernelImage> compileImageFromText(const IrText &text, const CompileOptions &options, const Target &target);
+/// As emit. Errors also for a stage before the text's own.
+Expected<std::string> emitFromText(const IrText &text, const CompileOptions &options, const Target &target,
+                                   Stage stage);
+
+/// Sizes to predict for; they rank schedules and count bytes, and no kernel depends on them. 0: 16384 tokens of
+/// hidden size 2048 in sequences of 4096.
+struct ProblemSizes {
+  int64_t batch = 0, heads = 0, headsKv = 0, queries = 0, keys = 0;
+};
+
+/// The cost model's view, as JSON, without compiling to CUDA:
+///
+///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion",
+///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
+///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "blocksPerSm", "text", "rejected",
+///                      "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
+///      "plan": {...}}
+///
+/// `candidates` are ranked, the chosen one first and the rejected ones last; `plan` is KernelImage::planJson of the
+/// first (registers as estimated).
+Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
+                              const ProblemSizes &sizes = {});
+Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,
+                                  const ProblemSizes &sizes = {});
+
+/// "0.1.0".
+std::string_view versionText();
+/// The hash of attune's sources that is part of every cache key.
+std::string_view buildId();
+
+/// The cache key of a compilation, as text; for tests and diagnostics.
+Expected<std::string> cacheKey(const Variant &variant, const CompileOptions &options, const Target &target);
+
+} // namespace attune
