@@ -11,7 +11,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Ensures: each has a `tile.plan` whose shared memory and registers fit the architecture and the budget; a plan that
     was there stays when it fits, and is an error when it does not.
     Why here: every later pass reads the plan and none changes it.
-    Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 {} mask {...}`
+    Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
     A plan comes from the cost model (passes/CostModel.h). tile-q, tile-k, warps, stages and q-registers fix fields, and
@@ -30,6 +30,135 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"heads", "heads", "int64_t", "0", "heads to rank for; 0 is 2048 / head_dim">,
     Option<"batch", "batch", "int64_t", "0", "batch to rank for; 0 is 16384 / sq">];
   let dependentDialects = ["::attune::tile::TileDialect"];
+}
+
+def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
+  let summary = "write the tiles of one block: online softmax over the visible K tiles";
+  let description = [{
+    Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
+    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop) and, in partial tiles only, a map.
+    Why here: the last point where the variant is still one formula.
+    Before: `attn.attention @causal ... score {} mask { q >= k }`
+    After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
+  }];
+  let options = [Option<"granularity", "granularity", "int64_t", "8",
+                        "head dims are padded to a multiple of this: the target's matrix instruction">];
+  let dependentDialects = ["::attune::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def FoldSoftmaxScale : Pass<"tile-fold-softmax-scale", "::mlir::ModuleOp"> {
+  let summary = "one multiply-add and one exp2 an element for the softmax";
+  let description = [{
+    Requires: the softmax as attn-to-tile writes it.
+    Ensures: a positive constant factor at the end of the score is applied by the consumers of the scores, where it merges with
+    log2(e); the softmax's exp is exp2 of a multiply-add whose addend varies along q only.
+    Why here: the formulas are still whole tiles; hoisting then takes the addend to the row.
+    Before: `%x = map { s * 0.125 }`, `%p = map { exp(x - m) }`
+    After: `%p = map { exp2(fma(s, 0.18, m * -0.18)) }`
+  }];
+}
+
+def SplitRowSums : Pass<"tile-split-row-sums", "::mlir::ModuleOp"> {
+  let summary = "leave the row sums split over lanes until the loop ends";
+  let description = [{
+    Requires: a carried sum l' = factor * l + sum(p) that nothing else in the loop reads.
+    Ensures: its `tile.reduce` is `per_lane`; a `tile.combine_lanes` follows the loop.
+    Why here: it needs the loop's recurrence; layouts then give each lane its columns.
+    Before: `%l2 = tile.reduce sum %p over "k" init %l1`
+    After: `%l2 = tile.reduce sum %p over "k" init %l1 per_lane` and `%l = tile.combine_lanes sum %r#1` after the loop
+  }];
+}
+
+def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
+  let summary = "compute each value once: for the block, the row or the column that it depends on";
+  let description = [{
+    Requires: maps.
+    Ensures: no map computes what depends on the block alone; costly values of one axis (loads, divisions, special functions)
+    come from a map over that axis; what a loop does not change stands before it.
+    Why here: before layouts, so that the vectors get theirs.
+    Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
+    After: `%e = math.exp2`, `%t = map(q) { table[q] * e }`, `map(q, k) { s + t }`
+  }];
+}
+
+def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
+  let summary = "rescale the accumulator only when a row maximum moved";
+  let description = [{
+    Requires: the accumulator's rescaling as a map of its own.
+    Ensures: that map runs `only_if` a row of the warp has a factor other than 1; the result is the same to the bit.
+    Why here: after hoisting, when no other computation shares the map.
+    Before: `%acc1 = tile.map(%acc, %alpha) { acc * alpha }`
+    After: `%moved = tile.any %alpha { alpha != 1 }`, `%acc1 = tile.map(%acc, %alpha) only_if %moved { acc * alpha }`
+  }];
+}
+
+def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
+  let summary = "give each register tile a fragment layout and each shared tile a swizzle";
+  let description = [{
+    Requires: tiles without layouts.
+    Ensures: every tile type carries its layout; left operands of products are `a` fragments or shared tiles.
+    Why here: copies and expansion depend on layouts, and nothing before does.
+    Before: `!tile.tile<q 128 x k 64, f32, register>`
+    After: `!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>`
+  }];
+  let dependentDialects = ["::attune::sched::SchedDialect"];
+}
+
+def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
+  let summary = "turn loads into asynchronous copies that run ahead of their use";
+  let description = [{
+    Requires: layouts.
+    Ensures: no `tile.load` is left; shared tiles are slots of rings of the plan's `stages`; every read is behind a wait
+    whose pending count is the number of groups committed after the one it needs, and a barrier; the domain is bounds and
+    a test of `sched.for_tiles`.
+    Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
+    Before: `%k = tile.load %K[...]` in `tile.for_blocks`
+    After: `sched.copy_tile`, `sched.commit_copies`, `sched.wait_copies pending 0`, `sched.barrier`, `sched.slot`
+  }];
+  let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
+  let summary = "expand tiles into the fragments of a lane";
+  let description = [{
+    Requires: layouts and pipelined copies.
+    Ensures: a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic; tiles are buffers, reused in
+    place where an operand dies.
+    Why here: everything that is decided on whole tiles has been.
+    Before: `%s = tile.mma %q, %k`
+    After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "GPU architecture">];
+  let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> {
+  let summary = "give each shared buffer its offset";
+  let description = [{
+    Requires: `sched.kernel` with `sched.shared` buffers.
+    Ensures: buffers alive at the same time do not overlap; `shared_bytes` is the end of the last one.
+    Why here: lifetimes are final.
+    Before: `sched.shared "k_tile" at 0`
+    After: `sched.shared "k_tile" at 16384`
+  }];
+}
+
+def TestMaskDomain : Pass<"test-attn-domain", "::mlir::ModuleOp"> {
+  let summary = "print the tiles that each query tile visits, for given sizes";
+  let description = [{
+    Requires: `attn.attention` ops.
+    Ensures: changes nothing; standard output has, for each query tile, the segments of tile indices that attn-to-tile's
+    tile.domain evaluates to (passes/MaskAnalysis.h). What depends on b, h, scalars or uniform loads counts as visible.
+    Why here: for tests and for reading; not in the pipeline.
+    Before: `attn.attention @causal ... mask { q >= k }`
+    After: `q 128: [0, 2) full [2, 4) partial`
+  }];
+  let options = [
+    Option<"tileQ", "tile-q", "int64_t", "128", "rows of a tile">,
+    Option<"tileK", "tile-k", "int64_t", "64", "keys of a tile">,
+    Option<"queries", "sq", "int64_t", "512", "queries">,
+    Option<"keys", "sk", "int64_t", "512", "keys">,
+    Option<"qOffset", "q-offset", "int64_t", "0", "added to q, for variants with a query offset">];
 }
 
 #endif

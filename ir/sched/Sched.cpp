@@ -54,7 +54,7 @@ void FragmentAttr::print(AsmPrinter &printer) const {
 SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
   int64_t first = type.getShape()[0];
   int64_t second = type.rank() > 1 ? type.getShape()[1] : 1;
-  int64_t depth = type.getElementType().isF32() ? 8 : 16;
+  int64_t depth = type.getElementType().getIntOrFloatBitWidth() == 32 ? 8 : 16;
   switch (getRole()) {
   case FragmentRole::A:
     return {first / (16 * getWarps()), second / depth, 4};

@@ -45,7 +45,7 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
         | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
 
-    Here `rows` counts one warp's share. 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 `a` and `b`
+    Here `rows` counts one warp's share. 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`
     tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e at row 16 i + g + 8 (e % 2), column
     8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j + 2 c + e: the contraction
     visits columns in another order than the instruction numbers them, the same for both operands.

@@ -433,6 +433,20 @@ def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure]> {
   let assemblyFormat = "$value `,` $mask attr-dict `:` type($result)";
 }
 
+def AnyLaneOp : SchedOp<"any_lane", [Pure]> {
+  let summary = "whether the condition holds in a lane of the warp";
+  let description = [{
+    PTX ISA 9.7.13.8, vote.sync.any.
+
+    ```mlir
+    %1 = sched.any_lane %0
+    ```
+  }];
+  let arguments = (ins I1:$condition);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$condition attr-dict";
+}
+
 //===----------------------------------------------------------------------===//
 // Dropout
 //===----------------------------------------------------------------------===//

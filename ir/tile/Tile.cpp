@@ -458,6 +458,26 @@ void MapOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axes", getOperandSegmentSizeAttr()});
 }
 
+/// A map that yields an input's element unchanged is that input.
+OpFoldResult MapOp::fold(FoldAdaptor) {
+  auto element = dyn_cast<BlockArgument>(getYield().getValues().front());
+  if (!element || element.getOwner() != &getBody().front() || element.getArgNumber() >= getInputs().size())
+    return {};
+  Value input = getInputs()[element.getArgNumber()];
+  if (input.getType() != getResult().getType() || (getOnlyIf() && element.getArgNumber() != 0))
+    return {};
+  return input;
+}
+
+LogicalResult AnyOp::verify() {
+  Block &body = getBody().front();
+  auto yield = cast<YieldOp>(body.getTerminator());
+  if (body.getNumArguments() != 1 || body.getArgument(0).getType() != getTile().getType().getElementType() ||
+      yield.getValues().size() != 1 || !yield.getValues().front().getType().isInteger(1))
+    return emitOpError("the region takes one element and yields one i1");
+  return success();
+}
+
 LogicalResult MapOp::verify() {
   TileType result = getResult().getType();
   if (getOrigins().size() != getAxes().size())

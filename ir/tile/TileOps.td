@@ -234,6 +234,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasFolder = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::ValueRange":$inputs,
       "::llvm::ArrayRef<std::pair<::llvm::StringRef, ::mlir::Value>>":$coordinates, CArg<"::mlir::Value", "{}">:$onlyIf)>];
@@ -243,6 +244,27 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     ::mlir::BlockArgument getCoordinate(::llvm::StringRef axis);
     YieldOp getYield();
   }];
+}
+
+def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+  let summary = "whether an element meets a condition, agreed by those that share its tile's rows";
+  let description = [{
+    The region takes an element and yields i1. Uniform over a warp: true in every lane of a warp if it is true for an element
+    that one of them holds. Other warps may differ. On the CPU, over the whole tile.
+
+    ```mlir
+    %f = tile.any %alpha : !tile.tile<q 128, f32, register> {
+    ^bb0(%a: f32):
+      %0 = arith.cmpf une, %a, %one : f32
+      tile.yield %0 : i1
+    }
+    ```
+  }];
+  let arguments = (ins TileType:$tile);
+  let results = (outs I1:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$tile `:` type($tile) $body attr-dict";
+  let hasVerifier = 1;
 }
 
 def Reduction : I32EnumAttr<"Reduction", "how elements combine",
@@ -327,7 +349,7 @@ def ElementOp : TileOp<"element", [Pure]> {
   let hasVerifier = 1;
 }
 
-def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp"]>]> {
+def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp"]>]> {
   let summary = "values of a map element or the next values of a block loop";
   let description = [{
     ```mlir

@@ -1,0 +1,91 @@
+//===- AssignLayouts.cpp - Which lane holds what, and how shared tiles are swizzled ---===//
+//
+// For the mma.sync family: accumulators are `c` fragments, vectors over q and k follow their rows and columns, the
+// left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
+// exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ASSIGNLAYOUTS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using sched::FragmentAttr;
+using sched::FragmentRole;
+using tile::MemorySpace;
+using tile::TileType;
+
+namespace {
+
+struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
+  using AssignLayoutsBase::AssignLayoutsBase;
+
+  FragmentAttr fragment(FragmentRole role) { return FragmentAttr::get(&getContext(), role, warps); }
+
+  /// The widest panel of at most 128 bytes that divides a row.
+  Attribute swizzle(TileType type) {
+    int64_t rowBytes = type.getShape().back() * type.getElementType().getIntOrFloatBitWidth() / 8;
+    int64_t panel = 128;
+    while (rowBytes % panel)
+      panel /= 2;
+    return sched::SwizzleAttr::get(&getContext(), panel);
+  }
+
+  Attribute layoutFor(TileType type) {
+    if (type.getSpace() == MemorySpace::Shared)
+      return swizzle(type);
+    if (type.rank() == 1)
+      return fragment(type.hasAxis("q") ? FragmentRole::Rows : FragmentRole::Columns);
+    return fragment(FragmentRole::C);
+  }
+
+  void assign(Value value) {
+    if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout())
+      value.setType(type.withLayout(layoutFor(type)));
+  }
+
+  /// Makes `mma`'s left operand an `a` fragment: P always, Q if the plan keeps it in registers.
+  void assignLeftOperand(tile::MmaOp mma, bool queriesInRegisters) {
+    Value lhs = mma.getLhs();
+    auto type = cast<TileType>(lhs.getType());
+    auto wanted = TileType::get(&getContext(), type.getAxes(), type.getShape(), type.getElementType(),
+                                MemorySpace::Register, fragment(FragmentRole::A));
+    if (type.getSpace() == MemorySpace::Register) {
+      if (auto convert = lhs.getDefiningOp<tile::ConvertOp>(); convert && lhs.hasOneUse()) {
+        lhs.setType(wanted);
+        return;
+      }
+    } else if (!queriesInRegisters) {
+      return;
+    }
+    // A converted shared tile is read once, where it is defined; a register tile where it is used.
+    OpBuilder builder(mma);
+    if (type.getSpace() == MemorySpace::Shared)
+      builder.setInsertionPointAfterValue(lhs);
+    auto convert = tile::ConvertOp::create(builder, mma.getLoc(), wanted, lhs);
+    tile::named(convert.getResult(), (tile::nameOf(lhs) + "_fragment").str());
+    mma.getLhsMutable().assign(convert);
+  }
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      warps = kernel.getPlan().getWarps();
+      SmallVector<tile::MmaOp> products;
+      kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
+      for (tile::MmaOp mma : products)
+        assignLeftOperand(mma, kernel.getPlan().getQRegisters());
+      kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
+      kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
+    }
+  }
+
+  int64_t warps = 0;
+};
+
+} // namespace

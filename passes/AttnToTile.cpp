@@ -1,0 +1,237 @@
+//===- AttnToTile.cpp - From what to how: one block's tiles -----------------===//
+//
+// Writes the FlashAttention forward of one query tile: for each visible K tile, S = Q K^T, the score and mask, the
+// online softmax (m, l and the rescaled accumulator), and O += P V (Dao et al., 2022, Algorithms 1 and 5). The
+// formulas stay in their natural form; later passes fold scales, split sums and hoist.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/MaskAnalysis.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ATTNTOTILE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::MemorySpace;
+using tile::TileType;
+
+namespace {
+
+/// Writes one kernel; its members are the values that several parts share.
+class KernelWriter {
+public:
+  KernelWriter(attn::AttentionOp op, tile::PlanAttr plan, int64_t granularity)
+      : op(op), plan(plan), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()),
+        depth(llvm::alignTo(op.getHeadDim(), granularity)), depthV(llvm::alignTo(op.getHeadDimV(), granularity)) {}
+
+  void write() {
+    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(),
+                                         op.getHeadDimV(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
+                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+    builder.createBlock(&kernel.getBody());
+    writeBlock();
+  }
+
+private:
+  Type view(int64_t rank, Type element) { return tile::ViewType::get(op.getContext(), rank, element); }
+
+  Value param(StringRef name, Type type) { return tile::named(tile::ParamOp::create(builder, loc, type, name), name); }
+
+  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
+
+  TileType shape(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, MemorySpace space) {
+    return TileType::make(op.getContext(), axes, element, space);
+  }
+
+  /// A map over the inputs' elements; `body` gets them and returns the element of the result.
+  Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
+    auto map = tile::MapOp::create(builder, loc, type, inputs, ArrayRef<std::pair<StringRef, Value>>{});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    tile::YieldOp::create(builder, loc, body(map.getBody().getArguments()));
+    return tile::named(map.getResult(), name);
+  }
+
+  /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned.
+  Value cloneRegion(Region &region, ValueRange arguments) {
+    IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    for (Operation &inner : region.front().without_terminator()) {
+      Value result;
+      if (auto load = dyn_cast<attn::LoadOp>(inner)) {
+        SmallVector<Value> indices;
+        for (Value index : load.getIndices())
+          indices.push_back(mapping.lookup(index));
+        attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
+        result = tile::ElementOp::create(builder, load.getLoc(), load.getType(),
+                                         param(load.getName(), view(tensor.getRank(), tensor.getElementType())), indices,
+                                         SmallVector<bool>(indices.size(), false));
+        tile::named(result, load.getName());
+      } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
+        result = param(scalar.getName(), scalar.getType());
+      } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {
+        result = param(extent.getName(), i32);
+      } else {
+        builder.clone(inner, mapping);
+        continue;
+      }
+      mapping.map(inner.getResult(0), result);
+    }
+    return mapping.lookup(cast<attn::YieldOp>(region.front().back()).getValue());
+  }
+
+  Value scoreTile(Value s, Value k0) {
+    auto type = cast<TileType>(s.getType());
+    auto map = tile::MapOp::create(builder, loc, type, s, {{"q", qOrigin}, {"k", k0}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value scaled = arith::MulFOp::create(builder, loc, map.getElement(0), constant(op.getScale().convertToFloat()));
+    if (!op.getScore().empty())
+      scaled = cloneRegion(op.getScore(), {scaled, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+    tile::YieldOp::create(builder, loc, scaled);
+    return tile::named(map.getResult(), "x");
+  }
+
+  Value maskTile(Value x, Value k0, Value partial) {
+    auto type = cast<TileType>(x.getType());
+    auto map = tile::MapOp::create(builder, loc, type, x, {{"q", qOrigin}, {"k", k0}}, partial);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value q = map.getCoordinate("q"), k = map.getCoordinate("k");
+    Value visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, k, keyLength);
+    auto require = [&](Value condition) { visible = arith::AndIOp::create(builder, loc, condition, visible); };
+    if (!op.getMask().empty())
+      require(cloneRegion(op.getMask(), {b, h, q, k}));
+    if (attn::BlockPatternAttr pattern = op.getPatternAttr();
+        pattern && patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK())) {
+      attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+      Value row = qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q;
+      require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h,
+                                row, k, pattern));
+    }
+    Value hidden = constant(-std::numeric_limits<float>::infinity());
+    tile::YieldOp::create(builder, loc,
+                          Value(arith::SelectOp::create(builder, loc, visible, map.getElement(0), hidden)));
+    return tile::named(map.getResult(), "x");
+  }
+
+  void writeBlock() {
+    Type dtype = op.getDtype();
+    auto index = [&](StringRef axis) {
+      return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), axis == "q" ? "q0" : axis);
+    };
+    b = index("b");
+    h = index("h");
+    q0 = index("q");
+    Value queryLength = param("Sq", i32);
+    keyLength = param("Sk", i32);
+    Value heads = param("H", i32), batch = param("B", i32);
+    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
+    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
+    Value domain = buildDomain(builder, op, {b, h, q0, qOffset, batch, heads, queryLength, keyLength,
+                                             plan.getTileQ(), plan.getTileK()});
+
+    int64_t rows = plan.getTileQ(), columns = plan.getTileK();
+    TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
+    TileType scoreType = shape({{"q", rows}, {"k", columns}}, f32, MemorySpace::Register);
+    TileType outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
+    Value qTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                                   queries, ValueRange{b, h, q0}, queryLength), "q_tile");
+    Value hidden = constant(-std::numeric_limits<float>::infinity()), zero = constant(0);
+    Value inits[] = {tile::named(tile::SplatOp::create(builder, loc, rowType, hidden), "m"),
+                     tile::named(tile::SplatOp::create(builder, loc, rowType, zero), "l"),
+                     tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc")};
+    // Dropout counts its coordinates within the sequence, in global heads.
+    Value head, seed, offset, threshold;
+    if (op.getDropout()) {
+      head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
+      seed = param("seed", builder.getI64Type());
+      offset = param("offset", builder.getI64Type());
+      threshold = param("drop_threshold", i32);
+    }
+
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, inits);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&loop.getBody().front());
+      Value k0 = loop.getOrigin(), m = loop.getCarried()[0], l = loop.getCarried()[1], acc = loop.getCarried()[2];
+      Value kTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                                     keys, ValueRange{b, kvHead, k0}, keyLength), "k_tile");
+      Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
+      Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
+      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
+      // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
+      Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
+        Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
+        return arith::SelectOp::create(builder, loc, none, zero, v[0]);
+      });
+      auto expDifference = [&](ValueRange v) -> Value {
+        return math::ExpOp::create(builder, loc, arith::SubFOp::create(builder, loc, v[0], v[1]));
+      };
+      auto product = [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); };
+      Value alpha = map("alpha", rowType, {m, base}, expDifference);
+      Value p = map("p", scoreType, {x, base}, expDifference);
+      Value l1 = map("l", rowType, {l, alpha}, product);
+      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
+      if (op.getDropout())
+        p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
+      if (!dtype.isF32())
+        p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
+      Value acc1 = map("acc", outType, {acc, alpha}, product);
+      Value vTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
+                                                     values, ValueRange{b, kvHead, k0}, keyLength), "v_tile");
+      Value acc2 = tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc1), "acc");
+      tile::YieldOp::create(builder, loc, ValueRange{m1, l1, acc2});
+    }
+
+    Value m = loop.getResult(0), l = loop.getResult(1), acc = loop.getResult(2);
+    Value numerator = op.getDropout() ? param("keep_scale", f32) : constant(1);
+    // l = 0 means that the row saw no key: O = 0 and LSE = -inf.
+    Value inverse = map("inverse_l", rowType, l, [&](ValueRange v) -> Value {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], zero);
+      return arith::SelectOp::create(builder, loc, none, zero, arith::DivFOp::create(builder, loc, numerator, v[0]));
+    });
+    Value out = map("out", outType, {acc, inverse},
+                    [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); });
+    Value lse = map("lse", rowType, {m, l}, [&](ValueRange v) -> Value {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[1], zero);
+      Value sum = arith::AddFOp::create(builder, loc, v[0], math::LogOp::create(builder, loc, v[1]));
+      return arith::SelectOp::create(builder, loc, none, hidden, sum);
+    });
+    tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q0}, queryLength, true);
+    tile::StoreOp::create(builder, loc, out, param("o", view(4, dtype)), ValueRange{b, h, q0}, queryLength, false);
+  }
+
+  attn::AttentionOp op;
+  tile::PlanAttr plan;
+  OpBuilder builder;
+  Location loc;
+  Type f32, i32;
+  int64_t depth, depthV;
+  Value b, h, q0, qOrigin, qOffset, keyLength;
+};
+
+struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {
+  using AttnToTileBase::AttnToTileBase;
+
+  void runOnOperation() override {
+    for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
+      auto plan = op->getAttrOfType<tile::PlanAttr>("tile.plan");
+      if (!plan) {
+        op.emitError("has no tile.plan; run attn-tile-size first");
+        return signalPassFailure();
+      }
+      KernelWriter(op, plan, granularity).write();
+      op.erase();
+    }
+  }
+};
+
+} // namespace

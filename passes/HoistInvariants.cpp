@@ -1,0 +1,199 @@
+//===- HoistInvariants.cpp - Compute each value once: for the block, the row, the column ---===//
+//
+// What a map computes from block values alone moves in front of the map (and of the loop, if nothing in it is needed); what
+// depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it there too.
+// Row and column values that cost less to compute than to keep in a register stay.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include <algorithm>
+
+namespace attune {
+#define GEN_PASS_DEF_HOISTINVARIANTS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+using Axes = llvm::SmallSetVector<StringAttr, 2>;
+
+/// The axes that each value of a map's region varies along.
+class Dependence {
+public:
+  explicit Dependence(tile::MapOp map) : map(map) {
+    for (auto [i, input] : llvm::enumerate(map.getInputs()))
+      for (StringAttr axis : cast<TileType>(input.getType()).getAxes())
+        axes[map.getElement(i)].insert(axis);
+    for (auto [axis, argument] :
+         llvm::zip(map.getAxes().getAsRange<StringAttr>(), map.getBody().getArguments().drop_front(map.getInputs().size())))
+      axes[argument].insert(axis);
+    for (Operation &op : map.getBody().front().without_terminator())
+      for (Value operand : op.getOperands())
+        if (auto known = axes.find(operand); known != axes.end())
+          for (Value result : op.getResults())
+            for (StringAttr axis : Axes(known->second))
+              axes[result].insert(axis);
+  }
+
+  Axes of(Value value) const {
+    auto known = axes.find(value);
+    return known == axes.end() ? Axes() : known->second;
+  }
+
+private:
+  tile::MapOp map;
+  llvm::DenseMap<Value, Axes> axes;
+};
+
+/// Ops whose result is worth a register a row or column: memory, division, special functions.
+bool isCostly(Operation *op) {
+  return isa<tile::ElementOp, arith::DivFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op) ||
+         (isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp, math::AbsIOp>(op));
+}
+
+struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
+  using HoistInvariantsBase::HoistInvariantsBase;
+
+  void runOnOperation() override {
+    SmallVector<tile::MapOp> maps;
+    getOperation().walk([&](tile::MapOp map) { maps.push_back(map); });
+    for (tile::MapOp map : maps) {
+      hoistBlockValues(map);
+      splitByAxis(map);
+    }
+    SmallVector<tile::ForBlocksOp> loops;
+    getOperation().walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
+    for (tile::ForBlocksOp loop : loops)
+      hoistFromLoop(loop);
+  }
+
+  /// Ops of the region that depend on no axis move in front of the map.
+  void hoistBlockValues(tile::MapOp map) {
+    Dependence dependence(map);
+    for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
+      if (isPure(&op) && !op.getNumRegions() && dependence.of(op.getResult(0)).empty())
+        op.moveBefore(map);
+  }
+
+  /// Costly values along one axis of a two-axis map come from a map over that axis.
+  void splitByAxis(tile::MapOp map) {
+    if (cast<TileType>(map.getResult().getType()).rank() < 2)
+      return;
+    Dependence dependence(map);
+    SmallVector<Value> roots;
+    for (Operation &op : map.getBody().front().without_terminator()) {
+      if (op.getNumResults() != 1 || dependence.of(op.getResult(0)).size() != 1 || !isPure(&op))
+        continue;
+      // A root is the last value of its axis: some user varies along the other one, or leaves the region.
+      Value value = op.getResult(0);
+      bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return isa<tile::YieldOp>(user) || dependence.of(user->getResult(0)).size() > 1;
+      });
+      if (isRoot && isWorthKeeping(value))
+        roots.push_back(value);
+    }
+    for (Value root : roots)
+      if (llvm::none_of(map.getInputs(), [&](Value input) { return isa<TileType>(root.getType()) && input == root; }))
+        extract(map, root, dependence.of(root)[0]);
+  }
+
+  bool isWorthKeeping(Value root) {
+    SmallVector<Operation *> work{root.getDefiningOp()};
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      if (isCostly(op))
+        return true;
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock())
+          work.push_back(producer);
+    }
+    return false;
+  }
+
+  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
+  void extract(tile::MapOp map, Value root, StringAttr axis) {
+    OpBuilder builder(map);
+    Block *body = &map.getBody().front();
+    // The backward slice within the region, in order.
+    llvm::SetVector<Operation *> slice;
+    SmallVector<Operation *> work{root.getDefiningOp()};
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      if (!slice.insert(op))
+        continue;
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == body)
+          work.push_back(producer);
+    }
+    SmallVector<Operation *> ordered(slice.getArrayRef());
+    llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+
+    SmallVector<Value> inputs;
+    SmallVector<BlockArgument> inputArguments;
+    for (auto [i, input] : llvm::enumerate(map.getInputs()))
+      if (cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
+        inputs.push_back(input);
+        inputArguments.push_back(map.getElement(i));
+      }
+    SmallVector<std::pair<StringRef, Value>> coordinates;
+    BlockArgument coordinate = map.getCoordinate(axis.getValue());
+    if (coordinate)
+      coordinates.push_back({axis.getValue(), map.getOrigins()[coordinate.getArgNumber() - map.getInputs().size()]});
+    auto resultType = cast<TileType>(map.getResult().getType());
+    TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}}, root.getType(),
+                                   tile::MemorySpace::Register);
+    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates);
+    std::string name = (axis.getValue() == "q" ? "row_" : "column_") + std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
+    tile::named(vector.getResult(), name);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&vector.getBody().front());
+      IRMapping mapping;
+      for (auto [i, argument] : llvm::enumerate(inputArguments))
+        mapping.map(argument, vector.getElement(i));
+      if (coordinate)
+        mapping.map(coordinate, vector.getCoordinate(axis.getValue()));
+      for (Operation *op : ordered)
+        builder.clone(*op, mapping);
+      tile::YieldOp::create(builder, map.getLoc(), mapping.lookup(root));
+    }
+    // The vector becomes the map's last input: its argument stands before the coordinates.
+    unsigned position = map.getInputs().size();
+    map.getInputsMutable().append(vector.getResult());
+    Value argument = map.getBody().insertArgument(position, root.getType(), map.getLoc());
+    root.replaceAllUsesWith(argument);
+    for (Operation *op : llvm::reverse(ordered))
+      if (op->use_empty())
+        op->erase();
+  }
+
+  /// Scalar ops, and maps over q, that need nothing of the loop move in front of it.
+  void hoistFromLoop(tile::ForBlocksOp loop) {
+    auto outside = [&](Value value) { return !loop.getBody().isAncestor(value.getParentRegion()); };
+    for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {
+      bool scalar = op.getNumRegions() == 0 && isPure(&op) && !isa<tile::LoadOp, tile::ConvertOp>(op) &&
+                    llvm::none_of(op.getResultTypes(), llvm::IsaPred<TileType>);
+      bool vector = isa<tile::MapOp>(op) && cast<TileType>(op.getResult(0).getType()).rank() == 1;
+      if (!scalar && !vector)
+        continue;
+      bool invariant = true;
+      op.walk([&](Operation *nested) {
+        for (Value operand : nested->getOperands())
+          invariant &= outside(operand) || op.isAncestor(operand.getParentRegion()->getParentOp());
+      });
+      if (invariant)
+        op.moveBefore(loop);
+    }
+  }
+};
+
+} // namespace

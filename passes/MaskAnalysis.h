@@ -1,0 +1,85 @@
+//===- MaskAnalysis.h - Which K tiles a query tile visits --------------------===//
+//
+// Interval analysis of the mask region. For the queries of one tile it finds two intervals of keys, as SSA
+// values computed once per block: `hull`, outside which no key is visible to any of the queries, and `full`,
+// inside which every key is visible to all of them.
+//
+//     causal, queries [q0, end):    hull [0, end)                 full [0, q0 + 1)
+//     slidingWindow(l, r):          hull [q0 - l, end + r)        full [end - 1 - l, q0 + r + 1)
+//     chunked(n):                   hull [n * (q0 / n), n * ((end - 1) / n + 1))
+//                                   full [n * ((end - 1) / n), n * (q0 / n + 1))
+//     keyPadding(lengths):          hull = full = [0, lengths[b])
+//
+// cut to [0, Sk) and rounded to tiles they become the segments of a tile.domain:
+//
+//     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
+//     segments             [  partial    ) [       full       ) [   partial   )
+//
+// METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
+// the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
+// union where they touch, else the longer. A comparison becomes D <= 0, where D = a * (k / n) + c * q + r, a, c
+// and n > 0 constant, and r lies in an interval that does not depend on k: solved for k with r and q at their
+// ends. What a value depends on beyond that (remainders, bit operations, loads indexed by q or k) only widens
+// the interval of r; values that depend on b, h, extents, run-time scalars and loads indexed by these
+// ("uniform") are computed exactly. A comparison of floats is known where it is uniform.
+//
+// OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
+// cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
+// scalars and loaded elements anywhere in their types. Otherwise a uniform value is computed as written,
+// wrapping, and any other value may be anything. Bounds are computed in i64 where i32 could overflow.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/attn/Attn.h"
+#include "ir/tile/Tile.h"
+
+#include <optional>
+
+namespace attune {
+
+/// The block's position and the extents, as i32 values at the place where the domain is built.
+struct BlockValues {
+  mlir::Value b, h;
+  mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset
+  mlir::Value qOffset; ///< null where the variant has none
+  mlir::Value B, H, Sq, Sk;
+  int64_t tileQ = 0, tileK = 0;
+};
+
+/// Emits at `builder` the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments
+/// partial, full, partial in this order, without those that are always empty. A block pattern becomes the
+/// domain's `where`; see patternNeedsElementMask. Reads of scalars and uniform captured tensors become tile.param
+/// and tile.element.
+mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
+
+/// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
+/// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.
+bool patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
+
+/// The flag (i1) of the block of `pattern` that holds row q, counted without the query offset, and key k.
+mlir::Value emitPatternLookup(mlir::OpBuilder &builder, mlir::Value view, mlir::Value h, mlir::Value q, mlir::Value k,
+                              attn::BlockPatternAttr pattern);
+
+/// Tile indices: [begin, fullBegin) partial, [fullBegin, fullEnd) full, [fullEnd, end) partial.
+struct TileSegments {
+  int64_t begin = 0, fullBegin = 0, fullEnd = 0, end = 0;
+};
+
+/// The segments of buildDomain for given sizes. What depends on b, h, run-time scalars or uniform loads counts
+/// as visible; a block pattern counts as all set.
+TileSegments evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
+                            int64_t tileK);
+
+/// Tiles of one head, over all query tiles.
+struct VisitedTiles {
+  int64_t full = 0, partial = 0;
+  int64_t all = 0; ///< ceil(Sq / tileQ) * ceil(Sk / tileK)
+};
+VisitedTiles countVisitedTiles(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK,
+                               int64_t qOffset = 0);
+
+/// The visited share of the tiles, 0 to 1; nothing for sizes without tiles.
+std::optional<double> visibleFraction(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK);
+
+} // namespace attune

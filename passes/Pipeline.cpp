@@ -1,0 +1,60 @@
+//===- Pipeline.cpp - The compiler, as a list of passes ----------------------===//
+//
+//     attn ──► tile ──► sched
+//               └────► cpu
+//
+// Each decision is made by one pass and stands in the IR that it prints. Comments state ordering constraints.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Pipeline.h"
+
+#include "passes/Passes.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace attune;
+
+void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
+  bool cpu = options.arch == "cpu";
+
+  // What the variant computes, as few ops: the cost model counts them.
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+
+  TileSizeOptions tiles;
+  tiles.arch = options.arch;
+  tiles.sramBudget = options.sramBudget;
+  tiles.tileQ = options.tileQ;
+  tiles.tileK = options.tileK;
+  tiles.warps = options.warps;
+  tiles.stages = options.stages;
+  tiles.qRegisters = options.qRegisters < 0 ? "auto" : options.qRegisters ? "true" : "false";
+  passes.addPass(createTileSize(tiles));
+
+  // mma.sync contracts 16 elements at a time; the CPU has no such granularity.
+  passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
+
+  // Before hoisting: the folded addend of the exponent is then computed once a row.
+  passes.addPass(createFoldSoftmaxScale());
+  if (!cpu)
+    passes.addPass(createSplitRowSums());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createHoistInvariants());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  if (!cpu)
+    passes.addPass(createSkipRescale());
+}
+
+void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
+  // Layouts first: rings and fragments inherit them.
+  passes.addPass(createAssignLayouts());
+  passes.addPass(createPipelineCopies());
+  passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  // Last: lifetimes are final.
+  passes.addPass(createAssignSharedMemory());
+}

@@ -1,0 +1,22 @@
+//===- Pipeline.h - The compiler, as a list of passes ------------------------===//
+#pragma once
+
+#include "mlir/Pass/PassManager.h"
+#include <string>
+
+namespace attune {
+
+/// What the passes are told; 0 and "" leave the decision to them.
+struct PipelineOptions {
+  std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
+  int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
+  int64_t tileQ = 0, tileK = 0, warps = 0, stages = 0;
+  int qRegisters = -1;        ///< -1: the cost model decides
+};
+
+/// attn to tile: tiling, online softmax, hoisting. The CPU target executes the result.
+void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// tile to sched for the mma.sync family.
+void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
+
+} // namespace attune

@@ -1,0 +1,743 @@
+//===- TileToSched.cpp - Tiles become what each lane does --------------------===//
+//
+// Register tiles become arrays of fragments (buffers; an op whose operand dies writes in place), tile ops loops over
+// them, products one matrix instruction at a time. A lane finds itself by
+//
+//     g = lane / 4, c = lane % 4        fragment row and column pair
+//     first_row = warp * rows of a warp
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_TILETOSCHED
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using sched::FragmentAttr;
+using sched::FragmentRole;
+using tile::MemorySpace;
+using tile::TileType;
+
+namespace {
+
+FragmentAttr layoutOf(Value tile) { return cast<FragmentAttr>(cast<TileType>(tile.getType()).getLayout()); }
+SmallVector<int64_t> laneShape(Value tile) { return layoutOf(tile).laneShape(cast<TileType>(tile.getType())); }
+bool inShared(Value tile) { return cast<TileType>(tile.getType()).getSpace() == MemorySpace::Shared; }
+
+class KernelExpander {
+public:
+  KernelExpander(tile::KernelOp kernel, StringRef arch)
+      : kernel(kernel), arch(arch), plan(kernel.getPlan()), builder(kernel), loc(kernel.getLoc()),
+        warps(plan.getWarps()), warpRows(plan.getTileQ() / plan.getWarps()) {}
+
+  LogicalResult run() {
+    auto target = sched::KernelOp::create(
+        builder, loc, kernel.getSymName(), arch, warps * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
+        kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
+        kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+    builder.createBlock(&target.getBody());
+    auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
+    builder.createBlock(&work.getBody(), {}, SmallVector<Type>(3, builder.getI32Type()), SmallVector<Location>(3, loc));
+    workBlock = &work.getBody().front();
+    writeLane();
+    for (Operation &op : kernel.getBody().front())
+      if (failed(expand(&op)))
+        return failure();
+    // Room for every buffer; sched-assign-shared-memory places them.
+    int64_t bytes = 0;
+    target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
+    target.setSharedBytes(bytes);
+    kernel.erase();
+    return success();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Small builders
+  //===--------------------------------------------------------------------===//
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); }
+  Value add(Value a, int64_t b) { return b ? add(a, i32(b)) : a; }
+  Value mul(Value a, int64_t b) {
+    return b == 1 ? a : Value(arith::MulIOp::create(builder, loc, a, i32(b), arith::IntegerOverflowFlags::nsw));
+  }
+  Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
+  Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
+  Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
+
+  /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.
+  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) {
+    if (count == 1)
+      return body(i32(0));
+    auto loop = scf::ForOp::create(builder, loc, i32(0), i32(count), i32(1));
+    loop->setAttr(sched::unrollAttr, builder.getUnitAttr());
+    loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  }
+
+  /// An if without else.
+  void onlyIf(Value condition, function_ref<void()> body) {
+    auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+
+  Value get(Value buffer, ValueRange indices) {
+    Type element = cast<TileType>(buffer.getType()).getElementType();
+    return sched::GetOp::create(builder, loc, element, buffer, indices);
+  }
+  void set(Value value, Value buffer, ValueRange indices) { sched::SetOp::create(builder, loc, value, buffer, indices); }
+
+  Value registers(StringRef name, TileType type) { return sched::RegistersOp::create(builder, loc, type, name); }
+
+  TileType fragmentType(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, FragmentRole role,
+                        int64_t warpCount) {
+    return TileType::make(kernel.getContext(), axes, element, MemorySpace::Register,
+                          FragmentAttr::get(kernel.getContext(), role, warpCount));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Where a lane is
+  //===--------------------------------------------------------------------===//
+
+  void writeLane() {
+    thread = tile::named(sched::ThreadIdOp::create(builder, loc, builder.getI32Type()), "thread");
+    lane = tile::named(rem(thread, 32), "lane");
+    Value warp = tile::named(div(thread, 32), "warp");
+    laneRow = tile::named(div(lane, 4), "lane_row");
+    Value quadLane = tile::named(rem(lane, 4), "quad_lane");
+    quad = quadLane;
+    laneColumn = tile::named(mul(quadLane, 2), "lane_column");
+    firstRow = warps == 1 ? i32(0) : tile::named(mul(warp, warpRows), "warp_row");
+  }
+
+  /// Row within the tile of fragment i, half r: first_row + 16 i + g + 8 r.
+  Value rowInTile(Value i, Value r) { return add(add(add(firstRow, laneRow), mul(i, 16)), mul(r, 8)); }
+  /// Column within the tile of fragment j, element c: 8 j + 2 (lane % 4) + c.
+  Value columnInTile(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
+
+  /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
+  Value element(Value tile, Value i, Value r, Value j, Value c) {
+    Value buffer = buffers.lookup(tile);
+    switch (layoutOf(buffer).getRole()) {
+    case FragmentRole::C:
+      return get(buffer, {i, j, add(mul(r, 2), c)});
+    case FragmentRole::Rows:
+      return get(buffer, {i, r});
+    default:
+      assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
+      return get(buffer, {j, c});
+    }
+  }
+
+  /// Calls `body` for each place of a lane's share of `buffer`; unused coordinates are null.
+  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body) {
+    SmallVector<int64_t> shape = laneShape(buffer);
+    FragmentRole role = layoutOf(buffer).getRole();
+    auto columns = [&](int64_t count, Value i, Value r) {
+      repeat(count, "j", [&](Value j) {
+        repeat(2, "e", [&](Value c) {
+          if (role == FragmentRole::C)
+            body(i, r, j, c, {i, j, add(mul(r, 2), c)});
+          else
+            body(i, r, j, c, {j, c});
+        });
+      });
+    };
+    if (role == FragmentRole::Columns)
+      return columns(shape[0], {}, {});
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        if (role == FragmentRole::Rows)
+          body(i, r, {}, {}, {i, r});
+        else
+          columns(shape[1], i, r);
+      });
+    });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Buffers
+  //===--------------------------------------------------------------------===//
+
+  /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
+  bool diesAt(Value value, Operation *op) {
+    Block *block = op->getBlock();
+    if (value.getParentBlock() != block)
+      return false;
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      Operation *ancestor = block->findAncestorOpInBlock(*user);
+      return ancestor == op || ancestor->isBeforeInBlock(op);
+    });
+  }
+
+  /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
+  Value bufferFor(Operation *op, Value result, ValueRange reusable) {
+    for (Value operand : reusable)
+      if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op))
+        return buffers.lookup(operand);
+    return newBuffer(result);
+  }
+
+  Value newBuffer(Value result) {
+    StringRef name = tile::nameOf(result);
+    return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
+  }
+
+  void copyBuffer(Value from, Value to) {
+    forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Ops
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult expand(Operation *op) {
+    loc = op->getLoc();
+    return TypeSwitch<Operation *, LogicalResult>(op)
+        .Case<tile::BlockIndexOp>([&](auto index) {
+          StringRef axis = index.getAxis();
+          unsigned argument = axis == "b" ? 0 : axis == "h" ? 1 : 2;
+          mapping.map(index.getResult(), workBlock->getArgument(argument));
+          return success();
+        })
+        .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp>(
+            [&](auto tileOp) { return expandOp(tileOp); })
+        .Case<sched::SharedOp>([&](auto shared) {
+          buffers.map(shared.getResult(), builder.clone(*shared)->getResult(0));
+          return success();
+        })
+        .Case<scf::IfOp>([&](auto branch) {
+          onlyIf(mapping.lookup(branch.getCondition()), [&] {
+            for (Operation &inner : branch.thenBlock()->without_terminator())
+              (void)expand(&inner);
+          });
+          return success();
+        })
+        .Default([&](Operation *other) -> LogicalResult {
+          if (other->getNumRegions() || llvm::any_of(other->getResultTypes(), llvm::IsaPred<TileType>))
+            return other->emitError("cannot be scheduled for the mma.sync family");
+          builder.clone(*other, mapping);
+          return success();
+        });
+  }
+
+  LogicalResult expandOp(tile::SplatOp op) {
+    Value buffer = newBuffer(op.getResult()), value = mapping.lookup(op.getValue());
+    forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(value, buffer, at); });
+    buffers.map(op.getResult(), buffer);
+    return success();
+  }
+
+  LogicalResult expandOp(tile::MapOp op) {
+    Value buffer = bufferFor(op, op.getResult(), op.getInputs());
+    if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
+      copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
+    auto write = [&] {
+      forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+        IRMapping inner(mapping);
+        for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+          if (!argument.use_empty())
+            inner.map(argument, element(input, i, r, j, c));
+        for (auto [axis, origin] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins())) {
+          Value argument = op.getCoordinate(axis);
+          if (argument.use_empty())
+            continue;
+          Value offset = axis == "q" ? rowInTile(i, r) : columnInTile(j, c);
+          inner.map(argument, tile::named(add(mapping.lookup(origin), offset), axis));
+        }
+        for (Operation &nested : op.getBody().front().without_terminator())
+          builder.clone(nested, inner);
+        set(inner.lookupOrDefault(op.getYield().getValues().front()), buffer, at);
+      });
+    };
+    if (op.getOnlyIf())
+      onlyIf(mapping.lookup(op.getOnlyIf()), write);
+    else
+      write();
+    buffers.map(op.getResult(), buffer);
+    return success();
+  }
+
+  /// Flags are or-ed over a lane's share, then voted on by the warp.
+  LogicalResult expandOp(tile::AnyOp op) {
+    Value buffer = buffers.lookup(op.getTile());
+    Value any = arith::ConstantIntOp::create(builder, loc, 0, 1);
+    // A vector over rows is short: its places are written out, not looped over.
+    SmallVector<int64_t> shape = laneShape(buffer);
+    if (layoutOf(buffer).getRole() != FragmentRole::Rows)
+      return op.emitError("only vectors over q are supported here");
+    for (int64_t i = 0; i < shape[0]; ++i)
+      for (int64_t r = 0; r < shape[1]; ++r) {
+        IRMapping inner(mapping);
+        inner.map(op.getBody().getArgument(0), get(buffer, {i32(i), i32(r)}));
+        for (Operation &nested : op.getBody().front().without_terminator())
+          builder.clone(nested, inner);
+        Value flag = inner.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValues().front());
+        any = arith::OrIOp::create(builder, loc, any, flag);
+      }
+    mapping.map(op.getResult(), tile::named(sched::AnyLaneOp::create(builder, loc, builder.getI1Type(), any), tile::nameOf(op.getResult())));
+    return success();
+  }
+
+  Value combine(tile::Reduction kind, Value a, Value b) {
+    if (kind == tile::Reduction::Max)
+      return arith::MaxNumFOp::create(builder, loc, a, b);
+    return arith::AddFOp::create(builder, loc, a, b);
+  }
+
+  /// Combines `value` over the four lanes of a quad, which share a row.
+  Value combineQuad(tile::Reduction kind, Value value) {
+    for (int64_t mask : {1, 2})
+      value = combine(kind, value, sched::ShuffleXorOp::create(builder, loc, value.getType(), value, mask));
+    return value;
+  }
+
+  LogicalResult expandOp(tile::ReduceOp op) {
+    if (op.getAxis() != "k" || layoutOf(buffers.lookup(op.getTile())).getRole() != FragmentRole::C)
+      return op.emitError("only reductions over k of an accumulator are supported here");
+    bool isMax = op.getKind() == tile::Reduction::Max;
+    Value source = buffers.lookup(op.getTile());
+    Value buffer = bufferFor(op, op.getResult(), op.getInit() ? ValueRange(op.getInit()) : ValueRange());
+    int64_t columns = laneShape(source)[1];
+    forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
+      // A sum over all lanes takes its initial value once: after the lanes are combined.
+      bool initFirst = op.getInit() && (isMax || op.getPerLane());
+      Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
+      Value neutral = arith::ConstantOp::create(
+          builder, loc, builder.getF32FloatAttr(isMax ? -std::numeric_limits<float>::infinity() : 0.0f));
+      set(initFirst ? init : neutral, buffer, at);
+      repeat(columns, "j", [&](Value j) {
+        repeat(2, "e", [&](Value c) {
+          set(combine(op.getKind(), get(buffer, at), get(source, {i, j, add(mul(r, 2), c)})), buffer, at);
+        });
+      });
+      if (op.getPerLane())
+        return;
+      Value total = combineQuad(op.getKind(), get(buffer, at));
+      if (init && !initFirst)
+        total = combine(op.getKind(), total, init);
+      set(total, buffer, at);
+    });
+    buffers.map(op.getResult(), buffer);
+    return success();
+  }
+
+  LogicalResult expandOp(tile::CombineLanesOp op) {
+    Value buffer = bufferFor(op, op.getResult(), op.getTile()), source = buffers.lookup(op.getTile());
+    forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) {
+      set(combineQuad(op.getKind(), get(source, at)), buffer, at);
+    });
+    buffers.map(op.getResult(), buffer);
+    return success();
+  }
+
+  LogicalResult expandOp(tile::ConvertOp op) {
+    auto type = cast<TileType>(op.getResult().getType());
+    Value buffer = newBuffer(op.getResult());
+    buffers.map(op.getResult(), buffer);
+    if (layoutOf(buffer).getRole() != FragmentRole::A)
+      return op.emitError("only conversions to an a fragment are supported here");
+    SmallVector<int64_t> shape = laneShape(buffer);
+    if (inShared(op.getTile())) {
+      if (type.getElementType().isF32())
+        return op.emitError("keeping f32 operands in registers is not supported; set q_registers = false");
+      repeat(shape[1], "kk", [&](Value kk) { loadLeftFragments(op.getTile(), buffer, kk, kk); });
+      return success();
+    }
+    Value source = buffers.lookup(op.getTile());
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(shape[1], "kk", [&](Value kk) {
+        repeat(4, "e", [&](Value e) {
+          Value row = rem(e, 2), half = div(e, 2);
+          if (type.getElementType().isF32()) {
+            set(get(source, {i, kk, add(mul(row, 2), half)}), buffer, {i, kk, e});
+            return;
+          }
+          Value j = add(mul(kk, 2), half);
+          Value low = get(source, {i, j, mul(row, 2)}), high = get(source, {i, j, add(mul(row, 2), 1)});
+          set(sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, type.getElementType()), buffer, {i, kk, e});
+        });
+      });
+    });
+    return success();
+  }
+
+  /// Stage of a slot's ring, and the ring's buffer.
+  std::pair<Value, Value> slotOf(Value tile) {
+    auto slot = tile.getDefiningOp<sched::SlotOp>();
+    assert(slot && "shared tiles are slots of rings once copies are pipelined");
+    return {buffers.lookup(slot.getRing()), mapping.lookup(slot.getStage())};
+  }
+
+  /// ldmatrix of the warp's rows of a left operand: columns 16 kk and on, into fragment column `to`.
+  void loadLeftFragments(Value tile, Value fragment, Value kk, Value to) {
+    auto [ring, stage] = slotOf(tile);
+    repeat(warpRows / 16, "i", [&](Value i) {
+      Value row = add(add(firstRow, rem(lane, 16)), mul(i, 16));
+      Value column = add(mul(kk, 16), mul(div(lane, 16), 8));
+      sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, fragment, i, to, false);
+    });
+  }
+
+  LogicalResult expandOp(tile::MmaOp op) {
+    auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
+    // The right operand is read as stored when its last axis is contracted (K), transposed when its first is (V).
+    bool transpose = lhs.hasAxis(rhs.axis(0));
+    if (!inShared(op.getRhs()) || lhs.axis(1) != rhs.axis(transpose ? 0 : 1))
+      return op.emitError("needs a right operand in shared memory and a left operand contracted along its second axis");
+    Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
+    buffers.map(op.getResult(), acc);
+    if (!op.getAcc()) {
+      Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+      forEachPlace(acc, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(zero, acc, at); });
+    } else if (buffers.lookup(op.getAcc()) != acc) {
+      copyBuffer(buffers.lookup(op.getAcc()), acc);
+    }
+    if (lhs.getElementType().isF32())
+      multiplyTf32(op, acc, transpose);
+    else
+      multiply16(op, acc, transpose);
+    return success();
+  }
+
+  /// m16n8k16: for each 16 of the contracted axis, the left fragments, then 16 columns of the right operand at a time.
+  void multiply16(tile::MmaOp op, Value acc, bool transpose) {
+    auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
+    auto [ring, stage] = slotOf(op.getRhs());
+    int64_t columns = rhs.getShape()[transpose ? 1 : 0];
+    bool leftShared = inShared(op.getLhs());
+    std::string name = tile::nameOf(op.getRhs()).take_until([](char c) { return c == '_'; }).str();
+    if (name.empty())
+      name = transpose ? "v" : "k";
+    Value left = leftShared ? registers("q_fragment", fragmentType({{"q", plan.getTileQ()}, {"d", 16}}, lhs.getElementType(),
+                                                                   FragmentRole::A, warps))
+                            : buffers.lookup(op.getLhs());
+    Value right = registers(name + "_fragment", fragmentType({{"n", 16}, {"d", 16}}, rhs.getElementType(), FragmentRole::B, 1));
+    repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
+      if (leftShared)
+        loadLeftFragments(op.getLhs(), left, kk, i32(0));
+      repeat(columns / 16, "nn", [&](Value nn) {
+        // Rows and columns of the four 8 x 8 matrices: see ldmatrix; r0 r1 are the first eight columns, r2 r3 the next.
+        Value low = rem(lane, 8), second = rem(div(lane, 8), 2), upper = div(lane, 16);
+        Value row, column;
+        if (transpose) {
+          row = add(add(mul(kk, 16), mul(second, 8)), low);
+          column = add(mul(nn, 16), mul(upper, 8));
+        } else {
+          row = add(add(mul(nn, 16), mul(upper, 8)), low);
+          column = add(mul(kk, 16), mul(second, 8));
+        }
+        sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, right, i32(0), i32(0), transpose);
+        repeat(2, "n", [&](Value n) {
+          repeat(warpRows / 16, "i", [&](Value i) {
+            sched::MmaOp::create(builder, loc, acc, i, add(mul(nn, 2), n), left, i, leftShared ? i32(0) : kk, right, n, i32(0));
+          });
+        });
+      });
+    });
+  }
+
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big.
+  void multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
+    auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
+    auto [ring, stage] = slotOf(op.getRhs());
+    int64_t columns = rhs.getShape()[transpose ? 1 : 0];
+    Type bits = builder.getI32Type();
+    TileType leftType = fragmentType({{"q", plan.getTileQ()}, {"d", 8}}, bits, FragmentRole::A, warps);
+    TileType rightType = fragmentType({{"n", 8}, {"d", 8}}, bits, FragmentRole::B, 1);
+    Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
+    Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
+    auto split = [&](Value value, Value big, Value small, ValueRange at) {
+      auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
+      set(parts.getBig(), big, at);
+      set(parts.getSmall(), small, at);
+    };
+    repeat(lhs.getShape()[1] / 8, "kk", [&](Value kk) {
+      repeat(warpRows / 16, "i", [&](Value i) {
+        repeat(4, "e", [&](Value e) {
+          Value value;
+          if (inShared(op.getLhs())) {
+            auto [leftRing, leftStage] = slotOf(op.getLhs());
+            Value row = rowInTile(i, rem(e, 2)), column = columnInTile(kk, div(e, 2));
+            value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), leftRing, leftStage, row, column);
+          } else {
+            value = get(buffers.lookup(op.getLhs()), {i, kk, e});
+          }
+          split(value, leftBig, leftSmall, {i, i32(0), e});
+        });
+      });
+      repeat(columns / 8, "nn", [&](Value nn) {
+        repeat(2, "e", [&](Value e) {
+          Value across = add(mul(nn, 8), laneRow), along = columnInTile(kk, e);
+          Value row = transpose ? along : across, column = transpose ? across : along;
+          Value value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, row, column);
+          split(value, rightBig, rightSmall, {i32(0), i32(0), e});
+        });
+        repeat(warpRows / 16, "i", [&](Value i) {
+          for (auto [a, b] : {std::pair(leftBig, rightSmall), std::pair(leftSmall, rightBig), std::pair(leftBig, rightBig)})
+            sched::MmaOp::create(builder, loc, acc, i, nn, a, i, i32(0), b, i32(0), i32(0));
+        });
+      });
+    });
+  }
+
+  /// One Philox call serves the eight elements that a lane holds of a 16 x 16 block (see tile.dropout).
+  LogicalResult expandOp(tile::DropoutOp op) {
+    Value source = buffers.lookup(op.getTile()), buffer = bufferFor(op, op.getResult(), op.getTile());
+    Value seed = mapping.lookup(op.getSeed()), offset = mapping.lookup(op.getOffset());
+    Value threshold = mapping.lookup(op.getThreshold());
+    Type word = builder.getI32Type();
+    auto low = [&](Value v) { return arith::TruncIOp::create(builder, loc, word, v); };
+    auto high = [&](Value v) {
+      Value shift = arith::ConstantIntOp::create(builder, loc, 32, 64);
+      return arith::TruncIOp::create(builder, loc, word, arith::ShRUIOp::create(builder, loc, v, shift));
+    };
+    Value key0 = tile::named(low(seed), "key0");
+    Value key1 = tile::named(arith::XOrIOp::create(builder, loc, high(seed), high(offset)), "key1");
+    Value offsetLow = tile::named(low(offset), "offset_low");
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    Value highThreshold = tile::named(arith::ShLIOp::create(builder, loc, threshold, i32(16)), "high_threshold");
+    SmallVector<int64_t> shape = laneShape(buffer);
+    // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
+    Value rowBlock = div(add(mapping.lookup(op.getQ0()), firstRow), 16);
+    Value columnBlock = div(mapping.lookup(op.getK0()), 16);
+    repeat(shape[0], "i", [&](Value i) {
+      Value c0 = add(mul(add(rowBlock, i), 8), laneRow);
+      repeat(shape[1] / 2, "jj", [&](Value jj) {
+        Value c1 = add(mul(add(columnBlock, jj), 4), quad);
+        auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, mapping.lookup(op.getHead()),
+                                              offsetLow, key0, key1);
+        for (int64_t c = 0; c < 2; ++c)
+          for (int64_t n = 0; n < 2; ++n)
+            for (int64_t r = 0; r < 2; ++r) {
+              Value bits = random->getResult(2 * c + n);
+              // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
+              Value number = r ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
+              Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, highThreshold);
+              SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + c)};
+              set(arith::SelectOp::create(builder, loc, keep, get(source, at), zero), buffer, at);
+            }
+      });
+    });
+    buffers.map(op.getResult(), buffer);
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult expandOp(sched::SlotOp op) {
+    return success(op.getResult().getType().getSpace() == MemorySpace::Shared);
+  }
+
+  /// A view without its leading dimensions, made once for each head, before any loop.
+  Value slice(Value view, ValueRange indices, StringRef name) {
+    SmallVector<Value> leading;
+    for (Value index : indices.drop_back())
+      leading.push_back(mapping.lookup(index));
+    Value source = mapping.lookup(view);
+    for (auto &[key, known] : slices)
+      if (key.first == source && key.second == leading)
+        return known;
+    OpBuilder::InsertionGuard guard(builder);
+    Operation *anchor = builder.getInsertionBlock()->getParentOp();
+    while (builder.getInsertionBlock() != workBlock) {
+      builder.setInsertionPoint(anchor);
+      anchor = anchor->getParentOp();
+    }
+    auto type = cast<tile::ViewType>(source.getType());
+    auto resultType = tile::ViewType::get(type.getContext(), type.getRank() - leading.size(), type.getElementType());
+    Value result = tile::named(sched::SliceOp::create(builder, loc, resultType, source, leading), name);
+    slices.push_back({{source, leading}, result});
+    return result;
+  }
+
+  /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
+  /// elements; `inside` is null unless the last pass is ragged.
+  void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, function_ref<void(Value, Value, Value)> body) {
+    int64_t perChunk = 16 / elementBytes, chunks = columns / perChunk, threads = warps * 32, total = rows * chunks;
+    repeat(llvm::divideCeil(total, threads), "copy", [&](Value pass) {
+      Value row, chunk, inside;
+      if (threads % chunks == 0) {
+        row = add(div(thread, chunks), mul(pass, threads / chunks));
+        chunk = chunks == 1 ? i32(0) : rem(thread, chunks);
+        if (rows % (threads / chunks))
+          inside = below(row, i32(rows));
+      } else {
+        Value flat = add(thread, mul(pass, threads));
+        row = div(flat, chunks);
+        chunk = rem(flat, chunks);
+        if (total % threads)
+          inside = below(flat, i32(total));
+      }
+      body(tile::named(add(row, i32(0)), "row"), tile::named(mul(chunk, perChunk), "column"), inside);
+    });
+  }
+
+  LogicalResult expandOp(sched::CopyTileOp op) {
+    Value ring = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    auto type = cast<TileType>(ring.getType());
+    int64_t rows = type.getShape()[1], columns = type.getShape()[2];
+    int64_t viewColumns = type.axis(2) == "d" ? kernel.getHeadDim() : kernel.getHeadDimV();
+    Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+    Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
+    forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8, [&](Value row, Value column, Value inside) {
+      auto copy = [&] {
+        Value viewRow = add(row0, row);
+        Value valid = below(viewRow, limit);
+        if (viewColumns < columns)
+          valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
+        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+      };
+      inside ? onlyIf(inside, copy) : copy();
+    });
+    return success();
+  }
+
+  LogicalResult expandOp(tile::StoreOp op) {
+    return cast<TileType>(op.getTile().getType()).rank() == 1 ? storeRows(op) : storeThroughShared(op);
+  }
+
+  /// One float a row, by the first lane of its quad.
+  LogicalResult storeRows(tile::StoreOp op) {
+    Value buffer = buffers.lookup(op.getTile());
+    Value view = mapping.lookup(op.getView());
+    auto write = [&] {
+      Value rows = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+      Value firstLane = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, quad, i32(0));
+      forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
+        Value row = tile::named(add(mapping.lookup(op.getIndices().back()), rowInTile(i, r)), "row");
+        Value inside = below(row, mapping.lookup(op.getLimit()));
+        onlyIf(arith::AndIOp::create(builder, loc, firstLane, inside),
+               [&] { sched::StoreElementOp::create(builder, loc, get(buffer, at), rows, row); });
+      });
+    };
+    if (!op.getOptional()) {
+      write();
+      return success();
+    }
+    Value present = arith::XOrIOp::create(builder, loc, sched::IsNullOp::create(builder, loc, builder.getI1Type(), view),
+                                          arith::ConstantIntOp::create(builder, loc, 1, 1));
+    onlyIf(present, write);
+    return success();
+  }
+
+  /// Fragments hold pairs of columns; through shared memory each thread writes 16 contiguous bytes.
+  LogicalResult storeThroughShared(tile::StoreOp op) {
+    Value buffer = buffers.lookup(op.getTile());
+    auto type = cast<TileType>(op.getTile().getType());
+    Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
+    int64_t rows = type.getShape()[0], columns = type.getShape()[1], bytes = element.getIntOrFloatBitWidth() / 8;
+    int64_t panel = 128;
+    while (columns * bytes % panel)
+      panel /= 2;
+    TileType sharedType = TileType::make(kernel.getContext(), {{"stage", 1}, {type.axis(0), rows}, {type.axis(1), columns}},
+                                         element, MemorySpace::Shared, sched::SwizzleAttr::get(kernel.getContext(), panel));
+    Value shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile", 0);
+    Value stage = i32(0);
+    SmallVector<int64_t> shape = laneShape(buffer);
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        repeat(shape[1], "j", [&](Value j) {
+          Value row = rowInTile(i, r), column = columnInTile(j, i32(0));
+          Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
+          if (bytes == 4) {
+            sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
+            sched::StoreSharedOp::create(builder, loc, second, shared, stage, row, add(column, 1));
+            return;
+          }
+          Value pair = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
+          sched::StoreSharedOp::create(builder, loc, pair, shared, stage, row, column);
+        });
+      });
+    });
+    sched::BarrierOp::create(builder, loc);
+    Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+    Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
+    forEachChunk(rows, kernel.getHeadDimV(), bytes, [&](Value row, Value column, Value inside) {
+      Value viewRow = add(row0, row);
+      Value valid = below(viewRow, limit);
+      if (inside)
+        valid = arith::AndIOp::create(builder, loc, inside, valid);
+      onlyIf(valid, [&] { sched::CopyToGlobalOp::create(builder, loc, shared, row, column, view, viewRow); });
+    });
+    return success();
+  }
+
+  LogicalResult expandOp(sched::ForTilesOp op) {
+    SmallVector<Value> inits, carried;
+    for (Value init : op.getInits())
+      inits.push_back(mapping.lookup(init));
+    for (Value tile : op.getTiles()) {
+      Value buffer = buffers.lookup(tile);
+      if (!tile.hasOneUse()) {
+        Value copy = newBuffer(tile);
+        copyBuffer(buffer, copy);
+        buffer = copy;
+      }
+      carried.push_back(buffer);
+    }
+    auto loop = sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{});
+    if (Attribute name = op->getAttr(tile::nameAttr))
+      loop->setAttr(tile::nameAttr, name);
+    auto arguments = op.getBody().getArguments();
+    for (auto [old, fresh] : llvm::zip(arguments, loop.getBody().getArguments()))
+      mapping.map(old, fresh);
+    for (auto [argument, buffer] : llvm::zip(arguments.drop_front(inits.size()), carried))
+      buffers.map(argument, buffer);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&loop.getBody().front());
+      for (Operation &inner : op.getBody().front().without_terminator())
+        if (failed(expand(&inner)))
+          return failure();
+      OperandRange values = op.getNext().getValues();
+      for (auto [value, buffer] : llvm::zip(values.drop_front(inits.size()), carried))
+        if (buffers.lookup(value) != buffer)
+          copyBuffer(buffers.lookup(value), buffer);
+      SmallVector<Value> next;
+      for (Value value : values.take_front(inits.size()))
+        next.push_back(mapping.lookup(value));
+      sched::NextOp::create(builder, loc, next);
+    }
+    for (auto [result, buffer] : llvm::zip(op.getResults(), carried))
+      buffers.map(result, buffer);
+    return success();
+  }
+
+  tile::KernelOp kernel;
+  StringRef arch;
+  tile::PlanAttr plan;
+  OpBuilder builder;
+  Location loc;
+  int64_t warps, warpRows;
+  Block *workBlock = nullptr;
+  Value thread, lane, laneRow, laneColumn, quad, firstRow;
+  IRMapping mapping; ///< scalars and views
+  IRMapping buffers; ///< tiles to the buffers that hold them
+  SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
+};
+
+struct TileToSched : attune::impl::TileToSchedBase<TileToSched> {
+  using TileToSchedBase::TileToSchedBase;
+
+  void runOnOperation() override {
+    for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>()))
+      if (failed(KernelExpander(kernel, arch).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
