@@ -9,12 +9,11 @@ include(AddMLIR)
 add_library(attune_mlir INTERFACE)
 target_include_directories(attune_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 target_include_directories(attune_mlir INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR})
-if(ATTUNE_STATIC)
-  include(cmake/StaticMLIR.cmake)
-  target_link_libraries(attune_mlir INTERFACE attune_static_mlir)
-else()
-  target_link_libraries(attune_mlir INTERFACE MLIR LLVM)
-endif()
+# The shared libraries link in a quarter of a second; an executable with the property ATTUNE_STATIC (tools/bundle) gets the
+# archives.
+include(cmake/StaticMLIR.cmake)
+set(static $<BOOL:$<TARGET_PROPERTY:ATTUNE_STATIC>>)
+target_link_libraries(attune_mlir INTERFACE $<IF:${static},attune_static_mlir,MLIR> $<$<NOT:${static}>:LLVM>)
 
 add_library(attune_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/Precompiled.cpp)
 target_link_libraries(attune_pch PRIVATE attune_mlir)
