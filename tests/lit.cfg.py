@@ -14,6 +14,8 @@ config.suffixes = [".mlir"]
 # Files without RUN lines are inputs of other tests.
 config.excludes = ["Inputs"]
 for folder, _, names in os.walk(tests):
+    if folder != tests and "lit.cfg.py" in names:
+        config.excludes.append(os.path.basename(folder))  # a suite of its own
     for name in names:
         if name.endswith(".mlir"):
             with open(os.path.join(folder, name), errors="replace") as source:
