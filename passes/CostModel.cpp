@@ -201,12 +201,13 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 // Time
 //===----------------------------------------------------------------------===//
 
-static std::string whyText(const PlanCost &cost) {
-  std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, "tensor cores"},
+static std::string whyText(const PlanCost &cost, const ArchInfo &arch) {
+  std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, arch.isCpu() ? "products" : "tensor cores"},
                                                         {cost.specialSeconds, "special functions"},
                                                         {cost.aluSeconds, "arithmetic"},
-                                                        {cost.sharedSeconds, "shared memory"},
-                                                        {cost.hbmSeconds, "HBM"}};
+                                                        {cost.hbmSeconds, arch.isCpu() ? "memory" : "HBM"}};
+  if (!arch.isCpu())
+    units.push_back({cost.sharedSeconds, "shared memory"});
   std::sort(units.begin(), units.end(), std::greater<>());
   std::string text;
   for (auto [seconds, name] : units)
@@ -278,7 +279,7 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
   cost.sharedSeconds = spread(shared);
   cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
   cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + c.launchSeconds;
-  cost.why = whyText(cost);
+  cost.why = whyText(cost, arch);
 }
 
 /// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
@@ -299,7 +300,9 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);
   // Half of L2 is comfortable; beyond it the tiles fall out to L3.
   const double spill = std::max(0.0, double(cost.sharedBytes) / (0.5 * arch.sharedBytesPerBlock) - 1);
-  const double tile = (mma + special + alu) * (1 + 0.25 * spill);
+  // S is written and read twice: 32 KiB of it, 64 x 128, stay in the first level of the cache.
+  const double firstLevel = std::max(0.0, std::log2(elements * 4 / 32768));
+  const double tile = (mma + special + alu) * (1 + 0.25 * spill + 0.1 * firstLevel);
   const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu);
   auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
   cost.mmaSeconds = spread(mma);
@@ -307,7 +310,7 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.aluSeconds = spread(alu);
   cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
   cost.totalSeconds = std::max(work / (arch.smCount * clock), cost.hbmSeconds);
-  cost.why = whyText(cost);
+  cost.why = whyText(cost, arch);
 }
 
 //===----------------------------------------------------------------------===//
