@@ -11,11 +11,11 @@
 
 //@ infinity
 /// Positive infinity.
-constexpr float infinity = __builtin_huge_valf();
+#define infinity __int_as_float(0x7f800000)
 
-//@ nan
+//@ not_a_number
 /// A quiet NaN.
-constexpr float not_a_number = __builtin_nanf("");
+#define not_a_number __int_as_float(0x7fc00000)
 
 //===----------------------------------------------------------------------===//
 // Integers: 32- and 64-bit, wrapping
@@ -414,6 +414,10 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 //@ shuffle_xor
 /// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
 __device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+//@ any_lane
+/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+__device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
 //@ philox
 /// Philox 4x32 with 7 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).

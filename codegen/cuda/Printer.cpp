@@ -27,11 +27,13 @@ namespace {
 /// Binding strength of C++ operators.
 enum Level { Conditional = 1, Or, And, BitOr, BitXor, BitAnd, Equality, Relation, Shift, Sum, Product, Unary, Primary };
 
-/// A printed value. i32 values are `int`, or `unsigned` where they are bit patterns.
+/// A printed value. i32 values are `int`, or `unsigned` where they are bit patterns. Of a natural one it is known that
+/// it is not negative: unsigned operations on it print as signed ones.
 struct Expr {
   std::string text;
   Level level = Primary;
   bool isUnsigned = false;
+  bool isNatural = false;
 };
 
 /// `expr` as an operand that needs at least the given binding strength.
@@ -45,12 +47,23 @@ Expr cast(StringRef type, const Expr &expr) {
   return {("(" + type + ")").str() + at(expr, Unary), Unary};
 }
 
+Expr natural(Expr expr, bool is = true) {
+  expr.isNatural = is && !expr.isUnsigned;
+  return expr;
+}
+
 Expr asSigned(const Expr &expr) { return expr.isUnsigned ? ::cast("int", expr) : expr; }
 
 Expr asUnsigned(const Expr &expr, bool wide = false) {
   if (expr.isUnsigned)
     return expr;
-  Expr result = isNumber(expr) ? Expr{expr.text + "u"} : ::cast(wide ? "unsigned long long" : "unsigned", expr);
+  StringRef digits = expr.text;
+  bool isNegative = digits.consume_front("-");
+  int64_t number;
+  bool isLiteral = !digits.getAsInteger(10, number); // i64 literals end in ll
+  Expr result = !isLiteral   ? ::cast(wide ? "unsigned long long" : "unsigned", expr)
+                : isNegative ? Expr{"0x" + llvm::utohexstr(uint32_t(-number), true) + "u"}
+                             : Expr{expr.text + "u"};
   result.isUnsigned = true;
   return result;
 }
@@ -247,6 +260,7 @@ private:
   void statement(Operation *op, const Twine &text);
   void open(Operation *op, const Twine &text);
   void close(const Twine &text = "}");
+  void comment(Operation *op);
   void line(const Twine &text);
   std::string sourceLine(Operation *op);
   void fail(Operation *op, const Twine &message);
@@ -283,6 +297,38 @@ void Printer::fail(Operation *op, const Twine &message) {
     error->where = {loc.getFilename().str(), loc.getLine(), loc.getColumn()};
 }
 
+/// `text` broken where it is too long for a line: after a comma or an operator of the outermost call that has one near
+/// the end of the line.
+static std::string wrap(std::string text, unsigned indent) {
+  constexpr size_t width = 116;
+  size_t start = 0, slack = indent;
+  while (text.size() - start + slack > width) {
+    int depth = 0, best = INT_MAX;
+    size_t at = std::string::npos;
+    for (size_t i = 0; i < text.size() && i - std::min(i, start) + slack < width; ++i) {
+      bool isTemplate = (text[i] == '<' && i && llvm::isAlnum(text[i - 1])) || (text[i] == '>' && text[i + 1] == '(');
+      depth += text[i] == '(' || (isTemplate && text[i] == '<');
+      depth -= text[i] == ')' || (isTemplate && text[i] == '>');
+      if (text[i] != ' ' || i < start + 20)
+        continue;
+      char before = text[i - 1];
+      bool isSpaced = i >= 2 && StringRef(" &|").contains(text[i - 2]);
+      bool isTerm = isSpaced && StringRef("+-?:&|").contains(before), isFactor = isSpaced && StringRef("*/").contains(before);
+      if (before != ',' && !isTerm && !isFactor)
+        continue;
+      int cost = 3 * depth + isTerm + 2 * isFactor;
+      if (cost <= best)
+        best = cost, at = i;
+    }
+    if (at == std::string::npos)
+      break;
+    text.replace(at, 1, "\n" + std::string(indent + 4, ' '));
+    start = at + 1;
+    slack = 0;
+  }
+  return text;
+}
+
 void Printer::line(const Twine &text) {
   std::string content = text.str();
   if (!content.empty())
@@ -301,11 +347,20 @@ std::string Printer::sourceLine(Operation *op) {
   return (file + ":" + Twine(loc.getLine())).str();
 }
 
-void Printer::statement(Operation *op, const Twine &text) {
-  if (auto comment = op->getAttrOfType<StringAttr>(codegen::commentAttr))
+/// The op's `tile.comment` as a line of its own.
+void Printer::comment(Operation *op) {
+  if (auto comment = op->getAttrOfType<StringAttr>(codegen::commentAttr)) {
+    if (!StringRef(body).ends_with("{\n") && !body.empty())
+      line("");
     line("// " + comment.getValue());
+  }
+}
+
+void Printer::statement(Operation *op, const Twine &text) {
+  if (!op->getNumRegions())
+    comment(op);
   std::string source = sourceLine(op);
-  line(source.empty() || source == lastLine ? text : text + "  // " + source);
+  line(wrap(text.str(), 2 * depth) + (source.empty() || source == lastLine ? "" : "  // " + source));
   lastLine = source;
 }
 
@@ -353,7 +408,7 @@ void Printer::declare(OpResult result, const Expr &expr) {
                            .Default("n");
   std::string name = nameFor(op, fallback);
   statement(op, "const " + type + " " + name + " = " + expr.text + ";");
-  values[result] = {name, Primary, expr.isUnsigned};
+  values[result] = {name, Primary, expr.isUnsigned, expr.isNatural};
 }
 
 Expr Printer::value(Value value) {
@@ -419,7 +474,7 @@ Expr Printer::parameter(tile::ParamOp op) {
   }
   if (name.empty())
     return {"p." + members[op.getName().str()]};
-  return {("p." + name).str()};
+  return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
 }
 
 static View parameterView(tile::ParamOp op, KernelOp kernel, const std::string &member) {
@@ -532,7 +587,7 @@ Expr Printer::constant(arith::ConstantOp op) {
   if (auto number = dyn_cast<FloatAttr>(attribute); number && number.getType().isF32()) {
     APFloat f = number.getValue();
     if (f.isNaN()) {
-      used.insert("nan");
+      used.insert("not_a_number");
       return {"not_a_number"};
     }
     if (f.isInfinity()) {
@@ -546,10 +601,11 @@ Expr Printer::constant(arith::ConstantOp op) {
       return {number.getValue().isZero() ? "false" : "true"};
     int64_t n = number.getInt();
     if (number.getType().isInteger(32))
-      return n == INT32_MIN ? Expr{"-2147483647 - 1", Sum} : Expr{std::to_string(n), n < 0 ? Unary : Primary};
+      return n == INT32_MIN ? Expr{"-2147483647 - 1", Sum}
+                            : natural({std::to_string(n), n < 0 ? Unary : Primary}, n >= 0);
     if (number.getType().isInteger(64))
       return n == INT64_MIN ? Expr{"-9223372036854775807ll - 1", Sum}
-                            : Expr{std::to_string(n) + "ll", n < 0 ? Unary : Primary};
+                            : natural({std::to_string(n) + "ll", n < 0 ? Unary : Primary}, n >= 0);
   }
   fail(op, "of type " + text(op.getType()) + " has no printed form; use f32, i32, i64 or i1");
   return {"0"};
@@ -561,7 +617,8 @@ Expr Printer::compare(arith::CmpIOp op) {
   bool isBool = op.getLhs().getType().isInteger(1), isWide = op.getLhs().getType().isInteger(64);
   P predicate = op.getPredicate();
   bool isEquality = predicate == P::eq || predicate == P::ne;
-  bool isUnsigned = llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate);
+  bool isUnsigned = llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate) &&
+                    (isBool || !a.isNatural || !b.isNatural);
   if (isBool && !isEquality && !isUnsigned)
     std::swap(a, b); // as a signed number true is -1
   else if (isUnsigned && !isBool)
@@ -658,7 +715,7 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
     }
     a = asSigned(a), b = asSigned(b);
     if (bitEnumContainsAny(arithOp.getOverflowFlags(), arith::IntegerOverflowFlags::nsw))
-      return infix(a, sign, b, level);
+      return natural(infix(a, sign, b, level), sign != "-" && a.isNatural && b.isNatural);
     return primitive(wrapping, {a, b});
   };
   auto bitwise = [&](StringRef sign, Level level, StringRef logical, Level logicalLevel) -> Expr {
@@ -667,12 +724,17 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
       return infix(a, logical, b, logicalLevel);
     bool isUnsigned = a.isUnsigned || b.isUnsigned;
     if (isUnsigned)
-      a = isNumber(a) ? asUnsigned(a) : a, b = isNumber(b) ? asUnsigned(b) : b;
+      for (Expr *expr : {&a, &b})
+        if (expr->level == Unary || isNumber(*expr))
+          *expr = asUnsigned(*expr);
     Expr result = infix(a, sign, b, level);
     result.isUnsigned = isUnsigned;
-    return result;
+    return natural(result, sign == "&" ? a.isNatural || b.isNatural : a.isNatural && b.isNatural);
   };
-  auto integers = [&](StringRef sign, Level level) { return infix(integer(op->getOperand(0)), sign, integer(op->getOperand(1)), level); };
+  auto areNatural = [&] { return operand(0).isNatural && operand(1).isNatural; };
+  auto integers = [&](StringRef sign, Level level) {
+    return natural(infix(asSigned(operand(0)), sign, asSigned(operand(1)), level), areNatural());
+  };
   // An operation on unsigned operands; the result stays a bit pattern (i32) or is cast back (i64).
   auto unsignedResult = [&](Expr result) -> Expr {
     if (isWide)
@@ -689,12 +751,21 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
       .Case([&](arith::MulIOp o) { return overflowing(o, "*", Product, "wrap_mul"); })
       .Case([&](arith::DivSIOp) { return integers("/", Product); })
       .Case([&](arith::RemSIOp) { return integers("%", Product); })
-      .Case([&](arith::DivUIOp) { return unsignedResult(infix(bits(0), "/", bits(1), Product)); })
-      .Case([&](arith::RemUIOp) { return unsignedResult(infix(bits(0), "%", bits(1), Product)); })
+      .Case([&](arith::DivUIOp) {
+        return areNatural() ? integers("/", Product) : unsignedResult(infix(bits(0), "/", bits(1), Product));
+      })
+      .Case([&](arith::RemUIOp) {
+        return areNatural() ? integers("%", Product) : unsignedResult(infix(bits(0), "%", bits(1), Product));
+      })
       .Case([&](arith::FloorDivSIOp) { return primitive("floor_div", {asSigned(operand(0)), asSigned(operand(1))}); })
       .Case([&](arith::CeilDivSIOp) { return primitive("ceil_div", {asSigned(operand(0)), asSigned(operand(1))}); })
-      .Case([&](arith::MinSIOp) { return call("min", {asSigned(operand(0)), asSigned(operand(1))}); })
-      .Case([&](arith::MaxSIOp) { return call("max", {asSigned(operand(0)), asSigned(operand(1))}); })
+      .Case([&](arith::MinSIOp) {
+        return natural(call("min", {asSigned(operand(0)), asSigned(operand(1))}), areNatural());
+      })
+      .Case([&](arith::MaxSIOp) {
+        return natural(call("max", {asSigned(operand(0)), asSigned(operand(1))}),
+                       operand(0).isNatural || operand(1).isNatural);
+      })
       .Case([&](arith::MinUIOp) { return unsignedResult(call("min", {bits(0), bits(1)})); })
       .Case([&](arith::MaxUIOp) { return unsignedResult(call("max", {bits(0), bits(1)})); })
       .Case([&](arith::AndIOp) { return bitwise("&", BitAnd, "&&", And); })
@@ -704,9 +775,19 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
           return unary("!", operand(0));
         return bitwise("^", BitXor, "!=", Equality);
       })
-      .Case([&](arith::ShLIOp) { return unsignedResult(infix(bits(0), "<<", operand(1), Shift)); })
-      .Case([&](arith::ShRUIOp) { return unsignedResult(infix(bits(0), ">>", operand(1), Shift)); })
-      .Case([&](arith::ShRSIOp) { return infix(asSigned(operand(0)), ">>", operand(1), Shift); })
+      .Case([&](arith::ShLIOp o) {
+        if (bitEnumContainsAny(o.getOverflowFlags(), arith::IntegerOverflowFlags::nsw) && operand(0).isNatural)
+          return natural(infix(operand(0), "<<", operand(1), Shift));
+        return unsignedResult(infix(bits(0), "<<", operand(1), Shift));
+      })
+      .Case([&](arith::ShRUIOp) {
+        if (operand(0).isNatural)
+          return natural(infix(operand(0), ">>", operand(1), Shift));
+        return unsignedResult(infix(bits(0), ">>", operand(1), Shift));
+      })
+      .Case([&](arith::ShRSIOp) {
+        return natural(infix(asSigned(operand(0)), ">>", operand(1), Shift), operand(0).isNatural);
+      })
       .Case([&](math::AbsIOp) { return primitive("wrap_abs", {asSigned(operand(0))}); })
       .Case([&](arith::CmpIOp o) { return compare(o); })
       .Case([&](arith::SelectOp) {
@@ -715,7 +796,7 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
           a = asSigned(a), b = asSigned(b);
         Expr result{at(operand(0), Or) + " ? " + at(a, Or) + " : " + at(b, Or), Conditional};
         result.isUnsigned = a.isUnsigned;
-        return result;
+        return natural(result, a.isNatural && b.isNatural);
       })
       // Conversions.
       .Case([&](arith::ExtSIOp) -> std::optional<Expr> {
@@ -724,8 +805,8 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
         return ::cast(valueName(type), asSigned(operand(0)));
       })
       .Case([&](arith::ExtUIOp) -> std::optional<Expr> {
-        if (op->getOperand(0).getType().isInteger(1))
-          return ::cast(valueName(type), operand(0));
+        if (op->getOperand(0).getType().isInteger(1) || operand(0).isNatural)
+          return natural(::cast(valueName(type), operand(0)));
         return ::cast(valueName(type), asUnsigned(operand(0)));
       })
       .Case([&](arith::TruncIOp) -> std::optional<Expr> {
@@ -894,7 +975,7 @@ void Printer::printOp(Operation *op) {
     if (isa<ThreadIdOp>(op)) {
       std::string name = nameFor(op, "thread");
       statement(op, "const int " + name + " = threadIdx.x;");
-      values[op->getResult(0)] = {name};
+      values[op->getResult(0)] = natural({name});
     } else if (expr->text.size() <= longest && canInline(op)) {
       values[op->getResult(0)] = *expr;
     } else {
@@ -1003,6 +1084,9 @@ void Printer::printStatement(Operation *op) {
         values[o.getSmall()] = {small, Primary, true};
       })
       .Case([&](MmaOp o) { printMma(o); })
+      .Case([&](AnyLaneOp o) {
+        declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
+      })
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
@@ -1166,12 +1250,13 @@ void Printer::printFor(scf::ForOp op) {
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
   Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
+  comment(op);
   line(op->hasAttr(unrollAttr) ? "#pragma unroll" : "#pragma unroll 1");
   size_t mark = names.open();
   std::string name = nameFor(op, "i");
   std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;
   open(op, "for (int " + name + " = " + begin.text + "; " + name + " < " + at(end, Sum) + "; " + advance + ")");
-  values[op.getInductionVar()] = {name};
+  values[op.getInductionVar()] = natural({name}, begin.isNatural);
   printBlock(*op.getBody());
   close();
   names.close(mark);
@@ -1180,6 +1265,7 @@ void Printer::printFor(scf::ForOp op) {
 void Printer::printIf(scf::IfOp op) {
   if (op.getNumResults())
     return fail(op, "gives values; use arith.select, or sched.registers written in both branches");
+  comment(op);
   open(op, "if (" + value(op.getCondition()).text + ")");
   printBlock(*op.thenBlock());
   if (op.elseBlock() && !llvm::hasSingleElement(*op.elseBlock())) {
@@ -1193,16 +1279,24 @@ void Printer::printIf(scf::IfOp op) {
 void Printer::printForWork(ForWorkOp op) {
   if (op.getOrder() != WorkOrder::Grid)
     return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid");
+  comment(op);
   std::string tile = names.take("work");
   statement(op, "const GridTile " + tile + " = " +
                     primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
                               {{"p.query_length"}, {"p.heads"}})
                         .text +
                     ";");
-  std::string b = nameFor(op, 0, "b"), h = nameFor(op, 1, "h"), row = nameFor(op, 2, "q0");
-  statement(op, "const int " + b + " = " + tile + ".batch, " + h + " = " + tile + ".head, " + row + " = " + tile + ".row;");
-  for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), ArrayRef<std::string>{b, h, row}))
-    values[argument] = {name};
+  std::string position;
+  for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments())) {
+    if (argument.use_empty())
+      continue;
+    constexpr StringRef fallback[] = {"b", "h", "q0"}, member[] = {".batch", ".head", ".row"};
+    std::string name = nameFor(op, i, fallback[i]);
+    position += (position.empty() ? "const int " : ", ") + name + " = " + tile + member[i].str();
+    values[argument] = natural({name});
+  }
+  if (!position.empty())
+    line(position + ";");
   printBlock(op.getBody().front());
 }
 
@@ -1227,6 +1321,7 @@ void Printer::printForTiles(ForTilesOp op) {
   }
   for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), carried))
     values[argument] = {name};
+  comment(op);
   line("#pragma unroll 1");
   open(op, "for (int " + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
   printBlock(op.getBody().front());

@@ -33,11 +33,13 @@
 // CHECK:        const float slope = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);
 // CHECK:        #pragma unroll
 // CHECK-NEXT:   for (int i = 0; i < 8; ++i) {
-// CHECK:          copy_async_16_if({{.*}}, q_tile + swizzle<128, 128>({{.*}}), q_head + {{.*}} * p.q_stride[2] + {{.*}});
+// CHECK:          copy_async_16_if({{.*}}, q_tile + swizzle<128, 128>({{.*}}),
+// CHECK-NEXT:       q_head + global_row * p.q_stride[2] + copy_column);
 // CHECK:        #pragma unroll 1
 // CHECK-NEXT:   for (int tile = 0; tile < tiles;) {
-// CHECK:          load_matrix(k_part[0][0][0], k_part[0][0][1], k_part[1][0][0], k_part[1][0][1], k_tile + swizzle<64, 128>(
-// CHECK:          mma_bf16(scores[m][2 * j], q_part[m][0], k_part[0][0]);
+// CHECK:          load_matrix(k_part[0][0][0], k_part[0][0][1], k_part[1][0][0], k_part[1][0][1],
+// CHECK-NEXT:   k_tile + swizzle<64, 128>(j * 16 + b_row, (d + b_column) * 2));
+// CHECK:          mma_bf16(scores[m][j * 2], q_part[m][0], k_part[0][0]);
 // CHECK:          fast_tanh(
 // CHECK-SAME:     // gemma.cpp:12
 // CHECK:          if (k0 + 64 > q0) {
@@ -46,9 +48,10 @@
 // CHECK:          load_matrix_transposed(
 // CHECK:          ++tile;
 // CHECK-NEXT:   }
-// CHECK:        if (!(p.lse == nullptr)) {
+// CHECK:        const bool flag = !(p.lse == nullptr);
 // CHECK:          lse_head[row * p.lse_stride[2]] =
-// CHECK:        copy_to_global_16(o_head + {{.*}} * p.o_stride[2] + {{.*}}, q_tile + swizzle<128, 128>(
+// CHECK:        copy_to_global_16(o_head + {{.*}} * p.o_stride[2] + copy_column,
+// CHECK-NEXT:       q_tile + swizzle<128, 128>(row, copy_column * 2));
 
 !q_tile = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
 !k_tile = !tile.tile<stage 1 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>

@@ -1,0 +1,161 @@
+//===- PrinterTest.cpp - Errors of the CUDA printer, and its kernels through NVRTC ===//
+
+#include "codegen/cuda/Primitives.h"
+#include "runtime/Cubin.h"
+#include "runtime/Nvrtc.h"
+#include "tests/cuda/Parse.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+using namespace attune;
+
+namespace {
+
+std::string read(const std::string &name) {
+  std::ifstream file(std::string(ATTUNE_CUDA_TESTS) + "/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A kernel around `body`, for which %c0, %c1, %x (f32), %t (i32) and %L (view of LSE) exist.
+std::string kernel(const std::string &body, const std::string &order = "grid", const std::string &name = "k") {
+  return R"(
+!rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
+!ring = !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+!tile = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+!part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
+sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64
+    plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  sched.for_work )" + order + R"( tile_q 64 (%b, %h, %q0) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %x = arith.constant 1.0 : f32
+    %t = sched.thread_id : i32
+    %L = tile.param "lse" : !tile.view<3, f32>
+)" + body + "\n  }\n}\n";
+}
+
+std::string error(const std::string &body, const std::string &order = "grid") {
+  mlir::MLIRContext context;
+  Expected<std::string> source = tests::printText(context, kernel(body, order));
+  return source ? "printed: " + *source : source.error().message;
+}
+
+std::string print(const std::string &body, const std::string &name = "k") {
+  mlir::MLIRContext context;
+  Expected<std::string> source = tests::printText(context, kernel(body, "grid", name));
+  return source ? *source : "error: " + source.error().message;
+}
+
+} // namespace
+
+TEST_CASE("an op without a printed form is an error that names it") {
+  CHECK(error("", "persistent") == "sched.for_work in order 'persistent' has no printed form; use grid");
+  CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %s = sched.slot %r[%c0] : !ring -> !tile") ==
+        "sched.slot is not expanded; run the scheduling passes to their end before printing");
+  CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==
+        "tile.splat is not expanded; run the scheduling passes to their end before printing");
+  CHECK(error("%r = scf.for %i = %c0 to %c1 step %c1 iter_args(%a = %x) -> (f32) : i32 { scf.yield %a : f32 }") ==
+        "scf.for carries values; keep them in sched.registers");
+  CHECK(error("%n = arith.constant 0 : index\n %m = arith.constant 1 : index\n scf.for %i = %n to %m step %m {}") ==
+        "arith.constant of type index has no printed form; use f32, i32, i64 or i1");
+  CHECK(error("%l = arith.extsi %c0 : i32 to i64\n %m = arith.extsi %c1 : i32 to i64\n scf.for %i = %l to %m step %m : i64 {}") ==
+        "scf.for counts in i64; use i32");
+  CHECK(error("%f = arith.cmpi eq, %t, %c0 : i32\n %r = scf.if %f -> (f32) { scf.yield %x : f32 } else { scf.yield %x : f32 }") ==
+        "scf.if gives values; use arith.select, or sched.registers written in both branches");
+  CHECK(error("%y = arith.truncf %x : f32 to bf16") == "arith.truncf on bf16 has no printed form; use f32, i32, i64 or i1");
+  CHECK(error("%y = math.sinh %x : f32") ==
+        "math.sinh has no printed form in CUDA; lower it to arith, math, scf and sched ops");
+  CHECK(error("%p = sched.registers \"p\" : !tile.tile<q 64 x k 16, bf16, register, #sched.fragment<c, warps 4>>") ==
+        "sched.registers of q 64 x k 16 bf16 has no printed form; use f32, or 16 bits in a fragment a or b");
+  CHECK(error("%y = sched.pack %x, %x : f32") == "sched.pack of type f32 has no printed form; use bf16 or f16");
+  CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %y = sched.load_shared %r[%c0, %c0, %c0] : !ring -> f32") ==
+        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 is read element by element");
+  CHECK(error("%r = sched.shared \"r\" at 0 : !tile\n %p = sched.registers \"p\" : !part\n"
+              "sched.load_matrix %r[%c1, %c0, %c0] to %p[%c0, %c0] : !tile, !part") ==
+        "sched.load_matrix gives a stage of k 64 x d 64 bf16, which has none; pass the constant 0");
+  CHECK(error("%r = sched.shared \"r\" at 0 : !tile\n %p = sched.registers \"p\" : !part\n"
+              "sched.load_matrix %r[%c0, %c0, %c0] to %p[%c1, %c0] : !tile, !part") ==
+        "sched.load_matrix writes past the lane's array [2][1][2] from [1][0]");
+}
+
+TEST_CASE("an error points at the location of its op") {
+  mlir::MLIRContext context;
+  Expected<std::string> source = tests::printText(context, kernel("%y = math.sinh %x : f32"));
+  REQUIRE(!source);
+  CHECK(source.error().where.file == "test.mlir");
+  CHECK(source.error().where.line == 14);
+}
+
+TEST_CASE("names are identifiers, unique, and hide nothing that the source needs") {
+  std::string source = print(R"(
+    %a = arith.addi %t, %c1 overflow<nsw> {tile.name = "row sum"} : i32
+    %b1 = arith.addi %a, %c1 overflow<nsw> {tile.name = "row sum"} : i32
+    %d = arith.addi %b1, %c1 overflow<nsw> {tile.name = "float"} : i32
+    %e = arith.addi %d, %c1 overflow<nsw> {tile.name = "p"} : i32
+    %f = arith.addi %e, %c1 overflow<nsw> {tile.name = "x1"} : i32
+    %g = arith.addi %f, %c1 overflow<nsw> {tile.name = "x1"} : i32
+    %i = arith.sitofp %g : i32 to f32
+    sched.store_element %i, %L[%c0, %c0, %t] : f32, !tile.view<3, f32>)", "\"while\"");
+  CHECK(source.find("const int row_sum = thread + 1;") != std::string::npos);
+  CHECK(source.find("const int row_sum2 = row_sum + 1;") != std::string::npos);
+  CHECK(source.find("const int float_ = row_sum2 + 1;") != std::string::npos);
+  CHECK(source.find("const int p_ = float_ + 1;") != std::string::npos);
+  CHECK(source.find("const int x1 = p_ + 1;") != std::string::npos);
+  CHECK(source.find("const int x1_2 = x1 + 1;") != std::string::npos);
+  CHECK(source.find("while_kernel(const __grid_constant__ Params p)") != std::string::npos);
+}
+
+TEST_CASE("a read of registers is not moved behind a write") {
+  std::string source = print(R"(
+    %r = sched.registers "r" : !rows
+    %a = sched.get %r[%c0, %c0] : !rows -> f32
+    sched.set %x, %r[%c0, %c0] : f32, !rows
+    %d = arith.addf %a, %x : f32
+    sched.set %d, %r[%c0, %c1] : f32, !rows)");
+  CHECK(source.find("const float x = r[0][0];\n  r[0][0] = 1.0f;\n  r[0][1] = x + 1.0f;\n") != std::string::npos);
+}
+
+TEST_CASE("every kernel compiles without warnings or spills") {
+  Expected<const Nvrtc *> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    WARN("skipped: " << nvrtc.error().message);
+    return;
+  }
+  struct Case {
+    const char *file, *name;
+    int frame; ///< bytes; sinf and its kin keep 32 in local memory
+  };
+  for (Case c : {Case{"attention.mlir", "softcap_causal", 0}, Case{"scalars.mlir", "scalars", 32},
+                 Case{"tf32.mlir", "exact", 0}, Case{"dropout.mlir", "dropped", 0}})
+    for (const char *arch : {"sm_80", "sm_90"}) {
+      INFO(c.file << " for " << arch);
+      mlir::MLIRContext context;
+      Expected<std::string> source = tests::printText(context, read(c.file));
+      REQUIRE(source);
+      Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(*source, c.name, arch);
+      INFO((cubin ? cubin->log : cubin.error().message));
+      REQUIRE(cubin);
+      CHECK(cubin->log == "");
+      Expected<CubinKernel> facts = readCubin(cubin->code, c.name);
+      REQUIRE(facts);
+      CHECK(facts->frameBytes <= c.frame);
+    }
+}
+
+TEST_CASE("every device function compiles") {
+  Expected<const Nvrtc *> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    WARN("skipped: " << nvrtc.error().message);
+    return;
+  }
+  for (const std::string &name : codegen::primitiveNames()) {
+    INFO(name);
+    Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(codegen::primitives({name}), name, "sm_80");
+    INFO((cubin ? cubin->log : cubin.error().message));
+    CHECK(cubin);
+  }
+}

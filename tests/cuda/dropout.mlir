@@ -1,0 +1,87 @@
+// RUN: attune-print-cuda %s | FileCheck %s
+
+// Philox, a ring of two stages whose slot is carried, a block pattern, f16.
+
+// CHECK:      //   variant  dropped, f16, head_dim 64 x 64, dropout
+// CHECK:      //   pattern  pattern, blocks of 64 x 64
+// CHECK:      uint4 philox(
+// CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
+// CHECK-NEXT:   const int seed_low = (int)seed;
+// CHECK:        const int first = next_visible<128, 64, 64, 64>(p.pattern + h * p.pattern_stride[0], p.pattern_stride[1],
+// CHECK-NEXT:       p.pattern_stride[2], p.pattern_extent[1], p.pattern_extent[2], q0, 0, tiles);
+// CHECK:        #pragma unroll 1
+// CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
+// CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, p.heads), h), 0, seed_low,
+// CHECK-NEXT:         (int)(seed >> 32ll));
+// CHECK-NEXT:     const bool kept = (keep.x & 65535u) >= (unsigned)p.drop_threshold;
+// CHECK-NEXT:     probs[0][0] = kept ? probs[0][0] : 0.0f;
+// CHECK-NEXT:     probs[0][1] = (keep.w >> 16) >= (unsigned)p.drop_threshold ? p.keep_scale : 0.0f;
+// CHECK-NEXT:     const unsigned pair = pack_f16(probs[0][0], probs[0][1]);
+// CHECK-NEXT:     store_shared(ring + slot * 8192 + swizzle<64, 128>(thread, 0), pair & 0xffff0000u);
+// CHECK-NEXT:     const int next_ahead = tile + 2;
+// CHECK-NEXT:     tile = ahead;
+// CHECK-NEXT:     ahead = next_ahead;
+// CHECK-NEXT:     slot = 1 - slot;
+// CHECK-NEXT:   }
+
+!ring = !tile.tile<stage 2 x k 64 x d 64, f16, shared, #sched.swizzle<128>>
+!rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
+
+sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype f16 head_dim 64 x 64
+    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = false>
+    attributes {dropout, tensors = [#attn.tensor<pattern, i8, rank 3>], pattern = #attn.blocks<pattern, 64 x 64>} {
+  sched.for_work grid tile_q 128 (%b, %h, %q0) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c2 = arith.constant 2 : i32
+    %c4 = arith.constant 4 : i32
+    %c16 = arith.constant 16 : i32
+    %c32 = arith.constant 32 : i64
+    %low = arith.constant 65535 : i32
+    %high = arith.constant -65536 : i32
+    %c63 = arith.constant 63 : i32
+    %c64 = arith.constant 64 : i32
+    %zero = arith.constant 0.0 : f32
+    %H = tile.param "H" : i32
+    %Sk = tile.param "Sk" : i32
+    %threshold = tile.param "drop_threshold" : i32
+    %keep_scale = tile.param "keep_scale" : f32
+    %pattern = tile.param "pattern" : !tile.view<3, i8>
+    %seed = tile.param "seed" : i64
+    %seed_low = arith.trunci %seed {tile.name = "seed_low"} : i64 to i32
+    %ring = sched.shared "ring" at 0 : !ring
+    %p = sched.registers "probs" : !rows
+    %t = sched.thread_id : i32
+    %u = arith.addi %Sk, %c63 overflow<nsw> : i32
+    %tiles = arith.divsi %u, %c64 {tile.name = "tiles"} : i32
+    %first = sched.next_visible %pattern[%h, %q0] from %c0 below %tiles tile 128 x 64 blocks 64 x 64 {tile.name = "first"} : !tile.view<3, i8>
+    sched.set %zero, %p[%c0, %c0] : f32, !rows
+    %ahead0 = arith.addi %first, %c1 overflow<nsw> {tile.name = "second"} : i32
+    sched.for_tiles (%n, %ahead, %slot) = (%first, %ahead0, %c0) below %tiles {
+      %x0 = arith.addi %q0, %t overflow<nsw> : i32
+      %x1 = arith.muli %n, %c4 overflow<nsw> : i32
+      %x2 = arith.muli %b, %H : i32
+      %x3 = arith.addi %x2, %h : i32
+      %x4 = arith.shrsi %seed, %c32 : i64
+      %x5 = arith.trunci %x4 : i64 to i32
+      %r:4 = sched.philox counter %x0, %x1, %x3, %c0 key %seed_low, %x5 {tile.name = "keep"}
+      %half = arith.andi %r#0, %low : i32
+      %kept = arith.cmpi uge, %half, %threshold {tile.name = "kept"} : i32
+      %v = sched.get %p[%c0, %c0] : !rows -> f32
+      %y = arith.select %kept, %v, %zero : f32
+      sched.set %y, %p[%c0, %c0] : f32, !rows
+      %upper = arith.shrui %r#3, %c16 : i32
+      %kept2 = arith.cmpi uge, %upper, %threshold : i32
+      %y2 = arith.select %kept2, %keep_scale, %zero : f32
+      sched.set %y2, %p[%c0, %c1] : f32, !rows
+      %p0 = sched.get %p[%c0, %c0] : !rows -> f32
+      %p1 = sched.get %p[%c0, %c1] : !rows -> f32
+      %pair = sched.pack %p0, %p1 : f16 {tile.name = "pair"}
+      %upper_half = arith.andi %pair, %high : i32
+      sched.store_shared %upper_half, %ring[%slot, %t, %c0] : i32, !ring
+      %n2 = arith.addi %n, %c2 overflow<nsw> : i32
+      %other = arith.subi %c1, %slot overflow<nsw> : i32
+      sched.next %ahead, %n2, %other : i32, i32, i32
+    } {tile.names = ["tile", "ahead", "slot"]}
+  }
+}
