@@ -414,8 +414,9 @@ TEST_CASE("a plan says what limits it") {
   CHECK(plan.plan.text() == "128 x 64, 4 warps, 2 stages, q in shared memory, 2 blocks per SM");
 }
 
-TEST_CASE("predictions are near the measurements") {
-  // TFLOP/s of bf16 prototypes on an H200, 16384 tokens in sequences of 4096, hidden 2048.
+TEST_CASE("predictions are near the measurements that they were fitted to") {
+  // TFLOP/s of bf16 prototypes on an H200, 16384 tokens in sequences of 4096, hidden 2048, from three runs. The model was
+  // fitted to them: this holds the fit in place and says nothing about other kernels.
   struct Measured {
     int headDim;
     bool causal;
@@ -425,10 +426,10 @@ TEST_CASE("predictions are near the measurements") {
   const Measured table[] = {
       {64, false, {128, 128, 4, 2, false}, 339},  {64, false, {128, 128, 4, 1, false}, 334},
       {64, false, {128, 64, 4, 2, true}, 331},    {64, false, {128, 112, 4, 2, false}, 326},
-      {64, false, {256, 128, 8, 2, false}, 308},  {64, false, {128, 64, 8, 1, false}, 258},
+      {64, false, {256, 128, 8, 2, false}, 300},  {64, false, {128, 64, 8, 1, false}, 258},
       {64, true, {128, 128, 4, 2, false}, 323},   {64, true, {128, 64, 4, 2, true}, 320},
       {128, false, {128, 64, 4, 2, false}, 356},  {128, false, {128, 64, 4, 1, false}, 358},
-      {128, false, {128, 48, 4, 2, false}, 351},  {128, false, {256, 64, 8, 2, false}, 340},
+      {128, false, {128, 48, 4, 2, false}, 351},  {128, false, {256, 64, 8, 2, false}, 331},
       {128, true, {128, 64, 4, 2, false}, 357},   {96, false, {128, 96, 4, 1, false}, 338},
       {192, false, {64, 64, 4, 1, false}, 307},   {192, false, {128, 64, 8, 2, false}, 292},
       {256, false, {64, 64, 4, 1, false}, 315},   {256, false, {128, 64, 8, 1, false}, 301},
