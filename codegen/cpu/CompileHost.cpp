@@ -1,0 +1,199 @@
+//===- CompileHost.cpp - tile.kernel to a host object -----------------------===//
+
+#include "codegen/cpu/Cpu.h"
+#include "codegen/cpu/LowerTile.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// The host as LLVM names it.
+struct Host {
+  std::string cpu, features;
+  HostVectors vectors;
+
+  static const Host &instance() {
+    static const Host host;
+    return host;
+  }
+
+private:
+  Host() : cpu(llvm::sys::getHostCPUName()) {
+    llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
+    std::vector<std::string> names;
+    for (const auto &feature : found)
+      names.push_back((feature.second ? "+" : "-") + feature.first().str());
+    llvm::sort(names);
+    features = llvm::join(names, ",");
+    if (found.lookup("avx512f") && found.lookup("avx512vl") && found.lookup("avx512bw") && found.lookup("avx512dq"))
+      vectors = {16, 32, true};
+    else if (found.lookup("avx2") && found.lookup("fma"))
+      vectors = {8, 16, false};
+    else if (llvm::Triple(llvm::sys::getProcessTriple()).isAArch64())
+      vectors = {4, 32, false};
+  }
+};
+
+/// Code generation needs the host's back end once a process.
+void initializeTarget() {
+  static const bool done = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)done;
+}
+
+void loadDialects(MLIRContext &context) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                      scf::SCFDialect, vector::VectorDialect>();
+}
+
+/// scf, arith, math and vector ops become ops of the llvm dialect.
+LogicalResult convertToLLVM(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  {
+    RewritePatternSet patterns(context);
+    populateSCFToControlFlowConversionPatterns(patterns);
+    ConversionTarget target(*context);
+    target.addIllegalDialect<scf::SCFDialect>();
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    if (failed(applyPartialConversion(module, target, std::move(patterns))))
+      return failure();
+  }
+  LLVMTypeConverter converter(context);
+  RewritePatternSet patterns(context);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  return applyPartialConversion(module, target, std::move(patterns));
+}
+
+std::unique_ptr<llvm::TargetMachine> createTargetMachine() {
+  const Host &host = Host::instance();
+  llvm::Triple triple(llvm::sys::getProcessTriple());
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+}
+
+/// The generated code is vectorised and in SSA form already: what is left is to fold address arithmetic, share
+/// values, and move them out of loops.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PassBuilder builder(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager calls;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+  llvm::ModulePassManager passes;
+  llvm::cantFail(builder.parsePassPipeline(
+      passes, "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),"
+              "early-cse<memssa>,instcombine<no-verify-fixpoint>)"));
+  passes.run(module, modules);
+}
+
+} // namespace
+
+std::string attune::hostCpuKey() {
+  const Host &host = Host::instance();
+  return llvm::sys::getProcessTriple() + ";" + host.cpu + ";" + host.features;
+}
+
+Expected<HostObject> attune::compileHost(ModuleOp module) {
+  auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
+  if (kernels.size() != 1)
+    return Error{"a module for the CPU has one tile.kernel, this one has " + std::to_string(kernels.size())};
+  initializeTarget();
+  loadDialects(*module.getContext());
+  const Host &host = Host::instance();
+  Expected<LoweredKernel> lowered = lowerTile(kernels.front(), host.vectors);
+  if (!lowered)
+    return lowered.error();
+
+  std::string messages;
+  ScopedDiagnosticHandler diagnostics(module.getContext(), [&](Diagnostic &diagnostic) {
+    messages += (messages.empty() ? "" : "; ") + diagnostic.str();
+    return success();
+  });
+  if (getenv("ATTUNE_CPU_DUMP"))
+    lowered->module->print(llvm::errs());
+  if (failed(convertToLLVM(*lowered->module)))
+    return Error{"the cpu target cannot lower kernel '" + kernels.front().getSymName().str() + "': " + messages};
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*lowered->module, context, "kernel", true);
+  if (!code)
+    return Error{"the cpu target cannot translate kernel '" + kernels.front().getSymName().str() + "': " + messages};
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine();
+  if (!machine)
+    return Error{"this LLVM has no code generator for " + llvm::sys::getProcessTriple()};
+  code->setTargetTriple(machine->getTargetTriple());
+  code->setDataLayout(machine->createDataLayout());
+  for (llvm::Function &function : *code) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+    function.addFnAttr("target-cpu", host.cpu);
+    function.addFnAttr("target-features", host.features);
+    function.addFnAttr("prefer-vector-width", std::to_string(32 * host.vectors.lanes));
+    function.addFnAttr("min-legal-vector-width", std::to_string(32 * host.vectors.lanes));
+    for (unsigned argument : {0u, 4u})
+      function.addParamAttr(argument, llvm::Attribute::NoAlias);
+    function.addParamAttr(4, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+  }
+  optimize(*code, *machine);
+
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager emit;
+  if (machine->addPassesToEmitFile(emit, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
+    return Error{"this LLVM cannot write objects for " + llvm::sys::getProcessTriple()};
+  emit.run(*code);
+  HostObject object;
+  object.bytes.assign(bytes.begin(), bytes.end());
+  object.entry = kernels.front().getSymName().str();
+  object.scratchBytes = llvm::alignTo(lowered->scratchBytes, 64);
+  return object;
+}

@@ -1,0 +1,109 @@
+//===- LoadHost.cpp - Links a host object into the process ------------------===//
+
+#include "codegen/cpu/Cpu.h"
+
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
+#include "llvm/ExecutionEngine/Orc/SelfExecutorProcessControl.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+using namespace attune;
+using namespace llvm::orc;
+
+namespace {
+
+/// The linker, made at the first load and shared by every kernel of the process.
+class Linker {
+public:
+  static llvm::Expected<std::shared_ptr<Linker>> process() {
+    static std::mutex mutex;
+    static std::shared_ptr<Linker> linker;
+    std::lock_guard lock(mutex);
+    if (linker)
+      return linker;
+    auto control = SelfExecutorProcessControl::Create();
+    if (!control)
+      return control.takeError();
+    auto made = std::make_shared<Linker>(std::move(*control));
+    if (llvm::Error error = made->defineLibrary())
+      return std::move(error);
+    return linker = made;
+  }
+
+  explicit Linker(std::unique_ptr<SelfExecutorProcessControl> control)
+      : session(std::move(control)), layer(session), library(session.createBareJITDylib("library")) {}
+
+  ~Linker() { llvm::consumeError(session.endSession()); }
+
+  ExecutionSession session;
+  ObjectLinkingLayer layer;
+  JITDylib &library; ///< what generated code may call
+  std::atomic<unsigned> count = 0;
+
+private:
+  llvm::Error defineLibrary() {
+    SymbolMap symbols;
+    auto define = [&](const char *name, auto *function) {
+      symbols[session.intern(name)] = {ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
+    };
+    using Unary = float (*)(float);
+    using Binary = float (*)(float, float);
+    const std::pair<const char *, Unary> unary[] = {
+        {"sinf", sinf},     {"cosf", cosf},   {"tanf", tanf},     {"asinf", asinf},   {"acosf", acosf},
+        {"atanf", atanf},   {"sinhf", sinhf}, {"coshf", coshf},   {"tanhf", tanhf},   {"asinhf", asinhf},
+        {"acoshf", acoshf}, {"atanhf", atanhf}, {"expf", expf},   {"exp2f", exp2f},   {"expm1f", expm1f},
+        {"logf", logf},     {"log2f", log2f}, {"log10f", log10f}, {"log1pf", log1pf}, {"erff", erff},
+        {"erfcf", erfcf},   {"cbrtf", cbrtf}, {"floorf", floorf}, {"ceilf", ceilf},   {"truncf", truncf},
+        {"roundf", roundf}, {"roundevenf", rintf}, {"rintf", rintf}, {"nearbyintf", nearbyintf}};
+    for (auto [name, function] : unary)
+      define(name, function);
+    const std::pair<const char *, Binary> binary[] = {
+        {"powf", powf}, {"atan2f", atan2f}, {"fmodf", fmodf}, {"fminf", fminf}, {"fmaxf", fmaxf}};
+    for (auto [name, function] : binary)
+      define(name, function);
+    define("fmaf", static_cast<float (*)(float, float, float)>(fmaf));
+    define("memset", static_cast<void *(*)(void *, int, size_t)>(memset));
+    define("memcpy", static_cast<void *(*)(void *, const void *, size_t)>(memcpy));
+    define("memmove", static_cast<void *(*)(void *, const void *, size_t)>(memmove));
+    return library.define(absoluteSymbols(std::move(symbols)));
+  }
+};
+
+/// One kernel's code, freed with the last reference.
+struct LinkedKernel {
+  std::shared_ptr<Linker> linker;
+  JITDylib *library = nullptr;
+  ~LinkedKernel() {
+    if (library)
+      llvm::consumeError(linker->session.removeJITDylib(*library));
+  }
+};
+
+} // namespace
+
+Expected<HostCode> attune::loadHost(std::span<const char> bytes, const std::string &entry) {
+  auto fail = [](llvm::Error error) {
+    return Error{"cannot link a kernel for the CPU: " + llvm::toString(std::move(error))};
+  };
+  auto linker = Linker::process();
+  if (!linker)
+    return fail(linker.takeError());
+  ExecutionSession &session = (*linker)->session;
+  // The session prints what it cannot return; a failure here is returned.
+  session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
+  auto kernel = std::make_shared<LinkedKernel>();
+  kernel->linker = *linker;
+  kernel->library = &session.createBareJITDylib("kernel" + std::to_string((*linker)->count++));
+  kernel->library->addToLinkOrder((*linker)->library);
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(bytes.data(), bytes.size()), entry);
+  if (llvm::Error error = (*linker)->layer.add(*kernel->library, std::move(buffer)))
+    return fail(std::move(error));
+  auto symbol = session.lookup({kernel->library}, entry);
+  if (!symbol)
+    return fail(symbol.takeError());
+  return HostCode{symbol->getAddress().toPtr<decltype(HostEntry::function)>(), kernel};
+}

@@ -1,0 +1,372 @@
+//===- CpuTest.cpp - The CPU target against plain loops in double -----------===//
+
+#include "TileText.h"
+#include "codegen/cpu/Cpu.h"
+#include "ir/tile/Tile.h"
+#include "mlir/Parser/Parser.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+using namespace attune;
+using namespace attune::test;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+mlir::MLIRContext &context() {
+  static mlir::MLIRContext made;
+  static bool loaded = [] {
+    made.loadDialect<attn::AttnDialect, tile::TileDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
+    made.disableMultithreading();
+    return true;
+  }();
+  (void)loaded;
+  return made;
+}
+
+HostCode compileText(const std::string &text, size_t &scratchBytes) {
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context());
+  REQUIRE(module);
+  Expected<HostObject> object = compileHost(*module);
+  if (!object)
+    FAIL(object.error().message);
+  scratchBytes = object->scratchBytes;
+  Expected<HostCode> code = loadHost(object->bytes, object->entry);
+  if (!code)
+    FAIL(code.error().message);
+  return *code;
+}
+
+/// A value rounded to the dtype, and its bits.
+struct Rounder {
+  std::string dtype;
+  size_t bytes() const { return dtype == "f32" ? 4 : 2; }
+  void store(char *to, float value) const {
+    if (dtype == "f32") {
+      std::memcpy(to, &value, 4);
+    } else if (dtype == "f16") {
+      _Float16 half = _Float16(value);
+      std::memcpy(to, &half, 2);
+    } else {
+      uint32_t bits;
+      std::memcpy(&bits, &value, 4);
+      uint16_t half = std::isnan(value) ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+      std::memcpy(to, &half, 2);
+    }
+  }
+  float load(const char *from) const {
+    if (dtype == "f32") {
+      float value;
+      std::memcpy(&value, from, 4);
+      return value;
+    }
+    uint16_t half;
+    std::memcpy(&half, from, 2);
+    if (dtype == "f16") {
+      _Float16 value;
+      std::memcpy(&value, &half, 2);
+      return float(value);
+    }
+    uint32_t bits = uint32_t(half) << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+  }
+};
+
+/// [B, H, S, D] with rows of NaN after each sequence.
+struct Buffer {
+  Rounder rounder;
+  int64_t heads, rows, columns;
+  static constexpr int64_t poison = 3;
+  std::vector<char> bytes;
+
+  Buffer(std::string dtype, int64_t batch, int64_t heads, int64_t rows, int64_t columns)
+      : rounder{std::move(dtype)}, heads(heads), rows(rows), columns(columns) {
+    bytes.resize(batch * heads * (rows + poison) * columns * rounder.bytes());
+    for (size_t i = 0; i < bytes.size(); i += rounder.bytes())
+      rounder.store(&bytes[i], std::numeric_limits<float>::quiet_NaN());
+  }
+  char *at(int64_t b, int64_t h, int64_t row, int64_t column) {
+    return &bytes[(((b * heads + h) * (rows + poison) + row) * columns + column) * rounder.bytes()];
+  }
+  void set(int64_t b, int64_t h, int64_t row, int64_t column, float value) { rounder.store(at(b, h, row, column), value); }
+  float get(int64_t b, int64_t h, int64_t row, int64_t column) { return rounder.load(at(b, h, row, column)); }
+  void strides(int64_t (&to)[3]) {
+    to[2] = columns;
+    to[1] = (rows + poison) * columns;
+    to[0] = heads * to[1];
+  }
+};
+
+uint32_t philoxBits(uint64_t seed, uint64_t offset, uint32_t q, uint32_t k, uint32_t head) {
+  uint32_t key[2] = {uint32_t(seed), uint32_t(seed >> 32) ^ uint32_t(offset >> 32)};
+  uint32_t c[4] = {(q >> 4) * 8 + (q & 7), (k >> 4) * 4 + ((k & 7) >> 1), head, uint32_t(offset)};
+  for (int round = 0; round < 7; ++round) {
+    uint64_t p0 = uint64_t(0xD2511F53) * c[0], p1 = uint64_t(0xCD9E8D57) * c[2];
+    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ key[0], uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ key[1], uint32_t(p0)};
+    std::memcpy(c, next, sizeof c);
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return c[2 * (k & 1) + ((k >> 3) & 1)] >> (16 * ((q >> 3) & 1)) & 0xffff;
+}
+
+/// Inputs that tests change before they run.
+struct Inputs {
+  std::function<float(int b, int h, int q, int d)> query;
+  std::function<float(int b, int h, int k, int d)> key, value;
+  std::vector<float> slopes, bias;
+  std::vector<uint8_t> keep, pattern;
+  float cap = 5;
+  uint32_t threshold = 0;
+  uint64_t seed = 0x123456789abcdefULL, offset = 0x77000000055ULL;
+  bool pointers = false; ///< seed and offset by pointer
+  bool noLse = false;
+};
+
+void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  Inputs in;
+  in.query = in.key = in.value = [&](int, int, int, int) { return normal(random); };
+  for (int h = 0; h < t.heads; ++h)
+    in.slopes.push_back(0.1f * (h + 1));
+  in.bias.resize(size_t(t.heads) * t.queries * t.keys);
+  for (float &x : in.bias)
+    x = random() % 4 ? normal(random) : -infinity;
+  in.keep.resize(size_t(t.queries) * t.keys);
+  for (uint8_t &x : in.keep)
+    x = random() % 3 ? uint8_t(1 + random() % 255) : 0;
+  int patternRows = (t.queries + t.tileQ - 1) / t.tileQ, patternColumns = (t.keys + t.tileK - 1) / t.tileK;
+  in.pattern.resize(size_t(t.heads) * patternRows * patternColumns);
+  for (uint8_t &x : in.pattern)
+    x = random() % 2;
+  in.threshold = t.dropout ? 6554 : 0;
+  if (change)
+    change(in);
+
+  int kvHeads = t.heads / t.group;
+  Buffer q(t.dtype, t.batch, t.heads, t.queries, t.headDim), k(t.dtype, t.batch, kvHeads, t.keys, t.headDim),
+      v(t.dtype, t.batch, kvHeads, t.keys, t.headDimV), o(t.dtype, t.batch, t.heads, t.queries, t.headDimV);
+  std::vector<float> lse(size_t(t.batch) * t.heads * t.queries * 2, 12345.0f); // every second element
+  auto fill = [&](Buffer &buffer, auto &value) {
+    for (int b = 0; b < t.batch; ++b)
+      for (int h = 0; h < buffer.heads; ++h)
+        for (int row = 0; row < buffer.rows; ++row)
+          for (int d = 0; d < buffer.columns; ++d)
+            buffer.set(b, h, row, d, value(b, h, row, d));
+  };
+  fill(q, in.query);
+  fill(k, in.key);
+  fill(v, in.value);
+
+  struct Packed {
+    LaunchParams params = {};
+    int64_t rest[64] = {};
+  } packed;
+  LaunchParams &p = packed.params;
+  p.q = q.bytes.data();
+  p.k = k.bytes.data();
+  p.v = v.bytes.data();
+  p.o = o.bytes.data();
+  p.lse = in.noLse ? nullptr : lse.data();
+  q.strides(p.qStride);
+  k.strides(p.kStride);
+  v.strides(p.vStride);
+  o.strides(p.oStride);
+  p.lseStride[2] = 2;
+  p.lseStride[1] = 2 * t.queries;
+  p.lseStride[0] = int64_t(2) * t.queries * t.heads;
+  p.seed = in.pointers ? 0 : in.seed;
+  p.offset = in.pointers ? 0 : in.offset;
+  p.seedPointer = in.pointers ? &in.seed : nullptr;
+  p.offsetPointer = in.pointers ? &in.offset : nullptr;
+  p.batch = t.batch;
+  p.heads = t.heads;
+  p.kvHeads = kvHeads;
+  p.group = t.group;
+  p.queryLength = t.queries;
+  p.keyLength = t.keys;
+  p.dropThreshold = in.threshold;
+  p.keepScale = 65536.0f / float(65536 - in.threshold);
+  size_t slot = 0;
+  auto address = [&](const void *pointer) { packed.rest[slot++] = int64_t(reinterpret_cast<uintptr_t>(pointer)); };
+  auto tensor = [&](const void *pointer, std::vector<int64_t> extents) {
+    address(pointer);
+    std::vector<int64_t> strides(extents.size(), 1);
+    for (size_t i = extents.size() - 1; i-- > 0;)
+      strides[i] = strides[i + 1] * extents[i + 1];
+    for (int64_t x : strides)
+      packed.rest[slot++] = x;
+    for (int64_t x : extents)
+      packed.rest[slot++] = x;
+  };
+  if (t.softcap)
+    std::memcpy(&packed.rest[slot++], &in.cap, 4);
+  if (t.alibi)
+    tensor(in.slopes.data(), {t.heads});
+  if (t.bias)
+    tensor(in.bias.data(), {t.heads, t.queries, t.keys});
+  if (t.keep)
+    tensor(in.keep.data(), {t.queries, t.keys});
+  if (t.pattern)
+    tensor(in.pattern.data(), {t.heads, patternRows, patternColumns});
+
+  size_t scratchBytes = 0;
+  HostCode code = compileText(tileText(t), scratchBytes);
+  // Scratch holds anything at entry, and nothing behind it is touched.
+  std::vector<float> memory(scratchBytes / 4 + 64, std::numeric_limits<float>::quiet_NaN());
+  auto *scratch = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+  std::memset(scratch + scratchBytes, 0x5a, 64);
+  for (int b = 0; b < t.batch; ++b)
+    for (int h = 0; h < t.heads; ++h)
+      for (int q0 = 0; q0 < t.queries; q0 += t.tileQ)
+        code.function(&p, b, h, q0, scratch);
+  for (int i = 0; i < 64; ++i)
+    REQUIRE(scratch[scratchBytes + i] == 0x5a);
+
+  double tolerance = t.dtype == "f32" ? 2e-5 : t.dtype == "f16" ? 2e-3 : 1.6e-2;
+  double worst = 0;
+  std::vector<double> x(t.keys);
+  for (int b = 0; b < t.batch; ++b)
+    for (int h = 0; h < t.heads; ++h)
+      for (int i = 0; i < t.queries; ++i) {
+        double most = -INFINITY, sum = 0;
+        for (int j = 0; j < t.keys; ++j) {
+          double s = 0;
+          for (int d = 0; d < t.headDim; ++d)
+            s += double(q.get(b, h, i, d)) * k.get(b, h / t.group, j, d);
+          s *= t.scale();
+          if (t.alibi)
+            s += double(in.slopes[h]) * (j - i);
+          if (t.softcap)
+            s = in.cap * std::tanh(s / in.cap);
+          if (t.bias)
+            s += in.bias[(size_t(h) * t.queries + i) * t.keys + j];
+          bool visible = (!t.causal || i >= j) && (!t.keep || in.keep[size_t(i) * t.keys + j]) &&
+                         (!t.pattern || in.pattern[(size_t(h) * patternRows + i / t.tileQ) * patternColumns + j / t.tileK]);
+          x[j] = visible ? s : -INFINITY;
+          most = std::max(most, x[j]);
+        }
+        double base = std::isinf(most) ? 0 : most;
+        for (double &value : x)
+          sum += value = std::exp(value - base);
+        double expectedLse = sum > 0 ? base + std::log(sum) : -INFINITY;
+        if (!in.noLse) {
+          float got = lse[size_t((b * t.heads + h) * t.queries + i) * 2];
+          if (std::isinf(expectedLse))
+            REQUIRE(got == -infinity);
+          else if (!(std::abs(got - expectedLse) < 2e-5 * (1 + std::abs(expectedLse))))
+            FAIL("lse " << got << " expected " << expectedLse << " at " << b << " " << h << " " << i);
+          REQUIRE((lse.empty() || lse[size_t((b * t.heads + h) * t.queries + i) * 2 + 1] == 12345.0f));
+        }
+        for (int d = 0; d < t.headDimV; ++d) {
+          double expected = 0;
+          for (int j = 0; j < t.keys; ++j) {
+            double weight = sum > 0 ? x[j] / sum : 0;
+            if (t.dropout)
+              weight = philoxBits(in.seed, in.offset, i, j, b * t.heads + h) >= in.threshold ? weight * p.keepScale : 0;
+            if (weight != 0)
+              expected += weight * v.get(b, h / t.group, j, d);
+          }
+          float got = o.get(b, h, i, d);
+          double error = std::abs(got - expected) / (1 + std::abs(expected));
+          if (!(error <= tolerance))
+            FAIL("o " << got << " expected " << expected << " at " << b << " " << h << " " << i << " " << d);
+          worst = std::max(worst, error);
+        }
+        // Rows behind the sequence are left alone.
+      }
+  for (int b = 0; b < t.batch; ++b)
+    for (int h = 0; h < t.heads; ++h)
+      for (int row = t.queries; row < t.queries + Buffer::poison; ++row)
+        for (int d = 0; d < t.headDimV; ++d)
+          REQUIRE(std::isnan(o.get(b, h, row, d)));
+}
+
+} // namespace
+
+TEST_CASE("plain attention in every dtype") {
+  for (const char *dtype : {"f32", "f16", "bf16"}) {
+    INFO(dtype);
+    check({.dtype = dtype, .queries = 128, .keys = 192});
+    check({.dtype = dtype, .causal = true, .batch = 2, .heads = 4, .group = 2, .queries = 100, .keys = 77});
+  }
+}
+
+TEST_CASE("lengths that no tile divides") {
+  for (int queries : {1, 15, 63, 65, 129})
+    for (int keys : {1, 17, 64, 100}) {
+      INFO(queries << " x " << keys);
+      check({.tileQ = 32, .tileK = 64, .heads = 1, .queries = queries, .keys = keys});
+    }
+}
+
+TEST_CASE("head dims") {
+  for (int d : {8, 16, 24, 40, 72, 96, 128, 256, 512}) {
+    INFO(d);
+    check({.headDim = d, .headDimV = d, .heads = 1, .queries = 70, .keys = 90});
+  }
+  check({.headDim = 192, .headDimV = 128, .heads = 1, .queries = 70, .keys = 90});
+  check({.dtype = "bf16", .headDim = 24, .headDimV = 136, .heads = 1, .queries = 70, .keys = 90});
+}
+
+TEST_CASE("tile sizes") {
+  for (auto [tileQ, tileK] : {std::pair{16, 16}, {32, 128}, {64, 48}, {128, 64}, {128, 128}, {48, 80}, {80, 112}}) {
+    INFO(tileQ << " x " << tileK);
+    check({.tileQ = tileQ, .tileK = tileK, .causal = true, .heads = 1, .queries = 150, .keys = 150});
+  }
+}
+
+TEST_CASE("no keys: O is 0, LSE is -inf") { check({.queries = 40, .keys = 0}); }
+
+TEST_CASE("scores with captured tensors and scalars") {
+  check({.alibi = true, .softcap = true, .queries = 90, .keys = 70});
+  check({.bias = true, .queries = 90, .keys = 70});
+  check({.dtype = "f16", .causal = true, .alibi = true, .dropout = true, .queries = 90, .keys = 70});
+}
+
+TEST_CASE("rows without visible keys") {
+  check({.keep = true, .queries = 90, .keys = 70}, [](Inputs &in) {
+    for (int j = 0; j < 70; ++j)
+      in.keep[5 * 70 + j] = in.keep[89 * 70 + j] = 0;
+  });
+  check({.bias = true, .queries = 70, .keys = 70}, [](Inputs &in) {
+    for (int j = 0; j < 70; ++j)
+      in.bias[3 * 70 + j] = in.bias[69 * 70 + j] = -infinity;
+  });
+}
+
+TEST_CASE("dropout follows the formula to the bit") {
+  for (bool pointers : {false, true})
+    check({.dropout = true, .batch = 2, .heads = 3, .queries = 130, .keys = 150}, [&](Inputs &in) {
+      in.pointers = pointers;
+      in.threshold = 30000;
+    });
+  check({.tileQ = 16, .tileK = 16, .dropout = true, .queries = 40, .keys = 40});
+}
+
+TEST_CASE("block patterns skip tiles") { check({.pattern = true, .queries = 300, .keys = 400}); }
+
+TEST_CASE("reversed domains") { check({.causal = true, .reverse = true, .queries = 200, .keys = 200}); }
+
+TEST_CASE("hard logits") {
+  check({.queries = 70, .keys = 200}, [](Inputs &in) {
+    in.key = [](int, int, int k, int) { return float(k); }; // row maxima rise along k
+    in.query = [](int, int, int q, int d) { return d == 0 ? 8.0f * ((q % 5) - 2) : 0.0f; };
+  });
+  check({.softcap = true, .queries = 70, .keys = 100}, [](Inputs &in) {
+    in.query = [](int, int, int q, int d) { return 100.0f * ((q + d) % 7 - 3); };
+  });
+}
+
+TEST_CASE("LSE may be left out") {
+  check({.queries = 70, .keys = 70}, [](Inputs &in) { in.noLse = true; });
+}
