@@ -1068,14 +1068,15 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     ends.push_back(analysis.toI32(to, toName));
     full.push_back(isFull);
   };
-  if (!(begin == fullBegin) && !(fullBegin == end))
-    segment(begin, "tiles_begin", fullBegin, "full_begin", false);
-  if (!(fullBegin == fullEnd))
-    segment(fullBegin, "full_begin", fullEnd, "full_end", true);
-  if (begins.empty())
+  if (fullBegin == fullEnd || fullBegin == end) {
     segment(begin, "tiles_begin", end, "tiles_end", false);
-  else if (!(fullEnd == end))
-    segment(fullEnd, "full_end", end, "tiles_end", false);
+  } else {
+    if (!(begin == fullBegin))
+      segment(begin, "tiles_begin", fullBegin, "full_begin", false);
+    segment(fullBegin, "full_begin", fullEnd, "full_end", true);
+    if (!(fullEnd == end))
+      segment(fullEnd, "full_end", end, "tiles_end", false);
+  }
 
   Value view;
   SmallVector<Value> indices;

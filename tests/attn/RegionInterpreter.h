@@ -41,10 +41,7 @@ public:
 private:
   Leaf leaf;
   bool mayWrap;
-  struct Less {
-    bool operator()(mlir::Value a, mlir::Value b) const { return a.getAsOpaquePointer() < b.getAsOpaquePointer(); }
-  };
-  std::map<mlir::Value, Scalar, Less> values;
+  llvm::DenseMap<mlir::Value, Scalar> values;
 };
 
 } // namespace attune::testing

@@ -1,0 +1,573 @@
+//===- MaskAnalysisTest.cpp - The mask analysis against every element ---------===//
+
+#include "ir/attn/FromVariant.h"
+#include "passes/MaskAnalysis.h"
+#include "tests/attn/RegionInterpreter.h"
+
+#include "attune/Builtins.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <random>
+
+using namespace attune;
+using attune::testing::RegionInterpreter;
+using attune::testing::Scalar;
+
+namespace {
+
+/// The launch that a mask is tested with.
+struct Sizes {
+  int64_t Sq = 1, Sk = 1, qOffset = 0, tileQ = 16, tileK = 16;
+  int64_t b = 0, h = 0, B = 2, H = 3;
+  std::map<std::string, int64_t> scalars;
+  /// Captured tensors of integers or bool: element at clamped flat index of the last index, first index times 8.
+  std::map<std::string, std::vector<int64_t>> tensors;
+};
+
+std::ostream &operator<<(std::ostream &out, const Sizes &s) {
+  out << "Sq " << s.Sq << " Sk " << s.Sk << " qOffset " << s.qOffset << " tile " << s.tileQ << " x " << s.tileK << " b "
+      << s.b << " h " << s.h;
+  for (auto &[name, value] : s.scalars)
+    out << " " << name << " " << value;
+  return out;
+}
+
+/// One mask as attn, with the domain that the analysis emits for it.
+class Case {
+public:
+  Case(mlir::MLIRContext &context, const Variant &variant, int64_t tileQ, int64_t tileK, bool canonical) {
+    context.loadDialect<tile::TileDialect>();
+    auto built = buildAttention(context, variant, bf16, 64, 64);
+    if (!built)
+      FAIL(built.error().text());
+    module = std::move(*built);
+    if (canonical) {
+      mlir::PassManager manager(&context);
+      manager.addPass(mlir::createCanonicalizerPass());
+      manager.addPass(mlir::createCSEPass());
+      REQUIRE(mlir::succeeded(manager.run(*module)));
+    }
+    op = *module->getOps<attn::AttentionOp>().begin();
+    mlir::OpBuilder builder(&context);
+    mlir::Type i32 = builder.getI32Type();
+    for (int i = 0; i < 8; ++i)
+      block.addArgument(i32, builder.getUnknownLoc());
+    auto arguments = block.getArguments();
+    builder.setInsertionPointToStart(&block);
+    BlockValues values{arguments[0], arguments[1], arguments[2], variant.hasQOffset() ? arguments[3] : mlir::Value(),
+                       arguments[4], arguments[5], arguments[6], arguments[7], tileQ, tileK};
+    domain = buildDomain(builder, op, values).getDefiningOp<tile::DomainOp>();
+    // tile.param wants its kernel, which this block stands for.
+    for (mlir::Operation &inner : block)
+      if (!mlir::isa<tile::ParamOp>(inner))
+        REQUIRE(mlir::succeeded(mlir::verify(&inner)));
+  }
+  ~Case() {
+    block.dropAllReferences();
+    block.clear();
+  }
+
+  struct Segment {
+    int64_t begin, end;
+    bool full;
+  };
+
+  std::vector<Segment> segments(const Sizes &sizes, int64_t q0) {
+    auto domainLeaf = [&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
+      if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
+        auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
+        return load(sizes, parameter.getName().str(), x.drop_front());
+      }
+      if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
+        return Scalar::of(sizes.scalars.at(parameter.getName().str()));
+      return {};
+    };
+    RegionInterpreter interpreter(domainLeaf);
+    for (auto [argument, value] :
+         llvm::zip_equal(block.getArguments(), std::array<int64_t, 8>{sizes.b, sizes.h, q0, sizes.qOffset, sizes.B,
+                                                                      sizes.H, sizes.Sq, sizes.Sk}))
+      interpreter.set(argument, Scalar::of(value));
+    for (mlir::Operation &inner : block)
+      if (&inner != domain.getOperation())
+        interpreter.run(inner);
+    std::vector<Segment> result;
+    for (auto [begin, end, full] : llvm::zip_equal(domain.getBegins(), domain.getEnds(), domain.getFull()))
+      result.push_back({interpreter.get(begin).integer, interpreter.get(end).integer, full});
+    return result;
+  }
+
+  /// Row-major Sq x Sk.
+  std::vector<bool> visible(const Sizes &sizes) {
+    std::vector<bool> result(sizes.Sq * sizes.Sk, true);
+    if (op.getMask().empty())
+      return result;
+    RegionInterpreter interpreter([&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
+      if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner)) {
+        llvm::StringRef name = extent.getName();
+        return Scalar::of(name == "B" ? sizes.B : name == "H" ? sizes.H : name == "Sq" ? sizes.Sq : sizes.Sk);
+      }
+      if (auto scalar = mlir::dyn_cast<attn::ScalarOp>(inner))
+        return Scalar::of(sizes.scalars.at(scalar.getName().str()));
+      return load(sizes, mlir::cast<attn::LoadOp>(inner).getName().str(), x);
+    });
+    mlir::Block &body = op.getMask().front();
+    interpreter.set(body.getArgument(0), Scalar::of(sizes.b));
+    interpreter.set(body.getArgument(1), Scalar::of(sizes.h));
+    for (int64_t q = 0; q < sizes.Sq; ++q)
+      for (int64_t k = 0; k < sizes.Sk; ++k) {
+        interpreter.set(body.getArgument(2), Scalar::of(q + sizes.qOffset));
+        interpreter.set(body.getArgument(3), Scalar::of(k));
+        result[q * sizes.Sk + k] = interpreter.run(body).integer != 0;
+      }
+    return result;
+  }
+
+  attn::AttentionOp op;
+  mlir::Block block;
+  tile::DomainOp domain;
+
+private:
+  static Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> indices) {
+    const std::vector<int64_t> &values = sizes.tensors.at(name);
+    return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+enum class Tight { No, Yes };
+
+/// How much of a mask the analysis found, over everything checked.
+struct Found {
+  int64_t visited = 0, full = 0, tiles = 0, visible = 0, allVisible = 0;
+};
+
+void check(Case &mask, const Sizes &sizes, Tight tight, Found &found) {
+  std::vector<bool> visible = mask.visible(sizes);
+  int64_t tiles = (sizes.Sk + sizes.tileK - 1) / sizes.tileK;
+  for (int64_t q0 = 0; q0 < sizes.Sq; q0 += sizes.tileQ) {
+    INFO(sizes << " q0 " << q0);
+    std::vector<int> kind(tiles, 0); // 0 skipped, 1 partial, 2 full
+    int64_t last = 0;
+    for (auto [begin, end, full] : mask.segments(sizes, q0)) {
+      if (begin >= end)
+        continue;
+      REQUIRE(begin >= last);
+      REQUIRE(end <= tiles);
+      for (int64_t t = begin; t < end; ++t)
+        kind[t] = full ? 2 : 1;
+      last = end;
+    }
+    for (int64_t t = 0; t < tiles; ++t) {
+      int64_t seen = 0, elements = 0;
+      for (int64_t q = q0; q < std::min(q0 + sizes.tileQ, sizes.Sq); ++q)
+        for (int64_t k = t * sizes.tileK; k < std::min((t + 1) * sizes.tileK, sizes.Sk); ++k, ++elements)
+          seen += visible[q * sizes.Sk + k];
+      bool crosses = (t + 1) * sizes.tileK > sizes.Sk;
+      INFO("tile " << t << " has " << seen << " of " << elements << " visible");
+      if (seen > 0 && kind[t] == 0)
+        FAIL("a visible key is not visited");
+      if (kind[t] == 2 && (seen != elements || crosses))
+        FAIL("a full tile is not full");
+      if (tight == Tight::Yes && kind[t] != 0 && seen == 0)
+        FAIL("an empty tile is visited");
+      if (tight == Tight::Yes && kind[t] == 1 && seen == elements && !crosses)
+        FAIL("a full tile counts as partial");
+      ++found.tiles;
+      found.visited += kind[t] != 0;
+      found.full += kind[t] == 2;
+      found.visible += seen > 0;
+      found.allVisible += seen == elements && !crosses;
+    }
+    // Without launch values, the numeric evaluation gives the same.
+    if (sizes.scalars.empty() && sizes.tensors.empty()) {
+      TileSegments numbers = evaluateDomain(mask.op, q0, sizes.qOffset, sizes.Sq, sizes.Sk, sizes.tileQ, sizes.tileK);
+      bool uniform = false; // of b and h it knows nothing either
+      mask.op.getMask().walk([&](mlir::Operation *inner) {
+        if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner))
+          uniform |= extent.getName() == "B" || extent.getName() == "H";
+      });
+      if (!mask.op.getMask().empty())
+        uniform |= !mask.op.getMask().getArgument(0).use_empty() || !mask.op.getMask().getArgument(1).use_empty();
+      for (int64_t t = 0; t < tiles && !uniform; ++t) {
+        int expected = t >= numbers.fullBegin && t < numbers.fullEnd ? 2 : t >= numbers.begin && t < numbers.end ? 1 : 0;
+        CHECK(kind[t] == expected);
+      }
+    }
+  }
+}
+
+/// Checks the variant for many sizes, before and after canonicalisation.
+Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int rounds,
+                   const std::function<void(Sizes &, std::mt19937_64 &)> &launch = {}) {
+  mlir::MLIRContext context;
+  std::mt19937_64 random(seed);
+  auto draw = [&](int64_t lo, int64_t hi) { return lo + int64_t(random() % uint64_t(hi - lo + 1)); };
+  auto length = [&] {
+    static const int64_t common[] = {1, 15, 16, 17, 63, 64, 65, 128, 255};
+    return random() % 2 ? common[random() % 9] : draw(1, 300);
+  };
+  Found found;
+  INFO((variant.maskExpr() ? text(*variant.maskExpr()) : "no mask") << "; seed " << seed);
+  static const int64_t tileSizes[] = {16, 32, 48, 64, 128};
+  for (bool canonical : {false, true}) {
+    int64_t tileQ = tileSizes[random() % 5], tileK = tileSizes[random() % 5];
+    Case mask(context, variant, tileQ, tileK, canonical);
+    for (int round = 0; round < rounds; ++round) {
+      Sizes sizes;
+      sizes.Sq = length();
+      sizes.Sk = length();
+      sizes.tileQ = tileQ;
+      sizes.tileK = tileK;
+      sizes.b = draw(0, 1);
+      sizes.h = draw(0, 2);
+      if (variant.hasQOffset())
+        sizes.qOffset = draw(-400, 400);
+      if (launch)
+        launch(sizes, random);
+      check(mask, sizes, tight, found);
+    }
+  }
+  return found;
+}
+
+Variant masked(Mask mask) { return Variant("mask").mask(mask); }
+Variant parsed(const std::string &mask, bool qOffset = false) {
+  auto variant = Variant::parse("mask", {.mask = mask,
+                                         .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}},
+                                         .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}},
+                                         .qOffset = qOffset});
+  if (!variant)
+    FAIL(variant.error().text());
+  return *variant;
+}
+
+void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
+  auto draw = [&](int64_t lo, int64_t hi) { return lo + int64_t(random() % uint64_t(hi - lo + 1)); };
+  auto value = [&]() -> int64_t {
+    static const int64_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT32_MIN + 1, 1 << 30, -(1 << 30)};
+    return random() % 4 == 0 ? edges[random() % 9] : draw(-40, 340);
+  };
+  sizes.scalars = {{"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
+  sizes.tensors = {{"lengths", {value(), value()}},
+                   {"wide", {random() % 4 ? value() : int64_t(random()), random() % 4 ? value() : INT64_MIN}}};
+  for (int64_t i = 0; i < 300; ++i) {
+    sizes.tensors["ids"].push_back(i / draw(20, 60));
+    sizes.tensors["flags"].push_back(draw(0, 1));
+  }
+}
+
+} // namespace
+
+TEST_CASE("built-in masks: sound, and no tile too many") {
+  for (uint64_t seed : {1, 2, 3}) {
+    checkVariant(Variant("plain"), Tight::Yes, seed, 10);
+    checkVariant(masked(causal()), Tight::Yes, seed, 20);
+    checkVariant(masked(causalBottomRight()), Tight::Yes, seed, 20);
+    for (int left : {0, 1, 20, 64, 1000})
+      for (int right : {0, 5, 100})
+        checkVariant(masked(slidingWindow(left, right)), Tight::Yes, seed, 5);
+    for (int n : {-5, 0, 1, 30, 64, 200, 1000})
+      checkVariant(masked(prefixLm(n)), Tight::Yes, seed, 8);
+    for (int n : {1, 7, 16, 64, 100, 1000})
+      checkVariant(masked(chunked(n)), Tight::Yes, seed, 8);
+    checkVariant(parsed("keyPadding(lengths)"), Tight::Yes, seed, 30, drawLaunch);
+    checkVariant(parsed("k < wide[b]"), Tight::Yes, seed, 30, drawLaunch);
+    checkVariant(parsed("prefixLm(w)"), Tight::Yes, seed, 30, drawLaunch);
+    checkVariant(parsed("documents(ids)"), Tight::No, seed, 5, drawLaunch);
+    checkVariant(parsed("causal()", true), Tight::Yes, seed, 20);
+    checkVariant(parsed("causalBottomRight()", true), Tight::Yes, seed, 20);
+    checkVariant(parsed("slidingWindow(50, 3)", true), Tight::Yes, seed, 20);
+    checkVariant(parsed("chunked(64)", true), Tight::No, seed, 20);
+  }
+}
+
+TEST_CASE("masks that are recognised exactly") {
+  for (const char *mask : {
+           "q - k < 100 && q >= k",
+           "k - q <= w",
+           "k - q <= x",
+           "x >= k - q",
+           "k + 5 > q",
+           "!(k > q)",
+           "!(k > q || q - k >= 70)",
+           "k < lengths[b] && q >= k",
+           "abs(q - k) <= 33",
+           "max(k - 40, q - 100) <= 0",
+           "min(q, 100) >= k",
+           "select(h < 1, true, k <= q)",
+           "on && causal()",
+           "on || causal()",
+           "!on || k < w",
+           "select(on, q >= k, q >= k)",
+           "true",
+           "false",
+           "on",
+           "q < 40",
+           "q >= w",
+           "k < Sk - 10",
+           "k >= Sk - w / 2",
+           "2 * k <= q",
+           "3 * k >= 2 * q - 50",
+           "k - q * 2 <= 5",
+           "(k >> 4) <= (q >> 4)",
+           "k / 4 / 8 >= q / 32",
+           "k / 64 * 64 <= q",
+           "cast(k, i64) * 3000000000 <= cast(q, i64) * 3000000000",
+           "(q >= k) == true",
+           "(q >= k) != true",
+           "k >= n && k < w",
+           "q - k + k >= k",
+           "k <= (q - q) + 50",
+           "k < w * w",
+           "k < w + n",
+           "k < 2147483647 - w",
+       }) {
+    INFO(mask);
+    checkVariant(parsed(mask), Tight::Yes, 7, 12, drawLaunch);
+  }
+}
+
+TEST_CASE("masks that are only bounded stay sound") {
+  for (const char *mask : {
+           "k % 8 == 0",
+           "q - w <= k && k <= q", // q - w may wrap
+           "abs(k - q) < w",       // with w <= 0 empty for each query, but not the hull over the queries
+           "(k ^ q) < 50",
+           "k * q < 1000",
+           "k - q + 2147483647 > 0",
+           "k + 2147483647 < q",
+           "k * 2147483647 < q",
+           "k * w <= q",
+           "k / w <= q",
+           "q / n == k / n",
+           "k + w <= q",
+           "-w <= k - q && k - q <= n",
+           "ids[k] == ids[q]",
+           "ids[k] <= 3 && causal()",
+           "flags[k]",
+           "flags[k] && k < w",
+           "flags[q] || k < w",
+           "k != q",
+           "k != w",
+           "!(k == q)",
+           "(k < w) != (k < n)",
+           "(k < w) == (q < n)",
+           "select(k < w, q >= k, k > n)",
+           "select(flags[k], 5, 9) >= k - q",
+           "select(on, k, q) >= 10",
+           "min(k, w) <= q && max(k, n) > 3",
+           "abs(k - w) <= 50",
+           "k < 10 || k >= 200",
+           "(k >= 20 && k < 60) || (k >= w && k < n)",
+           "(k >= 20 && k < 60) || (k >= 60 && k < 100)",
+           "k % 64 <= q % 64",
+           "k & 31",
+           "(k & 31) <= q",
+           "(k << 3) <= q << 2",
+           "(k << 30) >= 0",
+           "q << 31 < k",
+           "k - k / 16 * 16 < 8",
+           "cast(sqrt(cast(q, f32)), i32) >= k",
+           "cast(k, f32) < 30.5",
+           "cast(on, i32) * 50 > k",
+           "cast(q >= k, i32) == 1",
+           "x + k < x + q",
+           "cast(x, i32) > k",
+           "x * cast(k, i64) < 5000L",
+           "wide[b] <= cast(k, i64) || wide[h] > cast(q, i64)",
+           "abs(x) > cast(k, i64)",
+           "b * 1000000 + k < h * 1000000 + q",
+           "k < 2147483647 && k > -2147483647 - 1",
+           "q - 2147483647 <= k",
+           "q - k <= -2147483647",
+           "k / -3 >= -20",
+           "k % w < 5",
+           "k / 1073741824 * 1000000 <= q",
+           "documents(ids) && slidingWindow(60, 0)",
+           "max(max(k, q), max(k + 1, q - 3)) < min(w, n)",
+       }) {
+    std::string expression = mask;
+    if (expression == "k & 31")
+      expression = "(k & 31) != 0";
+    INFO(expression);
+    checkVariant(parsed(expression), Tight::No, 11, 6, drawLaunch);
+    checkVariant(parsed(expression, true), Tight::No, 12, 3, drawLaunch);
+  }
+}
+
+namespace {
+
+/// Random masks, most of them affine in q and k, some not.
+class MaskGenerator {
+public:
+  explicit MaskGenerator(uint64_t seed) : random(seed) {}
+
+  std::string mask(int depth) {
+    switch (depth > 0 ? draw(0, 9) : 0) {
+    case 1:
+    case 2:
+      return "(" + mask(depth - 1) + " && " + mask(depth - 1) + ")";
+    case 3:
+    case 4:
+      return "(" + mask(depth - 1) + " || " + mask(depth - 1) + ")";
+    case 5:
+      return "!" + mask(depth - 1);
+    case 6:
+      return "(" + mask(depth - 1) + " != " + mask(depth - 1) + ")";
+    case 7:
+      return "select(" + mask(depth - 1) + ", " + mask(depth - 1) + ", " + mask(depth - 1) + ")";
+    default:
+      break;
+    }
+    static const char *const whole[] = {"causal()", "causalBottomRight()", "slidingWindow(30, 10)", "prefixLm(w)",
+                                        "chunked(48)", "documents(ids)", "keyPadding(lengths)", "on", "flags[k]"};
+    if (draw(0, 4) == 0)
+      return whole[draw(0, 8)];
+    static const char *const comparisons[] = {"<", "<=", ">", ">=", "==", "!="};
+    return "(" + integer(2) + " " + comparisons[draw(0, 5)] + " " + integer(2) + ")";
+  }
+
+private:
+  int64_t draw(int64_t lo, int64_t hi) { return lo + int64_t(random() % uint64_t(hi - lo + 1)); }
+
+  std::string constant() {
+    static const int64_t edges[] = {INT32_MAX, INT32_MAX - 1, -INT32_MAX, 1 << 30, -(1 << 30), 0, 1, -1};
+    return "(" + std::to_string(draw(0, 5) == 0 ? edges[draw(0, 7)] : draw(-100, 300)) + ")";
+  }
+
+  std::string integer(int depth) {
+    static const char *const leaves[] = {"k", "k", "k", "q", "q", "q", "Sk", "Sq", "w", "n", "lengths[b]", "h", "b * H + h"};
+    if (depth == 0)
+      return draw(0, 3) == 0 ? constant() : leaves[draw(0, 12)];
+    std::string x = integer(depth - 1), y = integer(depth - 1);
+    switch (draw(0, 15)) {
+    case 0:
+    case 1:
+    case 2:
+      return "(" + x + " + " + y + ")";
+    case 3:
+    case 4:
+    case 5:
+      return "(" + x + " - " + y + ")";
+    case 6:
+      return "(" + x + " * " + std::to_string(draw(-4, 4)) + ")";
+    case 7:
+      return "(" + x + " / " + std::to_string(draw(-2, 70)) + ")";
+    case 8:
+      return "min(" + x + ", " + y + ")";
+    case 9:
+      return "max(" + x + ", " + y + ")";
+    case 10:
+      return "abs(" + x + ")";
+    case 11: {
+      static const char *const others[] = {" % 7", " & 15", " >> 2", " << 2", " ^ 3", " / w", " * w", " % n"};
+      return "(" + x + others[draw(0, 7)] + ")";
+    }
+    case 12:
+      return "select(" + mask(0) + ", " + x + ", " + y + ")";
+    default:
+      return draw(0, 2) == 0 ? constant() : x;
+    }
+  }
+
+  std::mt19937_64 random;
+};
+
+} // namespace
+
+TEST_CASE("random masks are sound") {
+  // ATTUNE_MASK_SEEDS=N tries N of them.
+  const char *wanted = std::getenv("ATTUNE_MASK_SEEDS");
+  uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : 200;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    std::string mask = MaskGenerator(seed).mask(seed % 4);
+    INFO("seed " << seed << ": " << mask);
+    checkVariant(parsed(mask, seed % 3 == 0), Tight::No, seed, 3, drawLaunch);
+  }
+}
+
+TEST_CASE("extents and offsets at their limits do not overflow") {
+  // Too large to enumerate: the ends of the segments are compared with the formulas.
+  constexpr int64_t most = int64_t(1) << 30;
+  mlir::MLIRContext context;
+  auto ends = [&](const std::string &mask, Sizes sizes, int64_t q0, bool qOffset) {
+    Case built(context, parsed(mask, qOffset), 128, 64, true);
+    auto segments = built.segments(sizes, q0);
+    return std::pair(segments.front().begin, segments.back().end);
+  };
+  auto expect = [&](int64_t lo, int64_t hi) {
+    lo = std::clamp<int64_t>(lo, 0, most);
+    hi = std::clamp<int64_t>(hi, 0, most);
+    return std::pair(lo / 64, (hi + 63) / 64);
+  };
+  int64_t last = most - 128;
+  for (int64_t offset : {-most, int64_t(0), most}) {
+    Sizes sizes;
+    sizes.Sq = sizes.Sk = most;
+    sizes.qOffset = offset;
+    for (int64_t q0 : {int64_t(0), last}) {
+      int64_t first = q0 + offset, end = q0 + 128 + offset;
+      INFO("offset " << offset << " q0 " << q0);
+      auto same = [](std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b) {
+        return a == b || (a.first >= a.second && b.first >= b.second);
+      };
+      CHECK(same(ends("k <= q", sizes, q0, true), expect(0, end)));
+      CHECK(same(ends("k - q <= 0", sizes, q0, true), expect(0, end)));
+      CHECK(same(ends("k - Sk <= q - Sq", sizes, q0, true), expect(0, end)));
+      CHECK(same(ends("q - k <= 1000", sizes, q0, true), expect(first - 1000, most)));
+      for (int64_t w : {int64_t(INT32_MIN), int64_t(INT32_MAX)}) {
+        sizes.scalars = {{"w", w}};
+        CHECK(same(ends("k - q <= w", sizes, q0, true), expect(0, end + w)));
+        CHECK(same(ends("k - q >= w", sizes, q0, true), expect(first + w, most)));
+      }
+    }
+  }
+}
+
+TEST_CASE("few ops are emitted") {
+  mlir::MLIRContext context;
+  auto count = [&](const Variant &variant) {
+    Case mask(context, variant, 128, 64, true);
+    mlir::OpBuilder builder(&context);
+    return llvm::count_if(mask.block, [](mlir::Operation &op) { return !mlir::isa<mlir::arith::ConstantOp, tile::DomainOp>(op); });
+  };
+  CHECK(count(Variant("plain")) <= 3);
+  CHECK(count(masked(causal())) <= 8);
+  CHECK(count(masked(slidingWindow(100, 0))) <= 24);
+}
+
+TEST_CASE("a causal mask visits about half of the tiles") {
+  mlir::MLIRContext context;
+  Case mask(context, masked(causal()), 128, 64, true);
+  VisitedTiles tiles = countVisitedTiles(mask.op, 1024, 1024, 128, 64);
+  CHECK(tiles.all == 8 * 16);
+  CHECK(tiles.full == 2 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7));
+  CHECK(tiles.partial == 8 * 2);
+  CHECK(*visibleFraction(mask.op, 1024, 1024, 128, 64) == Approx(72.0 / 128));
+  CHECK_FALSE(visibleFraction(mask.op, 0, 1024, 128, 64));
+}
+
+TEST_CASE("a block pattern becomes the domain's where, and full tiles need whole blocks") {
+  mlir::MLIRContext context;
+  auto pattern = captured("pattern", boolean, rank(3));
+  auto variant = [&](int rows, int columns) { return masked(causal()).blocks(pattern, rows, columns); };
+  {
+    Case mask(context, variant(128, 64), 128, 64, true);
+    CHECK_FALSE(patternNeedsElementMask(mask.op, 128, 64));
+    CHECK(mask.domain.getPattern());
+    CHECK(mask.domain.getPatternIndices().size() == 2);
+    CHECK(llvm::is_contained(mask.domain.getFull(), true));
+  }
+  for (auto [rows, columns] : {std::pair(64, 64), std::pair(128, 32), std::pair(192, 64)}) {
+    Case mask(context, variant(rows, columns), 128, 64, true);
+    CHECK(patternNeedsElementMask(mask.op, 128, 64));
+    CHECK_FALSE(llvm::is_contained(mask.domain.getFull(), true));
+  }
+  Case shared(context, masked(causal()).blocks(captured("pattern", boolean, rank(2)), 128, 128), 128, 64, true);
+  CHECK(shared.domain.getPatternIndices().size() == 1);
+}
