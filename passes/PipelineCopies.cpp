@@ -91,7 +91,7 @@ class LoopPipeliner {
 public:
   LoopPipeliner(tile::KernelOp kernel, tile::ForBlocksOp loop, TileSequence sequence)
       : kernel(kernel), loop(loop), sequence(sequence), stages(kernel.getPlan().getStages()), builder(loop),
-        loc(loop.getLoc()) {}
+        loc(loop.getLoc()), origin(loop.getOrigin()) {}
 
   void run() {
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
@@ -151,7 +151,7 @@ private:
 
   void issue(Ring &ring, Value index, Value slot) {
     IRMapping mapping;
-    mapping.map(loop.getOrigin(), sequence.origin(builder, index));
+    mapping.map(origin, sequence.origin(builder, index));
     SmallVector<Value> indices;
     for (Value i : ring.load.getIndices())
       indices.push_back(mapping.lookupOrDefault(i));
@@ -180,7 +180,8 @@ private:
     auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence.bound, loop.getInits());
     builder.setInsertionPointToStart(&tiles.getBody().front());
     loop.getPartial().replaceAllUsesWith(sequence.partial(builder, tiles.getBody().getArgument(0)));
-    loop.getOrigin().replaceAllUsesWith(sequence.origin(builder, tiles.getBody().getArgument(0)));
+    origin = sequence.origin(builder, tiles.getBody().getArgument(0));
+    loop.getOrigin().replaceAllUsesWith(origin);
     for (auto [old, argument] : llvm::zip(loop.getCarried(), tiles.getBody().getArguments().drop_front(carried.size())))
       old.replaceAllUsesWith(argument);
     return tiles;
@@ -285,6 +286,7 @@ private:
   int64_t stages;
   OpBuilder builder;
   Location loc;
+  Value origin; ///< first key of the tile that the body works on
   SmallVector<Ring> rings;
   SmallVector<Operation *> earlyReaders;
 };

@@ -183,7 +183,8 @@ private:
   /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
   Value bufferFor(Operation *op, Value result, ValueRange reusable) {
     for (Value operand : reusable)
-      if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op))
+      if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op) &&
+          (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() || tile::nameOf(operand) == tile::nameOf(result)))
         return buffers.lookup(operand);
     return newBuffer(result);
   }
@@ -384,9 +385,8 @@ private:
   void loadLeftFragments(Value tile, Value fragment, Value kk, Value to) {
     auto [ring, stage] = slotOf(tile);
     repeat(warpRows / 16, "i", [&](Value i) {
-      Value row = add(add(firstRow, rem(lane, 16)), mul(i, 16));
-      Value column = add(mul(kk, 16), mul(div(lane, 16), 8));
-      sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, fragment, i, to, false);
+      Value row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
+      sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to, false);
     });
   }
 
@@ -430,15 +430,9 @@ private:
       repeat(columns / 16, "nn", [&](Value nn) {
         // Rows and columns of the four 8 x 8 matrices: see ldmatrix; r0 r1 are the first eight columns, r2 r3 the next.
         Value low = rem(lane, 8), second = rem(div(lane, 8), 2), upper = div(lane, 16);
-        Value row, column;
-        if (transpose) {
-          row = add(add(mul(kk, 16), mul(second, 8)), low);
-          column = add(mul(nn, 16), mul(upper, 8));
-        } else {
-          row = add(add(mul(nn, 16), mul(upper, 8)), low);
-          column = add(mul(kk, 16), mul(second, 8));
-        }
-        sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, right, i32(0), i32(0), transpose);
+        Value row = add(mul(transpose ? second : upper, 8), low), column = mul(transpose ? upper : second, 8);
+        sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(transpose ? kk : nn, 16),
+                                    mul(transpose ? nn : kk, 16), right, i32(0), i32(0), transpose);
         repeat(2, "n", [&](Value n) {
           repeat(warpRows / 16, "i", [&](Value i) {
             sched::MmaOp::create(builder, loc, acc, i, add(mul(nn, 2), n), left, i, leftShared ? i32(0) : kk, right, n, i32(0));

@@ -304,6 +304,14 @@ __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
 
+//@ swizzle_step
+/// The swizzled `address` of a lane moved by `row` rows (a multiple of 16, which exchanges nothing) and `column` bytes (a multiple
+/// of 32): within a panel a column step is an exclusive or, so that the address is one register and constants.
+template <int Rows, int Panel>
+__device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
+  return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
+}
+
 //@ copy_async_16
 /// Starts the copy of 16 bytes from global to shared memory. PTX 9.7.9.25.3.1, cp.async.cg.
 __device__ __forceinline__ void copy_async_16(unsigned shared, const void *global) {
@@ -414,6 +422,10 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 //@ shuffle_xor
 /// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
 __device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+//@ any_lane
+/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+__device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
 //@ any_lane
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.

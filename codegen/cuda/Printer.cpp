@@ -224,6 +224,8 @@ private:
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
   void printSet(SetOp op);
+  /// Address of the lane's row: the swizzled place of (row, column), moved by the steps.
+  Expr matrixAddress(LoadMatrixOp op);
   void printLoadMatrix(LoadMatrixOp op);
   void printMma(MmaOp op);
   void printElement(tile::ElementOp op);
@@ -556,7 +558,8 @@ Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row,
   if (!hasStages && stageExpr.text != "0")
     fail(op, "gives a stage of " + describe(type) + ", which has none; pass the constant 0");
   if (hasStages && stageExpr.text != "0")
-    text += " + " + at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes);
+    text += " + " + (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
+                                         : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes));
   auto bytes = [&](const Expr &index) -> Expr {
     if (index.text == "0")
       return {"0"};
@@ -1090,6 +1093,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
+      // Statements of their own although they have no effects: all lanes must take part.
+      .Case([&](AnyLaneOp o) { declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())})); })
       .Case([&](PhiloxOp o) { printPhilox(o); })
       .Case([&](NextVisibleOp o) { printNextVisible(o); })
       .Case([&](scf::ForOp o) { printFor(o); })
@@ -1169,6 +1174,23 @@ void Printer::printElement(tile::ElementOp op) {
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
 }
 
+Expr Printer::matrixAddress(LoadMatrixOp op) {
+  Expr address = sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn());
+  if (!op.getRowStep())
+    return address;
+  auto type = cast<TileType>(op.getShared().getType());
+  auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
+  if (!swizzle) {
+    fail(op, "steps through " + describe(type) + ", which has no #sched.swizzle");
+    return address;
+  }
+  Expr bytes = infix(value(op.getColumnStep()), "*",
+                     {std::to_string(type.getElementType().getIntOrFloatBitWidth() / 8)}, Product);
+  int64_t rows = type.getShape()[type.rank() - 2];
+  return primitive("swizzle_step", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">",
+                   {address, value(op.getRowStep()), bytes});
+}
+
 void Printer::printLoadMatrix(LoadMatrixOp op) {
   auto type = cast<TileType>(op.getFragment().getType());
   auto fragment = dyn_cast_or_null<FragmentAttr>(type.getLayout());
@@ -1192,7 +1214,7 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
         return fail(op, "writes past the lane's array " + arrayShape(type) + " from [" + i.text + "][" + j.text + "]");
     arguments.push_back({element(op.getFragment(), indices)});
   }
-  arguments.push_back(sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn()));
+  arguments.push_back(matrixAddress(op));
   statement(op, primitive(op.getTranspose() ? "load_matrix_transposed" : "load_matrix", arguments).text + ";");
 }
 

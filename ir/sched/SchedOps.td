@@ -334,19 +334,24 @@ def BarrierOp : SchedOp<"barrier", [Effects]> {
 // Fragments and matrix instructions
 //===----------------------------------------------------------------------===//
 
-def LoadMatrixOp : SchedOp<"load_matrix", [Effects]> {
+def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
   let summary = "four 8 x 8 matrices from shared memory into four registers";
   let description = [{
-    Each lane gives the address of one row: `shared[stage, row, column]`; registers `fragment[i, j, ...]` onward receive
-    the matrices. PTX ISA 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
+    Each lane gives the address of one row: `shared[stage, row + row_step, column + column_step]`; registers `fragment[i, j, ...]`
+    onward receive the matrices. Steps are multiples of 16, the same in all lanes, and let the address be the lane's own
+    plus a constant: `row` and `column` then hold what differs from lane to lane (row below 16 but for multiples of 16, column
+    0 or 8), so that a step moves the swizzled chunk by an exclusive or. PTX ISA 9.7.14.5.15,
+    ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 
     ```mlir
-    sched.load_matrix %ring[%s, %row, %col] to %kf[%i, %j] transpose : ...
+    sched.load_matrix %ring[%s, %row, %col] step [%n16, %k16] to %kf[%i, %j] transpose : ...
     ```
   }];
-  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, TileType:$fragment, I32:$i, I32:$j, UnitAttr:$transpose);
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step,
+                       Optional<I32>:$column_step, TileType:$fragment, I32:$i, I32:$j, UnitAttr:$transpose);
   let assemblyFormat = [{
-    $shared `[` $stage `,` $row `,` $column `]` `to` $fragment `[` $i `,` $j `]` (`transpose` $transpose^)? attr-dict `:` type($shared) `,` type($fragment)
+    $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? `to` $fragment `[` $i `,` $j `]`
+    (`transpose` $transpose^)? attr-dict `:` type($shared) `,` type($fragment)
   }];
 }
 
