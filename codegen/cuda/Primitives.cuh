@@ -427,10 +427,6 @@ __device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
-//@ any_lane
-/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
-__device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
-
 //@ philox
 /// Philox 4x32 with 7 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {

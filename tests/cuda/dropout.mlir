@@ -13,6 +13,10 @@
 // CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
 // CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, p.heads), h), 0, seed_low,
 // CHECK-NEXT:         (int)(seed >> 32ll));
+// CHECK-NEXT:     const bool flag = any_lane(thread > tile);
+// CHECK-NEXT:     if (flag) {
+// CHECK-NEXT:       __syncthreads();
+// CHECK-NEXT:     }
 // CHECK-NEXT:     const bool kept = (keep.x & 65535u) >= (unsigned)p.drop_threshold;
 // CHECK-NEXT:     probs[0][0] = kept ? probs[0][0] : 0.0f;
 // CHECK-NEXT:     probs[0][1] = (keep.w >> 16) >= (unsigned)p.drop_threshold ? p.keep_scale : 0.0f;
@@ -58,6 +62,7 @@ sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 1638
     sched.set %zero, %p[%c0, %c0] : f32, !rows
     %ahead0 = arith.addi %first, %c1 overflow<nsw> {tile.name = "second"} : i32
     sched.for_tiles (%n, %ahead, %slot) = (%first, %ahead0, %c0) below %tiles {
+      %wide_tile = arith.cmpi sgt, %t, %n : i32
       %x0 = arith.addi %q0, %t overflow<nsw> : i32
       %x1 = arith.muli %n, %c4 overflow<nsw> : i32
       %x2 = arith.muli %b, %H : i32
@@ -65,6 +70,10 @@ sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 1638
       %x4 = arith.shrsi %seed, %c32 : i64
       %x5 = arith.trunci %x4 : i64 to i32
       %r:4 = sched.philox counter %x0, %x1, %x3, %c0 key %seed_low, %x5 {tile.name = "keep"}
+      %any = sched.any_lane %wide_tile
+      scf.if %any {
+        sched.barrier
+      }
       %half = arith.andi %r#0, %low : i32
       %kept = arith.cmpi uge, %half, %threshold {tile.name = "kept"} : i32
       %v = sched.get %p[%c0, %c0] : !rows -> f32

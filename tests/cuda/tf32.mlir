@@ -8,7 +8,7 @@
 // CHECK:      void mma_tf32(
 // CHECK:        float scores[1][2][4];  // q 64 x k 16 f32
 // CHECK-NEXT:   unsigned q_big
-// CHECK:        copy_async_16(k_tile + 1 * 512 + swizzle<16, 32>(row, column * 4), k_rows + row * p.k_stride[2] + column);
+// CHECK:        copy_async_16(k_tile + 512 + swizzle<16, 32>(row, column * 4), k_rows + row * p.k_stride[2] + column);
 // CHECK:            const float element = load_shared(q_tile + swizzle<64, 32>(q_row, q_column * 4));
 // CHECK-NEXT:       unsigned big, small;
 // CHECK-NEXT:       split_tf32(element, big, small);
