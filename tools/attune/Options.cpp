@@ -1,0 +1,587 @@
+//===- Options.cpp - From flags to a request --------------------------------===//
+
+#include "tools/attune/Options.h"
+
+#include "runtime/ArchInfo.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+using namespace attune;
+using namespace attune::cli;
+using attune::reference::HostTensor;
+
+int attune::cli::report(const Failure &failure) {
+  fmt::print(stderr, "{}\n", failure.error.text());
+  return failure.code;
+}
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+void Flags::addVariant(CLI::App &verb) {
+  verb.add_option("variant", input, "built-in name (attune list), or a .json or .mlir file; none: plain attention")
+      ->type_name("VARIANT");
+  auto *group = verb.add_option_group("Variant");
+  group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
+  group->add_option("--mask", mask, "visible keys, for example \"q >= k\"")->type_name("EXPR");
+  group->add_option("--dropout", dropout, "probability in [0, 1)")->type_name("P");
+  group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
+  group->add_flag("--precise", precise, "float32-accurate functions");
+  group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
+  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:random|zeros|PATH.npy; repeatable")
+      ->type_name("SPEC")
+      ->expected(1)
+      ->take_all();
+  group->add_option("--scalar", scalars, "value of a run-time scalar, NAME=VALUE; repeatable")
+      ->type_name("SPEC")
+      ->expected(1)
+      ->take_all();
+  auto *builtins = verb.add_option_group("Parameters of built-ins");
+  std::map<std::string, std::string> help;
+  for (const BuiltinVariant &entry : builtinVariants())
+    for (const BuiltinParameter &parameter : entry.parameters)
+      help[parameter.name] += fmt::format("{}{}: {} ({:g})", help[parameter.name].empty() ? "" : "; ", entry.name,
+                                          parameter.help, parameter.defaultValue);
+  for (const auto &[name, text] : help)
+    builtins->add_option_function<double>(
+        "--" + name, [this, name = name](double value) { parameters[name] = value; }, text)
+        ->type_name("X");
+}
+
+void Flags::addTarget(CLI::App &verb, bool withTarget) {
+  auto *group = verb.add_option_group("Target");
+  if (withTarget)
+    group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
+        ->check(CLI::IsMember({"cpu", "gpu"}));
+  group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90 or sm_120; this machine's GPU, else sm_90");
+  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  group->add_option("--head-dim", headDim, "D, columns of Q and K");
+  group->add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
+}
+
+void Flags::addShape(CLI::App &verb) {
+  verb.add_option("--shape", shape, "sizes of the problem")->type_name("B,H,Hkv,Sq,Sk,D,Dv");
+}
+
+void Flags::addSchedule(CLI::App &verb) {
+  auto *group = verb.add_option_group("Schedule; the cost model chooses what is left out");
+  group->add_option("--sram-budget", sramBudget, "bytes of shared memory per block")->type_name("BYTES");
+  group->add_option("--tile-q", tileQ, "query rows per block");
+  group->add_option("--tile-k", tileK, "keys per tile");
+  group->add_option("--warps", warps, "warps per block");
+  group->add_option("--stages", stages, "buffers of the K and V rings");
+  group->add_option("--q-registers", qRegisters, "whether Q stays in registers: true or false");
+}
+
+void Flags::addCache(CLI::App &verb) {
+  verb.add_option("--cache-dir", cacheDir, "folder of the cache; $ATTUNE_CACHE_DIR without");
+  verb.add_flag("--no-cache", noCache, "neither read nor write the cache");
+  verb.add_flag("--json", json, "print one JSON object");
+}
+
+static bool isReserved(std::string_view name) {
+  static const std::set<std::string_view> names = {"s",  "b",  "h",  "q",  "k", "v", "o",  "lse", "keep",
+                                                   "do", "dq", "dk", "dv", "B", "H", "Sq", "Sk"};
+  return names.contains(name);
+}
+
+static bool isName(std::string_view text) {
+  auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); });
+}
+
+static std::optional<int64_t> integer(std::string_view text) {
+  int64_t value = 0;
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
+  auto bad = [&](std::string_view why) {
+    return Error{fmt::format("--tensor {}: {}; write NAME=DTYPE[DIMS]:random|zeros|PATH.npy, for example "
+                             "slopes=f32[8]:random",
+                             text, why)};
+  };
+  TensorFlag flag;
+  size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    return bad("there is no '='");
+  flag.name = text.substr(0, equals);
+  if (!isName(flag.name))
+    return bad(fmt::format("'{}' is not a name", flag.name));
+  if (isReserved(flag.name))
+    return bad(fmt::format("the name {} is reserved", flag.name));
+  size_t dtypeEnd = std::min(text.find_first_of("[:", equals + 1), text.size());
+  std::string dtypeText = text.substr(equals + 1, dtypeEnd - equals - 1);
+  std::optional<DType> dtype = parseDType(dtypeText);
+  if (!dtype)
+    return bad(fmt::format("'{}' is not one of f32 bf16 f16 i32 i64 bool", dtypeText));
+  flag.dtype = *dtype;
+  size_t at = dtypeEnd;
+  if (at < text.size() && text[at] == '[') {
+    size_t close = text.find(']', at);
+    if (close == std::string::npos)
+      return bad("there is no ']'");
+    flag.dims.emplace();
+    std::string inside = text.substr(at + 1, close - at - 1);
+    for (size_t begin = 0; !inside.empty() && begin <= inside.size();) {
+      size_t comma = std::min(inside.find(',', begin), inside.size());
+      std::string dim = inside.substr(begin, comma - begin);
+      dim.erase(0, std::min(dim.find_first_not_of(' '), dim.size()));
+      dim.erase(dim.find_last_not_of(' ') + 1);
+      static const std::set<std::string> extents = {"B", "H", "Hkv", "Sq", "Sk"};
+      if (std::optional<int64_t> number = integer(dim); (!number || *number < 0) && !extents.contains(dim))
+        return bad(fmt::format("'{}' is not an extent: a number, or one of B H Hkv Sq Sk", dim));
+      flag.dims->push_back(dim);
+      begin = comma + 1;
+    }
+    if (flag.dims->size() > 4)
+      return bad(fmt::format("rank {} is above 4", flag.dims->size()));
+    at = close + 1;
+  }
+  if (at < text.size()) {
+    if (text[at] != ':')
+      return bad(fmt::format("'{}' follows the dtype", text.substr(at)));
+    flag.source = text.substr(at + 1);
+    if (flag.source.empty())
+      return bad("nothing follows ':'");
+    if (flag.source != "random" && flag.source != "zeros" && !flag.source.ends_with(".npy"))
+      return bad(fmt::format("'{}' is not random, zeros or a .npy file", flag.source));
+    if ((flag.source == "random" || flag.source == "zeros") && !flag.dims)
+      return bad(fmt::format("{} needs [DIMS]", flag.source));
+  }
+  return flag;
+}
+
+Result<Shape> attune::cli::parseShape(const std::string &text) {
+  std::vector<int64_t> values;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t comma = std::min(text.find(',', begin), text.size());
+    std::optional<int64_t> value = integer(std::string_view(text).substr(begin, comma - begin));
+    if (!value || *value < 0 || *value > (int64_t(1) << 30))
+      return usageError(fmt::format("--shape {}: '{}' is not a size; write B,H,Hkv,Sq,Sk,D,Dv such as "
+                                    "1,8,8,1024,1024,128,128",
+                                    text, text.substr(begin, comma - begin)));
+    values.push_back(*value);
+    begin = comma + 1;
+  }
+  if (values.size() != 7)
+    return usageError(fmt::format("--shape {} has {} sizes, required are 7; write B,H,Hkv,Sq,Sk,D,Dv such as "
+                                  "1,8,8,1024,1024,128,128",
+                                  text, values.size()));
+  Shape shape{values[0], values[1], values[2], values[3], values[4], int(values[5]), int(values[6])};
+  if (shape.headsKv == 0 ? shape.heads != 0 : shape.heads % shape.headsKv != 0)
+    return usageError(fmt::format("--shape {}: H {} is not a multiple of Hkv {}; query heads share key heads in equal "
+                                  "groups",
+                                  text, shape.heads, shape.headsKv));
+  return shape;
+}
+
+//===----------------------------------------------------------------------===//
+// Variants
+//===----------------------------------------------------------------------===//
+
+/// Declarations of --tensor; the rank is that of the flag or of its file, else inferred from the text.
+static Expected<std::vector<TensorDecl>> declarations(const std::vector<TensorFlag> &flags) {
+  std::vector<TensorDecl> result;
+  for (const TensorFlag &flag : flags) {
+    int rank = inferRank;
+    if (flag.dims) {
+      rank = int(flag.dims->size());
+    } else if (flag.source.ends_with(".npy")) {
+      Expected<HostTensor> file = reference::readNpy(flag.source, reference::VoidElements::BFloat16);
+      if (!file)
+        return file.error();
+      rank = int(file->shape.size());
+    }
+    result.push_back({flag.name, flag.dtype, rank});
+  }
+  return result;
+}
+
+static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorDecl> &declared, std::string name) {
+  TextVariant text;
+  text.score = flags.score.value_or("");
+  text.mask = flags.mask.value_or("");
+  text.tensors = declared;
+  for (const std::string &spec : flags.scalars)
+    text.scalars.push_back({spec.substr(0, spec.find('=')), DType::F32});
+  if (flags.scale)
+    text.scale = float(*flags.scale);
+  if (flags.dropout)
+    text.dropout = float(*flags.dropout);
+  text.precise = flags.precise;
+  text.qOffset = flags.qOffset;
+  Expected<Variant> variant = Variant::parse(std::move(name), text);
+  if (!variant)
+    return variant.error();
+  return *variant;
+}
+
+/// Adds --score, --mask, --dropout, --scale and --precise to a variant from elsewhere.
+static Result<Variant> extend(Variant variant, const Flags &flags, const std::vector<TensorDecl> &declared,
+                              const std::string &origin) {
+  if (flags.score || flags.mask) {
+    Flags expressions = flags;
+    expressions.dropout.reset();
+    expressions.scale.reset();
+    Result<Variant> added = textVariant(expressions, declared, "added");
+    if (!added)
+      return added.failure();
+    if (const std::optional<Expr> &score = added->scoreExpr(); flags.score && score) {
+      if (variant.scoreExpr())
+        return usageError(fmt::format("--score contradicts {}, which has a score; write both into one --score", origin));
+      variant.score([&](Score, Index, Index, Index, Index) { return *score; });
+    }
+    if (const std::optional<Expr> &mask = added->maskExpr())
+      variant.mask([&](Index, Index, Index, Index) { return *mask; });
+  }
+  if (flags.scale) {
+    if (variant.scale() && *variant.scale() != float(*flags.scale))
+      return usageError(fmt::format("--scale {} contradicts {}, which has scale {}; leave out the flag", *flags.scale,
+                                    origin, *variant.scale()));
+    variant.scale(float(*flags.scale));
+  }
+  if (flags.dropout)
+    variant.dropout(float(*flags.dropout));
+  if (flags.precise)
+    variant.precise();
+  if (flags.qOffset)
+    variant.qOffset();
+  if (variant.error())
+    return *variant.error();
+  return variant;
+}
+
+static Result<Variant> loadVariant(Request &request, const Flags &flags) {
+  Expected<std::vector<TensorDecl>> declared = declarations(request.tensors);
+  if (!declared)
+    return declared.error();
+  bool isFile = flags.input.ends_with(".json");
+  if (!flags.parameters.empty() && (isFile || flags.input.empty()))
+    return usageError(fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
+                                  flags.parameters.begin()->first));
+  if (flags.input.empty())
+    return textVariant(flags, *declared, flags.score || flags.mask ? "custom" : "plain");
+  if (isFile) {
+    if (flags.score || flags.mask)
+      return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
+                                    flags.score ? "score" : "mask", flags.input));
+    Expected<IrText> file = IrText::read(flags.input);
+    if (!file)
+      return Failure{file.error(), usage};
+    Expected<Variant> variant = Variant::fromJson(file->text);
+    if (!variant) {
+      Error error = variant.error();
+      error.message = fmt::format("{}: {}", flags.input, error.message);
+      return error;
+    }
+    for (const TensorDecl &decl : *declared)
+      for (const TensorDecl &own : variant->tensors())
+        if (own.name == decl.name && own.dtype != decl.dtype)
+          return usageError(fmt::format("--tensor {}={} contradicts {}, which declares {}; convert the data", decl.name,
+                                        name(decl.dtype), flags.input, name(own.dtype)));
+    return extend(*variant, flags, *declared, flags.input);
+  }
+  request.builtin = findBuiltin(flags.input);
+  if (!request.builtin) {
+    std::vector<std::string> names;
+    for (const BuiltinVariant &entry : builtinVariants())
+      names.push_back(entry.name);
+    return usageError(fmt::format("'{}' is not a built-in variant, a .json or a .mlir file; the built-ins are {}",
+                                  flags.input, fmt::join(names, ", ")));
+  }
+  Expected<Variant> variant = request.builtin->make(flags.parameters, *declared);
+  if (!variant)
+    return Failure{variant.error(), usage};
+  return extend(*variant, flags, *declared, request.builtin->name);
+}
+
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
+
+static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSummary> &summary) {
+  std::string arch = flags.arch;
+  if (arch.empty() && summary && summary->stage == Stage::Sched)
+    arch = summary->arch;
+  if (!arch.empty()) {
+    Expected<Target> target = Target::parse(arch);
+    if (!target)
+      return Failure{target.error(), usage};
+    if (flags.target == "cpu" && target->isCuda() && !flags.arch.empty())
+      return usageError(fmt::format("--arch {} contradicts --target cpu; leave out one of them", arch));
+    if (flags.target == "gpu" && !target->isCuda())
+      return usageError("--arch cpu contradicts --target gpu; leave out one of them");
+    if (flags.target == "cpu")
+      return Target::cpu();
+    return *target;
+  }
+  if (flags.target == "cpu")
+    return Target::cpu();
+  if (flags.target == "gpu") {
+    Expected<Target> target = Target::parse("gpu");
+    if (!target)
+      return target.error();
+    return *target;
+  }
+  return Target::detect();
+}
+
+Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Shape> &knownShape,
+                                     std::optional<DType> knownDtype) {
+  Request request;
+  for (const std::string &spec : flags.tensors) {
+    Expected<TensorFlag> flag = TensorFlag::parse(spec);
+    if (!flag)
+      return Failure{flag.error(), usage};
+    for (const TensorFlag &other : request.tensors)
+      if (other.name == flag->name)
+        return usageError(fmt::format("--tensor {} is given twice; leave out one", flag->name));
+    request.tensors.push_back(*flag);
+  }
+  for (const std::string &spec : flags.scalars) {
+    size_t equals = spec.find('=');
+    char *end = nullptr;
+    double value = equals == std::string::npos ? 0 : std::strtod(spec.c_str() + equals + 1, &end);
+    if (equals == std::string::npos || !isName(spec.substr(0, equals)) || end == spec.c_str() + equals + 1 || *end)
+      return usageError(fmt::format("--scalar {} is not NAME=VALUE; write for example cap=30", spec));
+    request.scalars[spec.substr(0, equals)] = value;
+  }
+
+  std::optional<DType> dtype;
+  if (!flags.dtype.empty())
+    dtype = parseDType(flags.dtype);
+  request.shape = knownShape;
+  if (!flags.shape.empty()) {
+    Result<Shape> shape = parseShape(flags.shape);
+    if (!shape)
+      return shape.failure();
+    request.shape = *shape;
+  }
+  std::optional<int> headDim = flags.headDim, headDimV = flags.headDimV;
+  if (request.shape) {
+    auto agree = [&](std::optional<int> &flag, int size, const char *name) -> std::optional<Failure> {
+      if (flag && *flag != size)
+        return usageError(fmt::format("--{} {} contradicts the shape, which has {}; leave out the flag", name, *flag, size));
+      flag = size;
+      return std::nullopt;
+    };
+    if (auto failure = agree(headDim, request.shape->headDim, "head-dim"))
+      return *failure;
+    if (auto failure = agree(headDimV, request.shape->headDimV, "head-dim-v"))
+      return *failure;
+  }
+
+  CompileOptions &options = request.options;
+  if (flags.input.ends_with(".mlir")) {
+    Expected<IrText> text = IrText::read(flags.input);
+    if (!text)
+      return Failure{text.error(), usage};
+    request.text = *text;
+    const std::pair<bool, const char *> variantFlags[] = {
+        {flags.score.has_value(), "score"},     {flags.mask.has_value(), "mask"},
+        {flags.scale.has_value(), "scale"},     {flags.precise, "precise"},
+        {flags.qOffset, "with-q-offset"}};
+    for (auto [given, flag] : variantFlags)
+      if (given)
+        return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
+                                      flag, flags.input));
+    if (!flags.parameters.empty())
+      return usageError(fmt::format("--{} is a parameter of a built-in variant, and {} is a file; leave out the flag",
+                                    flags.parameters.begin()->first, flags.input));
+    Expected<IrSummary> summary = describeText(*request.text);
+    if (!summary)
+      return summary.error();
+    request.summary = *summary;
+    const KernelSignature &signature = summary->signature;
+    if (dtype && *dtype != signature.dtype)
+      return usageError(fmt::format("--dtype {} contradicts {}, which has {}; leave out the flag", flags.dtype,
+                                    flags.input, name(signature.dtype)));
+    auto contradicts = [&](std::optional<int> flag, int held, const char *flagName) -> std::optional<Failure> {
+      if (flag && *flag != held)
+        return usageError(fmt::format("--{} {} contradicts {}, which has {}; leave out the flag", flagName, *flag,
+                                      flags.input, held));
+      return std::nullopt;
+    };
+    if (auto failure = contradicts(headDim, signature.headDim, "head-dim"))
+      return *failure;
+    if (auto failure = contradicts(headDimV, signature.headDimV, "head-dim-v"))
+      return *failure;
+    if (flags.dropout && !signature.dropout)
+      return usageError(fmt::format("--dropout contradicts {}, which has no dropout; leave out the flag", flags.input));
+    if (!flags.arch.empty() && summary->stage == Stage::Sched && flags.arch != summary->arch)
+      return usageError(fmt::format("--arch {} contradicts {}, which is scheduled for {}; leave out the flag",
+                                    flags.arch, flags.input, summary->arch));
+    dtype = signature.dtype;
+    headDim = signature.headDim;
+    headDimV = signature.headDimV;
+    if (!summary->variantJson.empty())
+      if (Expected<Variant> variant = Variant::fromJson(summary->variantJson)) {
+        request.variant = *variant;
+        if (flags.dropout)
+          request.variant->dropout(float(*flags.dropout));
+        if (request.variant->error())
+          return *request.variant->error();
+      }
+    request.label = summary->name;
+  } else {
+    Result<Variant> variant = loadVariant(request, flags);
+    if (!variant)
+      return variant.failure();
+    request.variant = *variant;
+    request.label = variant->name();
+  }
+
+  Result<Target> target = chooseTarget(flags, request.summary);
+  if (!target)
+    return target.failure();
+  request.target = *target;
+  options.dtype = dtype.value_or(knownDtype.value_or(DType::BF16));
+  options.headDim = headDim.value_or(128);
+  options.headDimV = headDimV.value_or(options.headDim);
+  options.sramBudget = flags.sramBudget;
+  options.tileQ = flags.tileQ;
+  options.tileK = flags.tileK;
+  options.warps = flags.warps;
+  options.stages = flags.stages;
+  options.qRegisters = flags.qRegisters;
+  options.cacheDir = flags.cacheDir;
+  options.useCache = !flags.noCache;
+  return request;
+}
+
+Expected<KernelImage> attune::cli::compileImage(const Request &request) {
+  if (request.text)
+    return attune::compileImageFromText(*request.text, request.options, request.target);
+  return attune::compileImage(*request.variant, request.options, request.target);
+}
+
+Expected<Kernel> attune::cli::compileKernel(const Request &request) {
+  if (!request.text)
+    return attune::compile(*request.variant, request.options, request.target);
+  Expected<Kernel> kernel = attune::compileFromText(*request.text, request.options, request.target);
+  if (kernel && request.variant && request.variant->hasDropout())
+    return kernel->withDropout(request.variant->dropoutProbability());
+  return kernel;
+}
+
+Expected<std::string> attune::cli::emitStage(const Request &request, Stage stage) {
+  if (request.text)
+    return attune::emitFromText(*request.text, request.options, request.target, stage);
+  return attune::emit(*request.variant, request.options, request.target, stage);
+}
+
+Expected<std::string> attune::cli::explainRequest(const Request &request, const ProblemSizes &sizes) {
+  if (request.text)
+    return attune::explainText(*request.text, request.options, request.target, sizes);
+  return attune::explain(*request.variant, request.options, request.target, sizes);
+}
+
+//===----------------------------------------------------------------------===//
+// Captured tensors
+//===----------------------------------------------------------------------===//
+
+/// Data that makes sense for a built-in without --tensor.
+static std::optional<HostTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape,
+                                                uint64_t seed) {
+  if (!request.builtin || param.rank < 1)
+    return std::nullopt;
+  auto ints = [&](std::vector<int64_t> dims, auto &&value) {
+    HostTensor tensor = HostTensor::zeros(param.dtype, std::move(dims));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.set(i, double(value(i)));
+    return tensor;
+  };
+  const std::string &variant = request.builtin->name;
+  if (variant == "alibi" && param.name == "slopes" && param.rank == 1)
+    return ints({shape.heads}, [&](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(shape.heads)); });
+  if (variant == "documents" && param.rank == 1) {
+    int64_t length = std::max(shape.queries, shape.keys);
+    return ints({length}, [&](int64_t i) { return i * 4 / std::max<int64_t>(length, 1); });
+  }
+  if (variant == "key-padding" && param.rank == 1)
+    return ints({shape.batch}, [&](int64_t b) { return shape.keys - shape.keys * b / (2 * shape.batch); });
+  if (variant == "relative-bias" && param.rank == 2)
+    return HostTensor::random(param.dtype, {shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 0)}, seed);
+  if (variant == "bias" && param.rank == 3)
+    return HostTensor::random(param.dtype, {shape.heads, shape.queries, shape.keys}, seed);
+  if (variant == "block-sparse" && param.rank == 3 && request.variant->blockPattern()) {
+    auto blocks = [](int64_t length, int64_t size) { return (length + size - 1) / size; };
+    const BlockPattern &pattern = *request.variant->blockPattern();
+    return HostTensor::random(
+        param.dtype, {shape.heads, blocks(shape.queries, pattern.rows), blocks(shape.keys, pattern.columns)}, seed);
+  }
+  return std::nullopt;
+}
+
+Expected<HostTensor> attune::cli::makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
+                                             uint64_t seed) {
+  const TensorFlag *flag = nullptr;
+  for (const TensorFlag &candidate : request.tensors)
+    if (candidate.name == param.name)
+      flag = &candidate;
+  if (!flag || flag->source.empty()) {
+    if (!flag)
+      if (std::optional<HostTensor> tensor = builtinDefault(request, param, shape, seed))
+        return std::move(*tensor);
+    return Error{fmt::format("captured tensor {} has no data; add --tensor {}={}[{}]:random or a .npy file", param.name,
+                             param.name, name(param.dtype), param.rank == 1 ? "N" : param.rank == 2 ? "M,N" : "...")};
+  }
+  if (flag->dtype != param.dtype)
+    return Error{fmt::format("--tensor {} is {}, the variant declares {}; convert the data", param.name,
+                             name(flag->dtype), name(param.dtype))};
+  std::vector<int64_t> dims;
+  if (flag->dims) {
+    for (const std::string &dim : *flag->dims) {
+      if (std::optional<int64_t> number = integer(dim))
+        dims.push_back(*number);
+      else
+        dims.push_back(dim == "B"     ? shape.batch
+                       : dim == "H"   ? shape.heads
+                       : dim == "Hkv" ? shape.headsKv
+                       : dim == "Sq"  ? shape.queries
+                                      : shape.keys);
+    }
+  }
+  HostTensor tensor;
+  if (flag->source == "random") {
+    tensor = HostTensor::random(flag->dtype, dims, seed);
+  } else if (flag->source == "zeros") {
+    tensor = HostTensor::zeros(flag->dtype, dims);
+  } else {
+    Expected<HostTensor> file = reference::readNpy(flag->source, reference::VoidElements::BFloat16);
+    if (!file)
+      return file.error();
+    if (flag->dims && file->shape != dims)
+      return Error{fmt::format("--tensor {} has shape [{}], {} holds [{}]; leave out the shape", param.name,
+                               fmt::join(dims, ", "), flag->source, fmt::join(file->shape, ", "))};
+    tensor = file->converted(flag->dtype);
+  }
+  if (int(tensor.shape.size()) != param.rank)
+    return Error{fmt::format("--tensor {} has rank {}, the variant indexes {}; correct its dims", param.name,
+                             tensor.shape.size(), param.rank)};
+  return tensor;
+}
+
+std::string attune::cli::bytesText(double bytes) {
+  const char *units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} {}", bytes, units[unit]);
+}

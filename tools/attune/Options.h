@@ -1,0 +1,136 @@
+//===- Options.h - What the verbs of `attune` share --------------------------===//
+//
+// Flags of the command line, and what they mean: a variant, a target, tensors.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/attune.h"
+#include "tools/reference/Npy.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attune::cli {
+
+/// Exit codes of every verb.
+enum ExitCode : int { done = 0, failed = 1, usage = 2 };
+
+/// A failure with its exit code.
+struct Failure {
+  Error error;
+  ExitCode code = failed;
+};
+inline Failure usageError(std::string message) { return {Error{std::move(message)}, usage}; }
+
+/// A value or a Failure.
+template <typename T>
+class [[nodiscard]] Result {
+public:
+  Result(T value) : state(std::in_place_index<0>, std::move(value)) {}
+  Result(Failure failure) : state(std::in_place_index<1>, std::move(failure)) {}
+  Result(Error error) : state(std::in_place_index<1>, Failure{std::move(error)}) {}
+  explicit operator bool() const { return state.index() == 0; }
+  T &operator*() { return *std::get_if<0>(&state); }
+  T *operator->() { return std::get_if<0>(&state); }
+  const Failure &failure() const { return *std::get_if<1>(&state); }
+
+private:
+  std::variant<T, Failure> state;
+};
+
+/// Prints the error to standard error and returns its exit code.
+int report(const Failure &failure);
+
+/// One --tensor NAME=DTYPE[DIMS]:SOURCE.
+struct TensorFlag {
+  std::string name;
+  DType dtype = DType::F32;
+  std::optional<std::vector<std::string>> dims = {}; ///< numbers, or B H Hkv Sq Sk
+  std::string source = {};                            ///< "", "random", "zeros" or a path
+
+  /// The shape in numbers where each dim is one.
+  static Expected<TensorFlag> parse(const std::string &text);
+};
+
+/// The sizes of a run.
+struct Shape {
+  int64_t batch = 1, heads = 8, headsKv = 8, queries = 1024, keys = 1024;
+  int headDim = 128, headDimV = 128;
+};
+
+/// Flags of compile, run and explain, as given.
+struct Flags {
+  std::string input;
+  std::optional<std::string> score, mask;
+  std::optional<double> dropout, scale;
+  bool precise = false;
+  bool qOffset = false;
+  std::vector<std::string> tensors, scalars;
+  std::map<std::string, double> parameters; ///< of built-ins
+  std::string dtype;
+  std::optional<int> headDim, headDimV;
+  std::string arch, target;
+  size_t sramBudget = 0;
+  std::optional<int> tileQ, tileK, warps, stages;
+  std::optional<bool> qRegisters;
+  std::string shape;
+  std::string cacheDir;
+  bool noCache = false;
+  bool json = false;
+
+  void addVariant(CLI::App &verb);
+  void addTarget(CLI::App &verb, bool withTarget);
+  void addShape(CLI::App &verb);
+  void addSchedule(CLI::App &verb);
+  void addCache(CLI::App &verb);
+};
+
+/// The flags, resolved. Exactly one of `variant` and `text` drives the compilation; `variant` may be known beside
+/// `text`, from the text itself, and then serves the reference.
+struct Request {
+  std::optional<Variant> variant;
+  std::optional<IrText> text;
+  std::optional<IrSummary> summary; ///< of `text`
+  const BuiltinVariant *builtin = nullptr;
+  std::vector<TensorFlag> tensors;
+  std::map<std::string, double> scalars;
+  CompileOptions options;
+  Target target;
+  std::optional<Shape> shape; ///< --shape
+  std::string label;          ///< the variant's name
+};
+
+/// Reads files, parses expressions, applies defaults. `allowGpuless`: whether a CUDA target without a GPU is fine.
+/// `knownShape` stands for --shape where the user's tensors give it.
+Result<Request> resolve(const Flags &flags, const std::optional<Shape> &knownShape = {},
+                        std::optional<DType> knownDtype = {});
+
+/// "1,8,8,1024,1024,128,128".
+Result<Shape> parseShape(const std::string &text);
+
+/// Kernel options that compile either form.
+Expected<KernelImage> compileImage(const Request &request);
+Expected<Kernel> compileKernel(const Request &request);
+Expected<std::string> emitStage(const Request &request, Stage stage);
+Expected<std::string> explainRequest(const Request &request, const ProblemSizes &sizes);
+
+/// A captured tensor's data: from its flag, or a default where the variant is a built-in.
+Expected<reference::HostTensor> makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
+                                           uint64_t seed);
+
+/// "12.3 MB".
+std::string bytesText(double bytes);
+
+// The verbs. Each adds itself to `app` and sets `exitCode` when it runs.
+void addList(CLI::App &app, int &exitCode);
+void addCompile(CLI::App &app, int &exitCode);
+void addRun(CLI::App &app, int &exitCode);
+void addExplain(CLI::App &app, int &exitCode);
+void addCache(CLI::App &app, int &exitCode);
+
+} // namespace attune::cli

@@ -1,0 +1,63 @@
+#include "tools/attune/Report.h"
+
+#include "tools/attune/Options.h"
+
+#include <fmt/format.h>
+
+using namespace attune;
+using nlohmann::ordered_json;
+
+ordered_json attune::cli::planOf(const KernelImage &image) {
+  ordered_json plan = ordered_json::parse(image.planJson, nullptr, /*allow_exceptions=*/false);
+  return plan.is_object() ? plan : ordered_json(nullptr);
+}
+
+std::string attune::cli::planText(const ordered_json &plan) {
+  if (!plan.is_object())
+    return "";
+  std::string text;
+  auto line = [&](std::string_view label, const std::string &content) {
+    text += fmt::format("  {:<14} {}\n", label, content);
+  };
+  line("plan", plan.value("text", ""));
+  const ordered_json shared = plan.value("shared", ordered_json::object());
+  double bytes = shared.value("bytes", 0.0), budget = shared.value("budget", 0.0);
+  line("sram", budget > 0 ? fmt::format("{:.0f} of {:.0f} bytes ({:.0f}%)", bytes, budget, 100 * bytes / budget)
+                          : fmt::format("{:.0f} bytes", bytes));
+  for (const ordered_json &buffer : shared.value("buffers", ordered_json::array()))
+    line("", fmt::format("{:<18} {:>7} bytes{}", buffer.value("name", ""), buffer.value("bytes", int64_t(0)),
+                         buffer.contains("offset") ? fmt::format(" at {}", buffer.value("offset", int64_t(0))) : ""));
+  const ordered_json registers = plan.value("registers", ordered_json::object());
+  if (!registers.empty()) {
+    std::string content;
+    if (registers.contains("actual"))
+      content = fmt::format("{} per thread, {} bytes spilled", registers.value("actual", 0),
+                            registers.value("spillBytes", 0));
+    if (registers.contains("estimated"))
+      content += fmt::format("{}estimated {}, limit {}", content.empty() ? "" : "; ", registers.value("estimated", 0),
+                             registers.value("limit", 0));
+    line("registers", content);
+  }
+  if (plan.contains("hbm")) {
+    const ordered_json &hbm = plan["hbm"];
+    const ordered_json sizes = hbm.value("sizes", ordered_json::object());
+    line("hbm", fmt::format("{} against {} for standard attention, {:.1f}x less (B {} H {} Sq {} Sk {})",
+                            bytesText(hbm.value("bytes", 0.0)), bytesText(hbm.value("standardAttentionBytes", 0.0)),
+                            hbm.value("ratio", 0.0), sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
+                            sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
+  }
+  if (plan.contains("predicted"))
+    line("limited by", plan["predicted"].value("why", ""));
+  return text;
+}
+
+ordered_json attune::cli::timesJson(const CompileTimes &times) {
+  return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
+}
+
+std::string attune::cli::timesText(const CompileTimes &times, bool cuda) {
+  return cuda ? fmt::format("trace {:.2f} ms, IR {:.1f} ms, print {:.1f} ms, NVRTC {:.0f} ms, load {:.1f} ms", times.trace,
+                            times.ir, times.print, times.nvrtc, times.load)
+              : fmt::format("trace {:.2f} ms, IR {:.1f} ms, LLVM {:.0f} ms, load {:.1f} ms", times.trace, times.ir,
+                            times.nvrtc, times.load);
+}

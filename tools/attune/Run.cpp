@@ -1,0 +1,489 @@
+//===- Run.cpp - attune run -------------------------------------------------===//
+//
+// Compiles, runs on random inputs or the user's, checks O and LSE against the float64 reference, times, and
+// writes what NumPy needs to check the same.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/attune/Options.h"
+#include "tools/attune/Report.h"
+
+#include "runtime/CudaDriver.h"
+#include "tools/reference/Philox.h"
+#include "tools/reference/Reference.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+
+using namespace attune;
+using namespace attune::cli;
+using attune::reference::HostTensor;
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+struct RunFlags : Flags {
+  std::string q, k, v;
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+  std::optional<int32_t> qOffsetValue;
+  std::string dump;
+  bool checked = false;
+  bool noCheck = false;
+  int repeats = 0;
+};
+
+/// Everything that a launch reads and writes, on the host.
+struct Data {
+  Shape shape;
+  HostTensor q, k, v, o, lse;
+  std::map<std::string, HostTensor> tensors, scalars;
+};
+
+double millisecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+/// q, k and v of --q, --k and --v, and the shape they give.
+Result<std::optional<Data>> readInputs(const RunFlags &flags) {
+  if (flags.q.empty() && flags.k.empty() && flags.v.empty())
+    return std::optional<Data>();
+  if (flags.q.empty() || flags.k.empty() || flags.v.empty())
+    return usageError("--q, --k and --v go together; give all three, or none for random inputs");
+  Data data;
+  const std::pair<const std::string *, HostTensor *> files[] = {
+      {&flags.q, &data.q}, {&flags.k, &data.k}, {&flags.v, &data.v}};
+  for (auto [path, tensor] : files) {
+    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16);
+    if (!file)
+      return Failure{file.error(), usage};
+    if (file->shape.size() != 4)
+      return usageError(fmt::format("{} has shape [{}], required is [B, H, S, D]; reshape it in NumPy", *path,
+                                    fmt::join(file->shape, ", ")));
+    if (!isFloat(file->dtype))
+      return usageError(fmt::format("{} holds {}, required is float32, float16 or bfloat16; convert it in NumPy", *path,
+                                    name(file->dtype)));
+    *tensor = std::move(*file);
+  }
+  const auto &q = data.q.shape, &k = data.k.shape, &v = data.v.shape;
+  if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
+      (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0))
+    return usageError(fmt::format("q [{}], k [{}] and v [{}] do not fit; required are [B, H, Sq, D], [B, Hkv, Sk, D] and "
+                                  "[B, Hkv, Sk, Dv] with H a multiple of Hkv",
+                                  fmt::join(q, ", "), fmt::join(k, ", "), fmt::join(v, ", ")));
+  data.shape = {q[0], q[1], k[1], q[2], k[2], int(q[3]), int(v[3])};
+  return std::optional<Data>(std::move(data));
+}
+
+Expected<void> fillData(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
+                        Data &data) {
+  const Shape &shape = data.shape;
+  DType dtype = signature.dtype;
+  if (given) {
+    for (HostTensor *tensor : {&data.q, &data.k, &data.v})
+      if (tensor->dtype != dtype)
+        *tensor = tensor->converted(dtype);
+  } else {
+    data.q = HostTensor::random(dtype, {shape.batch, shape.heads, shape.queries, shape.headDim}, flags.seed * 1000 + 1);
+    data.k = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDim}, flags.seed * 1000 + 2);
+    data.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, flags.seed * 1000 + 3);
+  }
+  data.o = HostTensor::zeros(dtype, {shape.batch, shape.heads, shape.queries, shape.headDimV});
+  data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, shape.queries});
+  // All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
+  for (HostTensor *tensor : {&data.o, &data.lse})
+    std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
+  uint64_t number = 10;
+  for (const TensorParam &param : signature.tensors) {
+    Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
+    if (!tensor)
+      return tensor.error();
+    data.tensors[param.name] = std::move(*tensor);
+  }
+  for (const ScalarParam &param : signature.scalars) {
+    auto value = request.scalars.find(param.name);
+    if (value == request.scalars.end())
+      return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
+    data.scalars[param.name] = reference::scalarOf(param.dtype, value->second);
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+ScalarValue scalarValue(const HostTensor &value) {
+  switch (value.dtype) {
+  case DType::I32:
+    return ScalarValue(int32_t(value.intAt(0)));
+  case DType::I64:
+    return ScalarValue(int64_t(value.intAt(0)));
+  case DType::Bool:
+    return ScalarValue(value.intAt(0) != 0);
+  default:
+    return ScalarValue(float(value.at(0)));
+  }
+}
+
+/// The launch's arguments; `place` gives each tensor its memory.
+template <typename Place>
+LaunchArgs launchArgs(const RunFlags &flags, const Kernel &kernel, const Data &data, Place &&place) {
+  LaunchArgs args;
+  auto view = [&](const HostTensor &tensor) {
+    return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, kernel.device());
+  };
+  args.q = view(data.q);
+  args.k = view(data.k);
+  args.v = view(data.v);
+  args.o = view(data.o);
+  args.lse = view(data.lse);
+  for (const auto &[name, tensor] : data.tensors)
+    args.tensors.push_back({name, view(tensor)});
+  for (const auto &[name, value] : data.scalars)
+    args.scalars.push_back({name, scalarValue(value)});
+  args.seed = flags.seed;
+  args.offset = flags.offset;
+  args.qOffset = flags.qOffsetValue;
+  return args;
+}
+
+/// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
+Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
+  LaunchArgs args = launchArgs(flags, kernel, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  auto launch = [&] { return flags.checked ? kernel.launchChecked(nullptr, args) : kernel.launch(nullptr, args); };
+  auto begin = Clock::now();
+  if (Expected<void> launched = launch(); !launched)
+    return launched.error();
+  std::vector<double> times = {millisecondsSince(begin)};
+  int repeats = flags.repeats ? flags.repeats : 5;
+  double budget = flags.repeats ? 1e30 : 2000;
+  if (repeats > 1 && times[0] < budget)
+    times.clear(); // the first launch also touches the memory
+  while (int(times.size()) < repeats && (times.empty() || millisecondsSince(begin) < budget)) {
+    auto start = Clock::now();
+    if (Expected<void> launched = launch(); !launched)
+      return launched.error();
+    times.push_back(millisecondsSince(start));
+  }
+  return median(times);
+}
+
+Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  if (Expected<void> current = (*cuda)->makeCurrent(kernel.device().ordinal); !current)
+    return current.error();
+  std::map<const HostTensor *, DeviceBuffer> buffers;
+  auto upload = [&](const HostTensor &tensor) -> Expected<void> {
+    Expected<DeviceBuffer> buffer = DeviceBuffer::copyOf(tensor.data.data(), tensor.bytes());
+    if (!buffer)
+      return buffer.error();
+    buffers[&tensor] = std::move(*buffer);
+    return {};
+  };
+  for (const HostTensor *tensor : {&data.q, &data.k, &data.v, &data.o, &data.lse})
+    if (Expected<void> done = upload(*tensor); !done)
+      return done.error();
+  for (const auto &[name, tensor] : data.tensors)
+    if (Expected<void> done = upload(tensor); !done)
+      return done.error();
+  Expected<CudaStream> stream = CudaStream::create();
+  if (!stream)
+    return stream.error();
+  LaunchArgs args = launchArgs(flags, kernel, data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
+  auto launch = [&] {
+    return flags.checked ? kernel.launchChecked(stream->get(), args) : kernel.launch(stream->get(), args);
+  };
+  if (Expected<void> launched = launch(); !launched)
+    return launched.error();
+  if (Expected<void> finished = stream->synchronize(); !finished)
+    return finished.error();
+  for (HostTensor *tensor : {&data.o, &data.lse})
+    if (Expected<void> copied = buffers[tensor].copyToHost(tensor->data.data(), tensor->bytes()); !copied)
+      return copied.error();
+
+  Expected<CudaEvent> begin = CudaEvent::create(), end = CudaEvent::create();
+  if (!begin || !end)
+    return begin ? end.error() : begin.error();
+  std::vector<double> times;
+  int repeats = flags.repeats ? flags.repeats : 20;
+  for (int i = -3; i < repeats; ++i) {
+    if (Expected<void> recorded = begin->record(stream->get()); !recorded)
+      return recorded.error();
+    if (Expected<void> launched = launch(); !launched)
+      return launched.error();
+    if (Expected<void> recorded = end->record(stream->get()); !recorded)
+      return recorded.error();
+    if (Expected<void> finished = end->synchronize(); !finished)
+      return finished.error();
+    Expected<float> milliseconds = end->millisecondsSince(*begin);
+    if (!milliseconds)
+      return milliseconds.error();
+    if (i >= 0)
+      times.push_back(*milliseconds);
+  }
+  return median(times);
+}
+
+//===----------------------------------------------------------------------===//
+// Checking and writing
+//===----------------------------------------------------------------------===//
+
+struct Check {
+  reference::Output exact;
+  reference::Comparison o, lse;
+  bool pass() const { return o.pass && lse.pass; }
+};
+
+Expected<Check> check(const RunFlags &flags, const Variant &variant, const CompileOptions &options, const Data &data) {
+  reference::Problem problem;
+  problem.variant = &variant;
+  problem.q = data.q;
+  problem.k = data.k;
+  problem.v = data.v;
+  problem.tensors = data.tensors;
+  problem.scalars = data.scalars;
+  problem.seed = flags.seed;
+  problem.offset = flags.offset;
+  problem.qOffset = flags.qOffsetValue.value_or(0);
+  problem.wantKeep = !flags.dump.empty() && variant.hasDropout();
+  Expected<reference::Output> exact = reference::attention(problem);
+  if (!exact)
+    return exact.error();
+  problem.wantKeep = false;
+  Expected<reference::Output> plain = reference::plainLowPrecision(problem);
+  if (!plain)
+    return plain.error();
+  Check result{std::move(*exact), {}, {}};
+  result.o = reference::compareO(data.o, result.exact, *plain, options.dtype);
+  result.lse = reference::compareLse(data.lse, result.exact, *plain, options.dtype, variant.isPrecise());
+  return result;
+}
+
+ordered_json comparisonJson(const reference::Comparison &comparison) {
+  return {{"pass", comparison.pass},
+          {"maxError", comparison.maxError},
+          {"limit", comparison.limit},
+          {"plainError", comparison.plainError},
+          {"rmsError", comparison.rmsError},
+          {"badCount", comparison.badCount}};
+}
+
+ordered_json shapeJson(const Shape &shape) {
+  return {{"B", shape.batch}, {"H", shape.heads},    {"Hkv", shape.headsKv}, {"Sq", shape.queries},
+          {"Sk", shape.keys}, {"D", shape.headDim}, {"Dv", shape.headDimV}};
+}
+
+/// `keep` is written only where O agrees with the reference: then the kernel dropped what the formula drops.
+Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *check, const ordered_json &meta) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  fs::create_directories(flags.dump, code);
+  if (code)
+    return Error{fmt::format("{} cannot be made: {}", flags.dump, code.message())};
+  auto write = [&](const std::string &name, const HostTensor &tensor) {
+    return reference::writeNpy((fs::path(flags.dump) / (name + ".npy")).string(), tensor);
+  };
+  const std::pair<const char *, const HostTensor *> fixed[] = {
+      {"q", &data.q}, {"k", &data.k}, {"v", &data.v}, {"o", &data.o}, {"lse", &data.lse}};
+  for (auto [name, tensor] : fixed)
+    if (Expected<void> written = write(name, *tensor); !written)
+      return written;
+  for (const auto &[name, tensor] : data.tensors)
+    if (Expected<void> written = write(name, tensor); !written)
+      return written;
+  if (check && check->o.pass && !check->exact.keep.empty()) {
+    HostTensor keep = HostTensor::zeros(
+        DType::Bool, {data.shape.batch, data.shape.heads, data.shape.queries, data.shape.keys});
+    std::copy(check->exact.keep.begin(), check->exact.keep.end(), reinterpret_cast<uint8_t *>(keep.data.data()));
+    if (Expected<void> written = write("keep", keep); !written)
+      return written;
+  }
+  std::string path = (fs::path(flags.dump) / "meta.json").string();
+  std::ofstream file(path, std::ios::trunc);
+  file << meta.dump(2) << "\n";
+  file.close();
+  if (!file)
+    return Error{fmt::format("{} cannot be written; check the folder", path)};
+  return {};
+}
+
+int runVerb(RunFlags &flags) {
+  Result<std::optional<Data>> inputs = readInputs(flags);
+  if (!inputs)
+    return report(inputs.failure());
+  bool given = inputs->has_value();
+  std::optional<Shape> knownShape;
+  std::optional<DType> knownDtype;
+  if (given) {
+    knownShape = (*inputs)->shape;
+    if (!flags.shape.empty())
+      return report(usageError("--shape contradicts --q, --k and --v, which give the shape; leave out the flag"));
+    // A file of half floats means a half-float kernel; float32 files are also how low precision is dumped.
+    if ((*inputs)->q.dtype != DType::F32)
+      knownDtype = (*inputs)->q.dtype;
+  }
+  if (flags.qOffsetValue && !flags.input.ends_with(".mlir"))
+    flags.qOffset = true;
+  Result<Request> resolved = resolve(flags, knownShape, knownDtype);
+  if (!resolved)
+    return report(resolved.failure());
+  Request &request = *resolved;
+  Data data;
+  if (given)
+    data = std::move(**inputs);
+  if (!given) {
+    data.shape = request.shape.value_or(Shape{});
+    if (!request.shape) {
+      data.shape.headDim = request.options.headDim;
+      data.shape.headDimV = request.options.headDimV;
+    }
+  }
+
+  auto compileBegin = Clock::now();
+  Expected<Kernel> compiled = compileKernel(request);
+  if (!compiled)
+    return report({compiled.error()});
+  double compileMilliseconds = millisecondsSince(compileBegin);
+  Kernel kernel = *compiled;
+  const KernelImage &image = kernel.image();
+  if (request.text && flags.dropout)
+    kernel = kernel.withDropout(float(*flags.dropout));
+  // What the reference needs is the variant; its dropout probability is the launch's.
+  if (Expected<void> filled = fillData(flags, request, image.signature, given, data); !filled)
+    return report({filled.error()});
+
+  Expected<double> milliseconds = request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
+  if (!milliseconds)
+    return report({milliseconds.error()});
+
+  std::optional<Check> checkResult;
+  if (!flags.noCheck && request.variant) {
+    Expected<Check> checked = check(flags, *request.variant, request.options, data);
+    if (!checked)
+      return report({checked.error()});
+    checkResult = std::move(*checked);
+  }
+
+  const Shape &shape = data.shape;
+  ordered_json plan = planOf(image);
+  double scale = request.variant && request.variant->scale() ? double(*request.variant->scale())
+                 : request.summary && request.summary->scale != 0 && !request.variant
+                     ? request.summary->scale
+                     : double(float(1.0 / std::sqrt(double(shape.headDim))));
+  ordered_json meta = {{"variant", request.label},
+                       {"dtype", name(image.signature.dtype)},
+                       {"extents", shapeJson(shape)},
+                       {"scale", scale},
+                       {"target", request.target.isCuda() ? "gpu" : "cpu"},
+                       {"arch", image.arch},
+                       {"path", image.path},
+                       {"seed", flags.seed},
+                       {"offset", flags.offset}};
+  if (request.variant)
+    meta["definition"] = ordered_json::parse(request.variant->toJson(), nullptr, false);
+  if (image.signature.dropout) {
+    float probability = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
+    uint32_t threshold = reference::dropThreshold(probability);
+    meta["dropout"] = {{"probability", probability},
+                       {"threshold", threshold},
+                       {"keepScale", 65536.0 / (65536.0 - threshold)}};
+  }
+  if (flags.qOffsetValue)
+    meta["qOffset"] = *flags.qOffsetValue;
+  if (!data.scalars.empty())
+    for (const auto &[name, value] : data.scalars)
+      meta["scalars"][name] = value.at(0);
+  meta["milliseconds"] = *milliseconds;
+  if (checkResult)
+    meta["check"] = {{"o", comparisonJson(checkResult->o)}, {"lse", comparisonJson(checkResult->lse)}};
+  else
+    meta["check"] = nullptr;
+  meta["compile"] = {{"cacheHit", kernel.cacheHit()},
+                     {"totalMilliseconds", compileMilliseconds},
+                     {"milliseconds", timesJson(image.times)}};
+  meta["plan"] = plan;
+
+  if (!flags.dump.empty())
+    if (Expected<void> written = writeDump(flags, data, checkResult ? &*checkResult : nullptr, meta); !written)
+      return report({written.error()});
+
+  bool pass = !checkResult || checkResult->pass();
+  if (flags.json) {
+    fmt::print("{}\n", meta.dump(2));
+  } else {
+    fmt::print("{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, name(image.signature.dtype),
+               shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
+               request.target.text());
+    fmt::print("  {:<14} {}\n{}", "path", image.path, planText(plan));
+    fmt::print("  {:<14} {}{}\n", "compile",
+               kernel.cacheHit() ? fmt::format("cache hit, {:.1f} ms; compiled in: ", compileMilliseconds)
+                                 : fmt::format("{:.0f} ms: ", compileMilliseconds),
+               timesText(image.times, request.target.isCuda()));
+    if (checkResult)
+      fmt::print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
+    else
+      fmt::print("  {:<14} {}\n", "error",
+                 flags.noCheck ? "not checked (--no-check)"
+                               : "not checked: the text does not say which variant it is");
+    double flops = 2.0 * double(shape.batch * shape.heads) * double(shape.queries) * double(shape.keys) *
+                   double(shape.headDim + shape.headDimV);
+    fmt::print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s counting hidden keys)\n", "time", *milliseconds,
+               flops / (*milliseconds * 1e6));
+    if (!flags.dump.empty())
+      fmt::print("  {:<14} {}\n", "dump", flags.dump);
+  }
+  if (!pass) {
+    fmt::print(stderr, "error: the results differ from the float64 reference: {}\n",
+               checkResult->o.pass ? checkResult->lse.describe() : checkResult->o.describe());
+    return failed;
+  }
+  return done;
+}
+} // namespace
+
+void attune::cli::addRun(CLI::App &app, int &exitCode) {
+  auto *verb = app.add_subcommand("run", "compile, run, check against float64, and time");
+  verb->footer("Examples:\n"
+               "  attune run causal --shape 1,8,8,1024,1024,128,128 --dropout 0.1\n"
+               "  attune run --score \"softcap(s, 50) + slopes[h] * (k - q)\" --mask \"q >= k\" \\\n"
+               "      --tensor slopes=f32[8]:random --target cpu --dump out\n"
+               "Exit codes: 0 done, 1 failed (a result beyond its tolerance too), 2 usage.");
+  auto flags = std::make_shared<RunFlags>();
+  flags->addVariant(*verb);
+  flags->addTarget(*verb, /*withTarget=*/true);
+  flags->addShape(*verb);
+  auto *group = verb->add_option_group("Data");
+  group->add_option("--q", flags->q, "queries, [B,H,Sq,D]; random without")->type_name("PATH.npy");
+  group->add_option("--k", flags->k, "keys, [B,Hkv,Sk,D]")->type_name("PATH.npy");
+  group->add_option("--v", flags->v, "values, [B,Hkv,Sk,Dv]")->type_name("PATH.npy");
+  group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)");
+  group->add_option("--offset", flags->offset, "of dropout (0)");
+  group->add_option("--q-offset", flags->qOffsetValue, "added to q in expressions");
+  group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
+  group->add_flag("--checked", flags->checked, "ask the driver about every pointer before each launch");
+  group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
+  group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
+      ->check(CLI::PositiveNumber);
+  flags->addSchedule(*verb);
+  flags->addCache(*verb);
+  verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
+}

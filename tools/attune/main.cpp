@@ -1,0 +1,50 @@
+//===- main.cpp - The command line ------------------------------------------===//
+
+#include "tools/attune/Options.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using namespace attune;
+using namespace attune::cli;
+
+int main(int argc, char **argv) {
+  CLI::App app("compiles attention variants to kernels");
+  app.name("attune");
+  app.require_subcommand(0, 1);
+  app.set_help_flag("-h,--help", "what attune and each verb do");
+  bool version = false, json = false;
+  app.add_flag("--version", version, "version and build");
+  app.add_flag("--json", json, "with --version: print one JSON object");
+  app.footer("Example: attune run causal --shape 1,8,8,1024,1024,128,128\n"
+             "Exit codes: 0 done, 1 failed, 2 usage.");
+  int exitCode = done;
+  addList(app, exitCode);
+  addCompile(app, exitCode);
+  addRun(app, exitCode);
+  addExplain(app, exitCode);
+  addCache(app, exitCode);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &request) { // --help
+    return app.exit(request);
+  } catch (const CLI::ParseError &error) {
+    const CLI::App *verb = &app;
+    while (!verb->get_subcommands().empty())
+      verb = verb->get_subcommands().front();
+    fmt::print(stderr, "error: {}\nfor help: {} --help\n", error.what(),
+               verb == &app ? std::string("attune") : "attune " + verb->get_name());
+    return usage;
+  }
+  if (version) {
+    if (json)
+      fmt::print("{}\n", nlohmann::ordered_json{{"version", versionText()}, {"build", buildId()}}.dump(2));
+    else
+      fmt::print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
+  } else if (app.get_subcommands().empty()) {
+    fmt::print(stderr, "error: no verb; use list, compile, run, explain or cache\n{}", app.help());
+    return usage;
+  }
+  return exitCode;
+}
