@@ -1,0 +1,33 @@
+// RUN: attune-opt --test-attn-domain="tile-q=128 tile-k=64 sq=300 sk=300" %s | FileCheck %s
+
+// CHECK-LABEL: @causal
+// CHECK-NEXT:    q 0: [0, 2) partial
+// CHECK-NEXT:    q 128: [0, 2) full [2, 4) partial
+// CHECK-NEXT:    q 256: [0, 4) full [4, 5) partial
+attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.cmpi sge, %q, %k : i32
+  attn.yield %0 : i1
+}
+
+// CHECK-LABEL: @nothing
+// CHECK-NEXT:    q 0: none
+// CHECK-NEXT:    q 128: none
+// CHECK-NEXT:    q 256: none
+attn.attention @nothing dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.constant false
+  attn.yield %0 : i1
+}
+
+// A remainder is not followed: every tile is visited and none is full.
+// CHECK-LABEL: @striped
+// CHECK-NEXT:    q 0: [0, 5) partial
+attn.attention @striped dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %c8 = arith.constant 8 : i32
+  %c0 = arith.constant 0 : i32
+  %0 = arith.remsi %k, %c8 : i32
+  %1 = arith.cmpi eq, %0, %c0 : i32
+  attn.yield %1 : i1
+}
