@@ -51,6 +51,8 @@ struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};
   bool owned = true; ///< freed after the last use
+  Value base;        ///< where the listed order lies when that is known at run time only: scratch or global memory
+  Value rowStride;   ///< i64, elements; with `base`
 
   bool has(Order order) const { return offset[order] >= 0; }
   Order any() const { return has(Listed) ? Listed : Reversed; }
@@ -1239,9 +1241,28 @@ private:
     Value base = addressOf(memory, indices);
     int64_t rows = type.getShape()[0];
     Value valid = validRows(lookup(op.getLimit()), indices.back(), rows);
-    Type element = type.getElementType(), stored = storedType(element);
+    Type element = type.getElementType();
     Value rowStride = memory.strides[indices.size() - 1];
     int64_t offset = allocate(bytesOf(type));
+    if (readsInPlace(op, memory)) {
+      // Whole tiles are read where they are. Where a product runs down the rows, distant rows would share the sets of
+      // the cache: they are packed.
+      Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
+      if (!runsAlongRows(op))
+        whole = arith::AndIOp::create(b, whole, compare(arith::CmpIPredicate::eq, rowStride, constI64(type.getShape()[1])));
+      auto copied = scf::IfOp::create(b, arith::XOrIOp::create(b, whole, arith::ConstantOp::create(b, b.getBoolAttr(true))),
+                                      /*withElseRegion=*/false);
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPoint(copied.thenBlock()->getTerminator());
+        copyRows(op, memory, base, rowStride, valid, offset);
+      }
+      define(op, offset, Listed);
+      Storage &tile = storage[op.getResult()];
+      tile.base = LLVM::SelectOp::create(b, whole, base, offsetBytes(scratch, offset));
+      tile.rowStride = select(whole, rowStride, constI64(type.getShape()[1]));
+      return;
+    }
     if (type.rank() == 1) {
       loop(constI64(0), valid, [&](Value i) {
         storeScratch(widenElement(loadGlobal(offsetElements(base, memory.element, mul(i, rowStride)), memory.element, 1), memory.element),
@@ -1251,7 +1272,33 @@ private:
       define(op, offset, Listed);
       return;
     }
-    int64_t columns = type.getShape()[1];
+    copyRows(op, memory, base, rowStride, valid, offset);
+    define(op, offset, Listed);
+    // Where only the reverse order is needed, the listed one was a step on the way.
+    if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
+      release(offset, bytesOf(type));
+      storage[op.getResult()].offset[Listed] = -1;
+    }
+  }
+
+  /// Whether every reader is a product that takes single elements of whole f32 rows.
+  bool readsInPlace(tile::LoadOp op, const Memory &memory) {
+    return op.getType().rank() == 2 && memory.unitStride && memory.columns == op.getType().getShape()[1] &&
+           memory.element.isF32() && needed.lookup(op) == 0 && usedInAnyOrder(op);
+  }
+
+  /// Whether products sum over the columns of `op`'s tile.
+  bool runsAlongRows(tile::LoadOp op) {
+    return llvm::all_of(op->getUsers(), [&](Operation *user) {
+      return !cast<MmaOp>(user).getType().hasAxis(op.getType().axis(1));
+    });
+  }
+
+  /// The first `valid` rows of a view's tile to scratch memory, and zeros below and right of them.
+  void copyRows(tile::LoadOp op, const Memory &memory, Value base, Value rowStride, Value valid, int64_t offset) {
+    TileType type = op.getType();
+    Type element = type.getElementType(), stored = storedType(element);
+    int64_t rows = type.getShape()[0], columns = type.getShape()[1];
     Value columnCount = constI64(columns);
     auto zeroRow = [&](Value i, int64_t begin) {
       forPieces(begin, columns, [&](Value column, int64_t lanes) {
@@ -1284,12 +1331,6 @@ private:
       });
     }
     loop(valid, constI64(rows), [&](Value i) { zeroRow(i, 0); });
-    define(op, offset, Listed);
-    // Where only the reverse order is needed, the listed one was a step on the way.
-    if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
-      release(offset, bytesOf(type));
-      storage[op.getResult()].offset[Listed] = -1;
-    }
   }
 
   /// i8 in memory is a bool where the tile says i1.
@@ -1384,7 +1425,13 @@ private:
     int64_t rowOffset = storage.find(rowOperand)->second.offset[rowOrder];
     // Strides of the broadcast operand: its last axis in memory is contiguous.
     StringRef contiguous = rowType.axis(rowOrder == Listed ? 1 : 0);
-    int64_t rowStride = contiguous == rowName ? 1 : depth, depthStride = contiguous == rowName ? rows : 1;
+    Value apart = constI64(rowType.size(contiguous)), next = constI64(1);
+    Value rowBase = offsetBytes(scratch, rowOffset);
+    if (const Storage &source = storage.find(rowOperand)->second; source.base && rowOrder == Listed) {
+      rowBase = source.base;
+      apart = source.rowStride;
+    }
+    Value rowStride = contiguous == rowName ? next : apart, depthStride = contiguous == rowName ? apart : next;
 
     MapOp scaling;
     if (op.getAcc())
@@ -1440,8 +1487,8 @@ private:
         for (int64_t v = 0; v < vectors; ++v)
           panel.push_back(loadScratch(laneOffset, f32, add(mul(z, constI64(columns)), add(column, constI64(v * lanes))), lanes));
         for (int64_t r = 0; r < count; ++r) {
-          Value index = add(mul(add(row, constI64(r)), constI64(rowStride)), mul(z, constI64(depthStride)));
-          Value scalar = widen(loadScratch(rowOffset, f32, index, 1), lanes);
+          Value index = add(mul(add(row, constI64(r)), rowStride), mul(z, depthStride));
+          Value scalar = widen(loadAt(offsetElements(rowBase, f32, index), f32, 4), lanes);
           for (int64_t v = 0; v < vectors; ++v)
             next.push_back(math::FmaOp::create(b, scalar, panel[v], carried[r * vectors + v]));
         }
