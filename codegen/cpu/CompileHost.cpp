@@ -158,8 +158,6 @@ Expected<HostObject> attune::compileHost(ModuleOp module) {
     messages += (messages.empty() ? "" : "; ") + diagnostic.str();
     return success();
   });
-  if (getenv("ATTUNE_CPU_DUMP"))
-    lowered->module->print(llvm::errs());
   if (failed(convertToLLVM(*lowered->module)))
     return Error{"the cpu target cannot lower kernel '" + kernels.front().getSymName().str() + "': " + messages};
   llvm::LLVMContext context;

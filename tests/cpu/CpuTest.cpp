@@ -83,24 +83,24 @@ struct Rounder {
 /// [B, H, S, D] with rows of NaN after each sequence.
 struct Buffer {
   Rounder rounder;
-  int64_t heads, rows, columns;
+  int64_t heads, rows, columns, gap; ///< `gap` elements of NaN after each row
   static constexpr int64_t poison = 3;
   std::vector<char> bytes;
 
-  Buffer(std::string dtype, int64_t batch, int64_t heads, int64_t rows, int64_t columns)
-      : rounder{std::move(dtype)}, heads(heads), rows(rows), columns(columns) {
-    bytes.resize(batch * heads * (rows + poison) * columns * rounder.bytes());
+  Buffer(std::string dtype, int64_t batch, int64_t heads, int64_t rows, int64_t columns, int64_t gap = 0)
+      : rounder{std::move(dtype)}, heads(heads), rows(rows), columns(columns), gap(gap) {
+    bytes.resize(batch * heads * (rows + poison) * (columns + gap) * rounder.bytes());
     for (size_t i = 0; i < bytes.size(); i += rounder.bytes())
       rounder.store(&bytes[i], std::numeric_limits<float>::quiet_NaN());
   }
   char *at(int64_t b, int64_t h, int64_t row, int64_t column) {
-    return &bytes[(((b * heads + h) * (rows + poison) + row) * columns + column) * rounder.bytes()];
+    return &bytes[(((b * heads + h) * (rows + poison) + row) * (columns + gap) + column) * rounder.bytes()];
   }
   void set(int64_t b, int64_t h, int64_t row, int64_t column, float value) { rounder.store(at(b, h, row, column), value); }
   float get(int64_t b, int64_t h, int64_t row, int64_t column) { return rounder.load(at(b, h, row, column)); }
   void strides(int64_t (&to)[3]) {
-    to[2] = columns;
-    to[1] = (rows + poison) * columns;
+    to[2] = columns + gap;
+    to[1] = (rows + poison) * to[2];
     to[0] = heads * to[1];
   }
 };
@@ -153,8 +153,8 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
     change(in);
 
   int kvHeads = t.heads / t.group;
-  Buffer q(t.dtype, t.batch, t.heads, t.queries, t.headDim), k(t.dtype, t.batch, kvHeads, t.keys, t.headDim),
-      v(t.dtype, t.batch, kvHeads, t.keys, t.headDimV), o(t.dtype, t.batch, t.heads, t.queries, t.headDimV);
+  Buffer q(t.dtype, t.batch, t.heads, t.queries, t.headDim, t.gap), k(t.dtype, t.batch, kvHeads, t.keys, t.headDim, t.gap),
+      v(t.dtype, t.batch, kvHeads, t.keys, t.headDimV, t.gap), o(t.dtype, t.batch, t.heads, t.queries, t.headDimV, t.gap);
   std::vector<float> lse(size_t(t.batch) * t.heads * t.queries * 2, 12345.0f); // every second element
   auto fill = [&](Buffer &buffer, auto &value) {
     for (int b = 0; b < t.batch; ++b)
@@ -369,4 +369,98 @@ TEST_CASE("hard logits") {
 
 TEST_CASE("LSE may be left out") {
   check({.queries = 70, .keys = 70}, [](Inputs &in) { in.noLse = true; });
+}
+
+TEST_CASE("rows apart in memory") {
+  check({.queries = 130, .keys = 200, .gap = 8});
+  check({.dtype = "bf16", .headDim = 40, .queries = 130, .keys = 200, .gap = 24});
+}
+
+TEST_CASE("float functions keep float32 accuracy and the special cases") {
+  struct Function {
+    const char *name;
+    double (*exact)(double);
+    double bound;
+  };
+  const Function functions[] = {{"exp", std::exp, 2e-7},
+                                {"exp2", std::exp2, 2e-7},
+                                {"log", std::log, 2e-7},
+                                {"log2", std::log2, 3e-7},
+                                {"tanh", std::tanh, 3e-7},
+                                {"sin", std::sin, 3e-7},
+                                {"cos", std::cos, 3e-7},
+                                {"tan", std::tan, 5e-7},
+                                {"sqrt", std::sqrt, 1e-7},
+                                {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 2e-7},
+                                {"absf", [](double x) { return std::fabs(x); }, 0},
+                                {"floor", std::floor, 0}};
+  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, infinity, -infinity, std::nanf(""), 1e-40f, 1e-45f, 1.17549435e-38f,
+                          88.7f, 89.5f, -87.5f, -100.0f, -103.9f, -104.5f, 127.99f, 128.0f, -126.5f, -149.0f, -151.0f,
+                          0.624999f, 0.625f, 9.0f, -50.0f, 8191.9f, 3.4e38f, -3.4e38f, 1e10f};
+  std::mt19937 random(3);
+  while (x.size() < 640)
+    x.push_back(std::uniform_real_distribution<float>(-10, 10)(random));
+  while (x.size() < 960)
+    x.push_back(std::exp(std::uniform_real_distribution<float>(-80, 80)(random)));
+  while (x.size() < 1024)
+    x.push_back(std::uniform_real_distribution<float>(-8000, 8000)(random));
+  for (const Function &function : functions)
+    for (int rows : {64, 1}) {
+      std::string text = R"(
+tile.kernel @f dtype f32 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.param "Sq" : i32
+  %X = tile.param "x" : !tile.view<1, f32>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %t = tile.load %X[%q0] limit %Sq : !tile.view<1, f32> -> !tile.tile<q ROWS, f32, register>
+  %y = tile.map(%t : !tile.tile<q ROWS, f32, register>) -> !tile.tile<q ROWS, f32, register> {
+  ^bb0(%a: f32):
+    %0 = math.FUNCTION %a : f32
+    tile.yield %0 : f32
+  }
+  tile.store %y, %LSE[%b, %h, %q0] limit %Sq : !tile.tile<q ROWS, f32, register>, !tile.view<3, f32>
+})";
+      auto replace = [&](const std::string &from, const std::string &to) {
+        for (size_t at; (at = text.find(from)) != std::string::npos;)
+          text.replace(at, from.size(), to);
+      };
+      replace("ROWS", std::to_string(rows));
+      replace("FUNCTION", function.name);
+      size_t scratchBytes = 0;
+      HostCode code = compileText(text, scratchBytes);
+      struct {
+        LaunchParams params = {};
+        const float *base;
+        int64_t stride = 1, extent;
+      } packed;
+      std::vector<float> y(x.size());
+      packed.params.lse = y.data();
+      packed.params.lseStride[2] = 1;
+      packed.params.batch = packed.params.heads = 1;
+      packed.params.queryLength = int(x.size());
+      packed.base = x.data();
+      packed.extent = int64_t(x.size());
+      std::vector<char> memory(scratchBytes + 64);
+      void *scratch = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+      for (size_t q = 0; q < x.size(); q += rows)
+        code.function(&packed.params, 0, 0, int(q), scratch);
+      for (size_t i = 0; i < x.size(); ++i) {
+        double exact = function.exact(x[i]);
+        INFO(function.name << "(" << x[i] << ") = " << y[i] << ", exactly " << exact);
+        if (std::isnan(exact))
+          REQUIRE(std::isnan(y[i]));
+        else if (std::isinf(float(exact)))
+          REQUIRE(y[i] == float(exact));
+        else
+          REQUIRE(std::abs(y[i] - exact) <= function.bound * std::abs(exact) + 1.5e-45 + (std::abs(x[i]) > 1 && std::abs(exact) <= 1 ? 1.2e-7 : 0));
+      }
+    }
+}
+
+TEST_CASE("a damaged object is an error") {
+  std::vector<char> bytes(100, 'x');
+  CHECK_FALSE(loadHost(bytes, "kernel"));
+  CHECK(hostCpuKey() == hostCpuKey());
 }

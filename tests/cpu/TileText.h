@@ -21,6 +21,7 @@ struct Case {
   bool reverse = false;
 
   int batch = 1, heads = 2, group = 1, queries = 64, keys = 64;
+  int gap = 0; ///< elements between the rows of Q, K, V and O
 
   float scale() const;
 };
