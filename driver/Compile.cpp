@@ -303,13 +303,20 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
     return ranked.error();
   if (ranked->empty() || !ranked->front().accepted())
     return Error{"no schedule fits; raise the SRAM budget or fix fewer schedule fields"};
-  lowered.plan = ranked->front().plan;
-  lowered.predicted = ranked->front();
+  // A kernel serves every size, so compile() ranks for sizes of its own.
+  Lowered forCompile;
+  Expected<std::vector<RankedPlan>> compiled = rank(source, options, target, {}, forCompile);
+  if (!compiled)
+    return compiled.error();
+  lowered.plan = compiled->front().plan;
+  for (const RankedPlan &candidate : *ranked)
+    if (candidate.plan == lowered.plan)
+      lowered.predicted = candidate;
   lowered.threads = lowered.plan.threads();
   const KernelSignature &signature = lowered.summary.signature;
   ordered_json candidates = ordered_json::array();
   for (const RankedPlan &candidate : *ranked)
-    candidates.push_back(candidateJson(candidate));
+    candidates.push_back(candidateJson(candidate, candidate.plan == lowered.plan));
   ordered_json result = {{"variant", lowered.summary.name},
                          {"arch", target.arch},
                          {"dtype", name(signature.dtype)},

@@ -270,6 +270,14 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
   return attr.getValue().str();
 }
 
+/// toJson() on one line: a JSON text breaks lines only between its tokens.
+std::string oneLine(StringRef json) {
+  std::string result;
+  for (StringRef line : llvm::split(json, '\n'))
+    result += line.trim().str() + (line.trim().ends_with(",") ? " " : "");
+  return result;
+}
+
 /// MLIR text that parses back to the same module, locations included.
 std::string print(ModuleOp module) {
   std::string text;
@@ -470,7 +478,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
 
   if (stage <= Stage::Sched) {
     if (source.variant)
-      module->setAttr(variantAttr, StringAttr::get(context.get(), source.variant->toJson()));
+      module->setAttr(variantAttr, StringAttr::get(context.get(), oneLine(source.variant->toJson())));
     result.text = print(module);
     return result;
   }

@@ -16,7 +16,7 @@ ordered_json attune::driver::sizesJson(const PlanRequest &request) {
           {"keys", request.keys}};
 }
 
-ordered_json attune::driver::candidateJson(const RankedPlan &candidate) {
+ordered_json attune::driver::candidateJson(const RankedPlan &candidate, bool chosen) {
   const Plan &plan = candidate.plan;
   ordered_json result = {{"tileQ", plan.tileQ},
                          {"tileK", plan.tileK},
@@ -25,6 +25,7 @@ ordered_json attune::driver::candidateJson(const RankedPlan &candidate) {
                          {"qRegisters", plan.qRegisters},
                          {"blocksPerSm", plan.blocksPerSm},
                          {"text", plan.text()},
+                         {"chosen", chosen},
                          {"rejected", candidate.rejected},
                          {"sharedBytes", candidate.cost.sharedBytes},
                          {"registers", candidate.cost.registers},

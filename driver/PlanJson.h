@@ -24,7 +24,7 @@ nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &op
                                 const KernelImage *image);
 
 /// One row of the ranking.
-nlohmann::ordered_json candidateJson(const RankedPlan &candidate);
+nlohmann::ordered_json candidateJson(const RankedPlan &candidate, bool chosen);
 
 nlohmann::ordered_json sizesJson(const PlanRequest &request);
 

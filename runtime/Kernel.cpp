@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -65,6 +66,7 @@ struct Kernel::State {
   CudaContext primary = nullptr;
   mutable std::mutex mutex = {};                                   // guards modules
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
+  mutable std::atomic<double> loadMilliseconds = 0;                 // of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
 
   State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
@@ -140,9 +142,11 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
       return loaded.get();
     }
   ContextScope scope(cuda, current, context);
+  auto begin = std::chrono::steady_clock::now();
   Expected<std::unique_ptr<LoadedModule>> loaded = loadInto(context);
   if (!loaded)
     return loaded.error();
+  loadMilliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   modules.push_back(std::move(*loaded));
   recent.store(modules.back().get(), std::memory_order_release);
   return modules.back().get();
@@ -340,6 +344,13 @@ Expected<void> Kernel::load() const {
 const KernelImage &Kernel::image() const {
   assert(valid() && "image of an empty kernel handle");
   return state->image;
+}
+
+CompileTimes Kernel::times() const {
+  CompileTimes times = image().times;
+  if (state->cuda)
+    times.load = state->loadMilliseconds;
+  return times;
 }
 
 Device Kernel::device() const {

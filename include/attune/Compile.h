@@ -76,8 +76,8 @@ struct CompileOptions {
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
 };
 
-/// The kernel for `variant`, loaded for `target`: its module is loaded by the first launch or by
-/// Kernel::load(). The variant's dropout probability becomes the kernel's default.
+/// The kernel for `variant`, loaded for `target` (on a CUDA target into the context that a launch from this thread
+/// would use). The variant's dropout probability becomes the kernel's default.
 ///
 /// Errors: the variant's own mistake, with the user's file and line; a dtype, head dim or feature that the
 /// target lacks; a schedule over the SRAM budget, with the bytes of each buffer; no NVRTC, with what was tried;
@@ -135,12 +135,12 @@ struct ProblemSizes {
 ///
 ///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion",
 ///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
-///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "blocksPerSm", "text", "rejected",
-///                      "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
+///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "blocksPerSm", "text", "chosen",
+///                      "rejected", "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
 ///      "plan": {...}}
 ///
-/// `candidates` are ranked, the chosen one first and the rejected ones last; `plan` is KernelImage::planJson of the
-/// first (registers as estimated).
+/// `candidates` are ranked for `sizes`, the rejected ones last; `plan` is KernelImage::planJson of the one that
+/// compile() chooses, which serves every size and is ranked for the default sizes (registers as estimated).
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
                               const ProblemSizes &sizes = {});
 Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,

@@ -271,6 +271,8 @@ public:
   Expected<void> load() const;
 
   const KernelImage &image() const;
+  /// image().times with what loading took in this process.
+  CompileTimes times() const;
   /// Where the kernel is bound: "cpu" or "cuda:<device>".
   Device device() const;
   /// Whether compile() found this kernel in the memory or disk cache.

@@ -26,13 +26,14 @@ void printRanking(const ordered_json &explained, int limit) {
   fmt::print("ranking of {} schedules that fit ({} do not), predicted for B {} H {} Hkv {} Sq {} Sk {}\n", accepted,
              candidates.size() - accepted, sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(),
              sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>());
-  fmt::print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}\n", "rank", "us", "hbm", "sram", "regs", "schedule: limited by");
+  fmt::print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}\n", "rank", "us", "hbm", "sram", "regs",
+             "schedule (* the compiler's choice, for any size): limited by");
   int shown = 0, shownRejected = 0;
   for (const ordered_json &candidate : candidates) {
     std::string rejected = candidate["rejected"];
     std::string text = candidate["text"];
-    if (rejected.empty() && shown < limit)
-      fmt::print("  {:>4} {:>10.1f} {:>10} {:>9} {:>4}  {}: {}\n", ++shown, candidate["microseconds"].get<double>(),
+    if (rejected.empty() && (++shown <= limit || candidate["chosen"]))
+      fmt::print(" {}{:>4} {:>10.1f} {:>10} {:>9} {:>4}  {}: {}\n", candidate["chosen"] ? '*' : ' ', shown, candidate["microseconds"].get<double>(),
                  bytesText(candidate["hbmBytes"].get<double>()), candidate["sharedBytes"].get<int64_t>(),
                  candidate["registers"].get<int>(), text, candidate.value("why", ""));
     else if (!rejected.empty() && shownRejected++ < std::min(limit, 5))

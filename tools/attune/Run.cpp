@@ -326,6 +326,28 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
   return {};
 }
 
+/// Replaces the plan's predictions, which are for the sizes that schedules are ranked with, by those for this run.
+void predictFor(const Request &request, const Shape &shape, ordered_json &plan) {
+  if (!plan.is_object() || !plan.contains("hbm"))
+    return;
+  Request fixed = request;
+  fixed.options.tileQ = plan.value("tileQ", 0);
+  fixed.options.tileK = plan.value("tileK", 0);
+  fixed.options.warps = plan.value("warps", 0);
+  fixed.options.stages = plan.value("stages", 0);
+  fixed.options.qRegisters = plan.value("qRegisters", false);
+  for (const char *part : {"hbm", "predicted"})
+    plan.erase(part);
+  Expected<std::string> explained =
+      explainRequest(fixed, {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys});
+  if (!explained)
+    return;
+  ordered_json predicted = ordered_json::parse(*explained)["plan"];
+  for (const char *part : {"hbm", "predicted"})
+    if (predicted.contains(part))
+      plan[part] = predicted[part];
+}
+
 int runVerb(RunFlags &flags) {
   Result<std::optional<Data>> inputs = readInputs(flags);
   if (!inputs)
@@ -385,6 +407,7 @@ int runVerb(RunFlags &flags) {
 
   const Shape &shape = data.shape;
   ordered_json plan = planOf(image);
+  predictFor(request, shape, plan);
   double scale = request.variant && request.variant->scale() ? double(*request.variant->scale())
                  : request.summary && request.summary->scale != 0 && !request.variant
                      ? request.summary->scale
@@ -419,7 +442,7 @@ int runVerb(RunFlags &flags) {
     meta["check"] = nullptr;
   meta["compile"] = {{"cacheHit", kernel.cacheHit()},
                      {"totalMilliseconds", compileMilliseconds},
-                     {"milliseconds", timesJson(image.times)}};
+                     {"milliseconds", timesJson(kernel.times())}};
   meta["plan"] = plan;
 
   if (!flags.dump.empty())
@@ -437,7 +460,7 @@ int runVerb(RunFlags &flags) {
     fmt::print("  {:<14} {}{}\n", "compile",
                kernel.cacheHit() ? fmt::format("cache hit, {:.1f} ms; compiled in: ", compileMilliseconds)
                                  : fmt::format("{:.0f} ms: ", compileMilliseconds),
-               timesText(image.times, request.target.isCuda()));
+               timesText(kernel.times(), request.target.isCuda()));
     if (checkResult)
       fmt::print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
     else
