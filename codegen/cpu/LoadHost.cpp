@@ -66,6 +66,9 @@ private:
     for (auto [name, function] : binary)
       define(name, function);
     define("fmaf", static_cast<float (*)(float, float, float)>(fmaf));
+    // For hosts without F16C.
+    define("__extendhfsf2", static_cast<float (*)(_Float16)>([](_Float16 value) { return float(value); }));
+    define("__truncsfhf2", static_cast<_Float16 (*)(float)>([](float value) { return _Float16(value); }));
     define("memset", static_cast<void *(*)(void *, int, size_t)>(memset));
     define("memcpy", static_cast<void *(*)(void *, const void *, size_t)>(memcpy));
     define("memmove", static_cast<void *(*)(void *, const void *, size_t)>(memmove));

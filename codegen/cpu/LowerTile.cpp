@@ -165,6 +165,8 @@ private:
         need(operand, orderWithInner(type, type.findAxis(lane)));
         if (mma.getAcc())
           need(mma.getAcc(), orderOf(result));
+      } else if (auto any = dyn_cast<AnyOp>(op)) {
+        need(any.getTile(), orderOf(any.getTile().getType()));
       } else if (isa<StoreOp, AccumulateOp>(op)) {
         need(op->getOperand(0), Listed);
       } else if (isElementwise(op)) {
@@ -889,6 +891,8 @@ private:
       lowerMma(mma);
     else if (auto loop = dyn_cast<ForBlocksOp>(op))
       lowerForBlocks(loop);
+    else if (auto any = dyn_cast<AnyOp>(op))
+      lowerAny(any);
     else
       lowerScalarOp(op);
   }
@@ -1094,6 +1098,32 @@ private:
     }
     for (auto [op, offset] : random)
       release(offset, at.type.numElements() * 2);
+  }
+
+  /// Whether an element of the whole tile meets the condition.
+  void lowerAny(AnyOp op) {
+    Position at;
+    at.type = op.getTile().getType();
+    at.innerIndex = innerAxis(at.type);
+    int64_t innerSize = at.type.getShape()[at.innerIndex];
+    int64_t outerSize = at.type.rank() == 2 ? at.type.getShape()[1 - at.innerIndex] : 1;
+    at.lanes = lanesFor(innerSize);
+    Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+    SmallVector<Value> found = loop(innerSize, at.lanes, none, [&](Value j, ValueRange outer) {
+      at.inner = j;
+      return loop(outerSize, 1, outer, [&](Value i, ValueRange carried) -> SmallVector<Value> {
+        at.outer = i;
+        Block &body = op.getBody().front();
+        values[body.getArgument(0)] = readTile(op.getTile(), at);
+        for (Operation &inner : body.without_terminator())
+          lowerScalarOp(&inner);
+        Value met = lookup(body.getTerminator()->getOperand(0));
+        if (isa<VectorType>(met.getType()))
+          met = vector::ReductionOp::create(b, vector::CombiningKind::OR, met);
+        return {arith::OrIOp::create(b, carried[0], met)};
+      });
+    });
+    values[op.getResult()] = found[0];
   }
 
   /// Combines one vector into the element of its row.

@@ -357,6 +357,13 @@ TEST_CASE("block patterns skip tiles") { check({.pattern = true, .queries = 300,
 
 TEST_CASE("reversed domains") { check({.causal = true, .reverse = true, .queries = 200, .keys = 200}); }
 
+TEST_CASE("rescaling only where a maximum changes") {
+  check({.skipRescale = true, .queries = 100, .keys = 300});
+  check({.causal = true, .skipRescale = true, .queries = 100, .keys = 300}, [](Inputs &in) {
+    in.key = [](int, int, int, int) { return 1.0f; };
+  });
+}
+
 TEST_CASE("hard logits") {
   check({.queries = 70, .keys = 200}, [](Inputs &in) {
     in.key = [](int, int, int k, int) { return float(k); }; // row maxima rise along k

@@ -107,6 +107,13 @@ std::string attune::test::tileText(const Case &t) {
   arg("Kt", fmt::format("!tile.tile<k {} x d {}, {}, shared>", t.tileK, align(t.headDim), t.dtype));
   arg("Vt", fmt::format("!tile.tile<k {} x dv {}, {}, shared>", t.tileK, align(t.headDimV), t.dtype));
   arg("numerator", std::string(t.dropout ? "%keep_scale" : "%one"));
+  arg("any", std::string(t.skipRescale ? R"(    %any = tile.any %alpha : !tile.tile<q )" + std::to_string(t.tileQ) + R"(, f32, register> {
+    ^bb0(%a: f32):
+      %0 = arith.cmpf une, %a, %one : f32
+      tile.yield %0 : i1
+    }
+)" : ""));
+  arg("only", std::string(t.skipRescale ? " only_if %any" : ""));
   arg("kept", std::string(t.dropout ? "%pd" : "%p"));
   std::string text = R"(
 tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = {tk}, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {{tensors = [{tensors}], scalars = [{scalars}]{dropout}}} {{
@@ -185,7 +192,7 @@ tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = 
     %l2 = tile.reduce sum %p over "k" init %l1 : {row}, {S} -> {row} per_lane
 )" + std::string(t.dropout ? "    %pd = tile.dropout %p at(%q0, %k0) head %head seed %seed offset %offset threshold "
                              "%threshold : {S} -> {S}\n" : "") + R"(
-    %acc1 = tile.map(%acc, %alpha : {A}, {row}) -> {A} {{
+{any}    %acc1 = tile.map(%acc, %alpha : {A}, {row}){only} -> {A} {{
     ^bb0(%a: f32, %c: f32):
       %0 = arith.mulf %a, %c : f32
       tile.yield %0 : f32

@@ -19,6 +19,7 @@ struct Case {
   bool dropout = false;
   bool pattern = false; ///< blocks of tileQ x tileK
   bool reverse = false;
+  bool skipRescale = false; ///< rescale O only when a maximum changed
 
   int batch = 1, heads = 2, group = 1, queries = 64, keys = 64;
   int gap = 0; ///< elements between the rows of Q, K, V and O
