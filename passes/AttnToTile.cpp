@@ -177,6 +177,8 @@ private:
       };
       auto product = [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); };
       Value alpha = map("alpha", rowType, {m, base}, expDifference);
+      // Before the exponentials: what follows then mixes special functions and products in one straight line.
+      Value acc1 = map("acc", outType, {acc, alpha}, product);
       Value p = map("p", scoreType, {x, base}, expDifference);
       Value l1 = map("l", rowType, {l, alpha}, product);
       l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
@@ -184,7 +186,6 @@ private:
         p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
       if (!dtype.isF32())
         p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
-      Value acc1 = map("acc", outType, {acc, alpha}, product);
       Value vTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
                                                      values, ValueRange{b, kvHead, k0}, keyLength), "v_tile");
       Value acc2 = tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc1), "acc");

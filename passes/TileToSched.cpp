@@ -352,8 +352,9 @@ private:
     SmallVector<int64_t> shape = laneShape(buffer);
     if (inShared(op.getTile())) {
       if (type.getElementType().isF32())
-        return op.emitError("keeping f32 operands in registers is not supported; set q_registers = false");
-      repeat(shape[1], "kk", [&](Value kk) { loadLeftFragments(op.getTile(), buffer, kk, kk); });
+        loadLeftFloats(op.getTile(), buffer);
+      else
+        repeat(shape[1], "kk", [&](Value kk) { loadLeftFragments(op.getTile(), buffer, kk, kk); });
       return success();
     }
     Value source = buffers.lookup(op.getTile());
@@ -387,6 +388,22 @@ private:
     repeat(warpRows / 16, "i", [&](Value i) {
       Value row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
       sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to, false);
+    });
+  }
+
+  /// The float of a shared left operand at place (i, kk, e) of an `a` fragment.
+  Value leftFloat(Value tile, Value i, Value kk, Value e) {
+    auto [ring, stage] = slotOf(tile);
+    return sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)),
+                                       columnInTile(kk, div(e, 2)));
+  }
+
+  void loadLeftFloats(Value tile, Value fragment) {
+    SmallVector<int64_t> shape = laneShape(fragment);
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(shape[1], "kk", [&](Value kk) {
+        repeat(shape[2], "e", [&](Value e) { set(leftFloat(tile, i, kk, e), fragment, {i, kk, e}); });
+      });
     });
   }
 
@@ -460,14 +477,7 @@ private:
     repeat(lhs.getShape()[1] / 8, "kk", [&](Value kk) {
       repeat(warpRows / 16, "i", [&](Value i) {
         repeat(4, "e", [&](Value e) {
-          Value value;
-          if (inShared(op.getLhs())) {
-            auto [leftRing, leftStage] = slotOf(op.getLhs());
-            Value row = rowInTile(i, rem(e, 2)), column = columnInTile(kk, div(e, 2));
-            value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), leftRing, leftStage, row, column);
-          } else {
-            value = get(buffers.lookup(op.getLhs()), {i, kk, e});
-          }
+          Value value = inShared(op.getLhs()) ? leftFloat(op.getLhs(), i, kk, e) : get(buffers.lookup(op.getLhs()), {i, kk, e});
           split(value, leftBig, leftSmall, {i, i32(0), e});
         });
       });
