@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""Runs `attune` as a user would. Needs only Python's standard library.
+
+    python3 tests/cli/cli_test.py build/bin/attune [Cli.test_NAME]
+"""
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ATTUNE = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "build/bin/attune"
+
+
+def read_npy(path):
+    """Shape and flat values of a float32, int32 or bool .npy file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:6] == b"\x93NUMPY"
+    size = struct.unpack_from("<H", data, 8)[0]
+    header = eval(data[10 : 10 + size])
+    code = {"<f4": "f", "<i4": "i", "|b1": "?"}[header["descr"]]
+    count = math.prod(header["shape"])
+    return header["shape"], struct.unpack_from(f"<{count}{code}", data, 10 + size)
+
+
+def read_json(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def write_npy(path, shape, values):
+    header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).encode()
+    header += b" " * ((64 - (len(header) + 11) % 64) % 64) + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        file.write(struct.pack(f"<{len(values)}f", *values))
+
+
+def attention(folder, score, visible):
+    """O and LSE of a dump, recomputed here. Returns the largest differences."""
+    meta = read_json(os.path.join(folder, "meta.json"))
+    e = meta["extents"]
+    load = lambda name: read_npy(os.path.join(folder, name + ".npy"))[1]
+    q, k, v, o, lse = map(load, ["q", "k", "v", "o", "lse"])
+    keep = load("keep") if "dropout" in meta else None
+    worst, worst_lse = 0.0, 0.0
+    group = e["H"] // e["Hkv"]
+    for b in range(e["B"]):
+        for h in range(e["H"]):
+            for i in range(e["Sq"]):
+                row = (b * e["H"] + h) * e["Sq"] + i
+                scores = []
+                for j in range(e["Sk"]):
+                    key = (b * e["Hkv"] + h // group) * e["Sk"] + j
+                    s = meta["scale"] * sum(
+                        q[row * e["D"] + d] * k[key * e["D"] + d] for d in range(e["D"])
+                    )
+                    scores.append(score(s, b, h, i, j) if visible(b, h, i, j) else -math.inf)
+                top = max(scores, default=-math.inf)
+                if top == -math.inf:
+                    assert lse[row] == -math.inf
+                    expected = [0.0] * e["Dv"]
+                else:
+                    total = sum(math.exp(x - top) for x in scores)
+                    worst_lse = max(worst_lse, abs(lse[row] - top - math.log(total)))
+                    expected = [0.0] * e["Dv"]
+                    for j, x in enumerate(scores):
+                        p = math.exp(x - top) / total
+                        if keep is not None:
+                            p = p * meta["dropout"]["keepScale"] if keep[row * e["Sk"] + j] else 0.0
+                        key = (b * e["Hkv"] + h // group) * e["Sk"] + j
+                        for d in range(e["Dv"]):
+                            expected[d] += p * v[key * e["Dv"] + d]
+                for d in range(e["Dv"]):
+                    worst = max(worst, abs(o[row * e["Dv"] + d] - expected[d]))
+    return worst, worst_lse
+
+
+class Cli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = cls.holder.name
+        cls.environment = dict(os.environ, ATTUNE_CACHE_DIR=os.path.join(cls.folder, "cache"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def attune(self, *args, code=0):
+        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env=self.environment, timeout=300)
+        self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        self.assertEqual(done.returncode, code, f"{args}\n{self.out}\n{self.err}")
+        if code:
+            self.assertIn("error: ", self.err)
+        return self.out
+
+    def json(self, *args, code=0):
+        return json.loads(self.attune(*args, "--json", code=code))
+
+    # ---- verbs, help, version
+
+    def test_version(self):
+        self.assertTrue(self.attune("--version").startswith("attune 0.1.0 (build "))
+        self.assertEqual(self.json("--version")["version"], "0.1.0")
+
+    def test_help(self):
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["cache", "list"], ["cache", "clear"],
+                     ["cache", "verify"]]:
+            self.assertIn("Example", self.attune(*verb, "--help"))
+        self.assertIn("Exit codes", self.attune("--help"))
+
+    def test_list(self):
+        self.assertIn("sliding-window", self.attune("list"))
+        names = [entry["name"] for entry in self.json("list")["variants"]]
+        self.assertIn("causal", names)
+
+    # ---- usage errors: exit code 2, nothing on standard output
+
+    def test_usage(self):
+        cases = {
+            (): "no verb",
+            ("paint",): "paint",
+            ("run", "casual"): "'casual' is not a built-in variant, a .json or a .mlir file; the built-ins are plain",
+            ("run", "--dtype", "f64"): "f64",
+            ("run", "--shape", "1,2,3"): "--shape 1,2,3 has 3 sizes, required are 7",
+            ("run", "--shape", "1,3,2,8,8,64,64"): "H 3 is not a multiple of Hkv 2",
+            ("run", "--shape", "1,2,2,8,8,64,64", "--head-dim", "32"): "--head-dim 32 contradicts the shape, which has 64",
+            ("run", "causal", "--cap", "30"): '"cap" is not a parameter of causal',
+            ("run", "--cap", "30"): "--cap is a parameter of a built-in variant",
+            ("run", "--tensor", "q=f32[4]:random"): "the name q is reserved",
+            ("run", "--tensor", "x=f32:random"): "random needs [DIMS]",
+            ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool",
+            ("run", "--tensor", "x"): "there is no '='",
+            ("run", "--q", "q.npy"): "--q, --k and --v go together",
+            ("run", "missing.json"): "missing.json cannot be read: No such file or directory",
+            ("compile", "causal", "--emit", "cubin"): "--emit cubin needs -o PATH; a cubin is binary",
+            ("compile", "causal", "-o", "x"): "-o needs --emit",
+            ("compile", "causal", "--arch", "sm_12"): "sm_12",
+            ("cache",): "subcommand",
+        }
+        for args, text in cases.items():
+            with self.subTest(args=args):
+                self.assertEqual(self.attune(*args, code=2), "")
+                self.assertIn(text, self.err)
+
+    # ---- failures: exit code 1
+
+    def test_caret(self):
+        self.attune("run", "--mask", "q >= kk", code=1)
+        self.assertIn("mask:1:6: error: unknown name \"kk\"", self.err)
+        self.assertIn("q >= kk\n     ^\n", self.err)
+        self.attune("compile", "--score", "s + ", "--emit", "dsl", code=1)
+        self.assertIn("score:1:", self.err)
+
+    def test_failures(self):
+        self.attune("compile", "causal", "--head-dim", "100", "--emit", "attn", code=1)
+        self.assertIn("error: head_dim 100 is not a multiple of 8; pad the last dimension to 104", self.err)
+        self.attune("compile", "causal", "--arch", "cpu", "--emit", "cuda", code=1)
+        self.assertIn("target cpu has no stage cuda", self.err)
+        self.attune("compile", "causal", "--arch", "sm_80", "--sram-budget", "100", "--emit", "tile", code=1)
+        self.attune("run", "--mask", "ids[q] == ids[k]", "--tensor", "ids=i32[8]", "--target", "cpu", "--shape",
+                    "1,1,1,8,8,32,32", code=1)
+        self.assertIn("captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file", self.err)
+        self.attune("run", "--dropout", "1.5", "--target", "cpu", code=1)
+
+    # ---- stages
+
+    def test_stages(self):
+        base = ["--arch", "sm_80", "--head-dim", 64]
+        variant = ["--score", "softcap(s, 20)", "--mask", "q >= k"]
+        dsl = json.loads(self.attune("compile", *variant, *base, "--emit", "dsl"))
+        self.assertEqual(dsl["mask"], "q >= k")
+        cuda = self.attune("compile", *variant, *base, "--emit", "cuda")
+        self.assertIn("__global__", cuda)
+        for stage in ["attn", "tile", "sched"]:
+            file = self.path(f"x.{stage}.mlir")
+            self.assertEqual(self.attune("compile", *variant, *base, "--emit", stage, "-o", file), "")
+            self.assertEqual(self.attune("compile", file, "--arch", "sm_80", "--emit", "cuda"), cuda)
+            self.attune("compile", file, "--head-dim", 128, "--emit", "cuda", code=2)
+            self.assertIn(f"--head-dim 128 contradicts {file}, which has 64", self.err)
+            self.attune("compile", file, "--dtype", "f16", "--emit", "cuda", code=2)
+            self.attune("compile", file, "--mask", "q >= k", "--emit", "cuda", code=2)
+        self.attune("compile", self.path("x.sched.mlir"), "--arch", "sm_90", "--emit", "cuda", code=2)
+        # A file at attn takes a schedule; later ones hold theirs.
+        other = self.attune("compile", self.path("x.attn.mlir"), "--arch", "sm_80", "--tile-q", 64, "--emit", "cuda")
+        self.assertNotEqual(other, cuda)
+        self.attune("compile", self.path("x.tile.mlir"), "--arch", "sm_80", "--tile-q", 64, "--emit", "cuda", code=1)
+        wrapped = self.json("compile", *variant, *base, "--emit", "cuda")
+        self.assertEqual(wrapped["text"], cuda)
+
+        file = self.path("bad.mlir")
+        with open(file, "w") as out:
+            out.write("module {\n  attn.atention @x\n}\n")
+        self.attune("compile", file, "--emit", "cuda", code=1)
+        self.assertIn("bad.mlir:2:3: error: ", self.err)
+        self.assertIn("  attn.atention @x\n  ^", self.err)
+
+    def test_json_variant(self):
+        file = self.path("variant.json")
+        with open(file, "w") as out:
+            json.dump({"name": "mine", "score": "s + w[h]", "scale": 0.25,
+                       "tensors": {"w": {"dtype": "f32", "rank": 1}}}, out)
+        self.attune("run", file, "--mask", "q >= k", code=2)
+        self.attune("run", file, "--scale", 0.5, code=2)
+        self.assertIn("--scale 0.5 contradicts", self.err)
+        self.attune("run", file, "--tensor", "w=i32[2]:random", code=2)
+        result = self.json("run", file, "--target", "cpu", "--dtype", "f32", "--shape", "1,2,2,20,20,32,32",
+                           "--tensor", "w=f32[2]:random")
+        self.assertEqual(result["scale"], 0.25)
+        self.assertTrue(result["check"]["o"]["pass"])
+
+    def test_nvrtc(self):
+        base = ["--arch", "sm_90", "--head-dim", 64]
+        probe = subprocess.run([ATTUNE, "compile", "causal", *map(str, base), "--json"], capture_output=True,
+                               env=self.environment)
+        if b"NVRTC was not found" in probe.stderr:
+            self.skipTest("no NVRTC")
+        summary = self.json("compile", "causal", *base)
+        self.assertEqual(summary["path"], "mma.sync")
+        self.assertGreater(summary["registers"], 0)
+        self.assertIn(".target sm_90", self.attune("compile", "causal", *base, "--emit", "ptx"))
+        file = self.path("x.cubin")
+        self.attune("compile", "causal", *base, "--emit", "cubin", "-o", file)
+        with open(file, "rb") as cubin:
+            self.assertEqual(cubin.read(4), b"\x7fELF")
+
+    # ---- run
+
+    def test_run_and_dump(self):
+        folder = self.path("dump")
+        result = self.json("run", "--score", "s + slopes[h] * (k - q)", "--mask", "q >= k", "--tensor",
+                           "slopes=f32[H]:random", "--dtype", "f32", "--target", "cpu", "--shape", "2,4,2,19,23,16,24",
+                           "--dump", folder, "--seed", 5)
+        self.assertEqual(result["path"], "cpu")
+        self.assertTrue(result["check"]["o"]["pass"] and result["check"]["lse"]["pass"])
+        slopes = read_npy(os.path.join(folder, "slopes.npy"))[1]
+        o, lse = attention(folder, lambda s, b, h, q, k: s + slopes[h] * (k - q), lambda b, h, q, k: q >= k)
+        self.assertLess(o, 1e-5)
+        self.assertLess(lse, 1e-5)
+        meta = read_json(os.path.join(folder, "meta.json"))
+        for field in ["scale", "extents", "dtype", "variant", "target", "path", "plan", "seed", "offset"]:
+            self.assertIn(field, meta)
+        self.assertEqual(read_npy(os.path.join(folder, "o.npy"))[0], (2, 4, 19, 24))
+
+    def test_dropout_dump(self):
+        folder = self.path("dropout")
+        self.attune("run", "causal-bottom-right", "--dropout", 0.3, "--dtype", "f32", "--target", "cpu", "--shape",
+                    "1,2,1,20,33,16,16", "--dump", folder, "--seed", 7)
+        shape, keep = read_npy(os.path.join(folder, "keep.npy"))
+        self.assertEqual(shape, (1, 2, 20, 33))
+        self.assertTrue(0.6 < sum(keep) / len(keep) < 0.8)
+        o, lse = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: k - 33 <= q - 20)
+        self.assertLess(o, 1e-5)
+        self.assertLess(lse, 1e-5)
+
+    def test_own_inputs(self):
+        count = 2 * 5 * 8
+        values = [math.sin(i) for i in range(count)]
+        for name in "qkv":
+            write_npy(self.path(f"own_{name}.npy"), (1, 2, 5, 8), values)
+        folder = self.path("own")
+        files = [f"--{n}={self.path(f'own_{n}.npy')}" for n in "qkv"]
+        self.attune("run", *files, "--dtype", "f32", "--target", "cpu", "--scale", 0.5, "--dump", folder)
+        self.assertEqual(read_json(os.path.join(folder, "meta.json"))["scale"], 0.5)
+        o, _ = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: True)
+        self.assertLess(o, 1e-5)
+        self.attune("run", *files, "--shape", "1,2,2,5,5,8,8", code=2)
+        self.attune("run", *files, "--head-dim", 16, code=2)
+
+    def test_builtins_have_data(self):
+        for entry in self.json("list")["variants"]:
+            with self.subTest(variant=entry["name"]):
+                result = self.json("run", entry["name"], "--target", "cpu", "--dtype", "f32", "--shape",
+                                   "2,2,1,40,40,32,32")
+                self.assertTrue(result["check"]["o"]["pass"])
+
+    def test_edited_tile_text_runs(self):
+        file = self.path("edit.mlir")
+        self.attune("compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 32, "--tile-q", 64, "--emit",
+                    "attn", "-o", file)
+        result = self.json("run", file, "--target", "cpu", "--shape", "1,2,2,50,50,32,32", "--tile-q", 32)
+        self.assertTrue(result["check"]["o"]["pass"])
+        self.assertEqual(result["plan"]["tileQ"], 32)
+
+    # ---- explain and cache
+
+    def test_explain(self):
+        text = self.attune("explain", "causal", "--arch", "sm_80", "--head-dim", 64, "--sram-budget", 65536)
+        for word in ["sram", "of 65536 bytes", "registers", "hbm", "ranking", "limited by"]:
+            self.assertIn(word, text)
+        explained = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)
+        self.assertEqual(sum(candidate["chosen"] for candidate in explained["candidates"]), 1)
+        self.assertLessEqual(explained["plan"]["shared"]["bytes"], explained["plan"]["shared"]["budget"])
+
+    def test_cache(self):
+        cache = self.path("own_cache")
+        run = ["run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,32,32", "--cache-dir", cache]
+        self.assertFalse(self.json(*run)["compile"]["cacheHit"])
+        self.assertTrue(self.json(*run)["compile"]["cacheHit"])
+        self.assertIn("cache hit", self.attune(*run))
+        entries = self.json("cache", "list", "--cache-dir", cache)["entries"]
+        self.assertEqual([entry["name"] for entry in entries], ["causal"])
+        self.attune("cache", "verify", "--cache-dir", cache)
+        with open(entries[0]["path"], "r+b") as entry:
+            entry.seek(200)
+            entry.write(b"damage")
+        bad = subprocess.run([ATTUNE, "cache", "verify", "--cache-dir", cache], capture_output=True)
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn(b"its checksum does not match", bad.stdout)
+        # A bad entry is a miss with a warning.
+        self.assertFalse(self.json(*run)["compile"]["cacheHit"])
+        self.assertIn("is bad: its checksum does not match; compiling again", self.err)
+        self.assertEqual(self.json("cache", "clear", "--cache-dir", cache)["removed"], 1)
+        self.assertEqual(self.json("cache", "list", "--cache-dir", cache)["entries"], [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=1)
