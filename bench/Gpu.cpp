@@ -1,0 +1,403 @@
+//===- Gpu.cpp - Kernels on the GPU ------------------------------------------===//
+
+#include "bench/Bench.h"
+
+#include "runtime/CudaDriver.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+#include <random>
+
+using namespace attune;
+using namespace bench;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+uint16_t toBf16(float value) { return uint16_t((std::bit_cast<uint32_t>(value) + 0x8000) >> 16); }
+double fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+
+/// One device's inputs for all cases: Q, K and V are views of buffers of the largest size.
+class Data {
+public:
+  static Expected<Data> create(const Options &options, const std::vector<Case> &cases) {
+    Expected<const CudaDriver *> cuda = cudaDriver();
+    if (!cuda)
+      return cuda.error();
+    Data data;
+    data.cuda = *cuda;
+    data.device = Device::cuda(options.target.device);
+    if (Expected<void> current = (*cuda)->makeCurrent(options.target.device); !current)
+      return current.error();
+    int64_t elements = 1;
+    for (const Case &one : cases)
+      elements = std::max(elements, one.batch * one.heads * one.length * one.headDim);
+    // A block of normal numbers, repeated: its length is prime, so that no two heads hold the same.
+    std::vector<uint16_t> block(4194301);
+    std::mt19937 generator(7);
+    std::normal_distribution<float> normal;
+    for (uint16_t &value : block)
+      value = toBf16(normal(generator));
+    for (DeviceBuffer *buffer : {&data.q, &data.k, &data.v, &data.o}) {
+      Expected<DeviceBuffer> memory = DeviceBuffer::allocate(size_t(elements) * 2);
+      if (!memory)
+        return memory.error();
+      *buffer = std::move(*memory);
+      std::rotate(block.begin(), block.begin() + 1299709, block.end());
+      for (int64_t at = 0; at < elements; at += int64_t(block.size())) {
+        const auto count = size_t(std::min<int64_t>(int64_t(block.size()), elements - at));
+        if (Expected<void> copied = (*cuda)->copyToDevice(CudaAddress(buffer->data()) + CudaAddress(at) * 2, block.data(), count * 2);
+            !copied)
+          return copied.error();
+      }
+    }
+    for (auto [buffer, bytes] : {std::pair(&data.lse, size_t(elements)), std::pair(&data.junk, size_t(256) << 20)}) {
+      Expected<DeviceBuffer> memory = DeviceBuffer::allocate(bytes);
+      if (!memory)
+        return memory.error();
+      *buffer = std::move(*memory);
+    }
+    Expected<CudaStream> stream = CudaStream::create();
+    if (!stream)
+      return stream.error();
+    data.stream = std::move(*stream);
+    return data;
+  }
+
+  /// The arguments of a case; its captured tensors are made here.
+  Expected<LaunchArgs> arguments(const Case &one, const KernelSignature &signature) {
+    LaunchArgs args;
+    const int64_t B = one.batch, H = one.heads, S = one.length, D = one.headDim;
+    args.q = Tensor::contiguous(q.data(), bf16, {B, H, S, D}, device);
+    args.k = Tensor::contiguous(k.data(), bf16, {B, one.headsKv, S, D}, device);
+    args.v = Tensor::contiguous(v.data(), bf16, {B, one.headsKv, S, D}, device);
+    args.o = Tensor::contiguous(o.data(), bf16, {B, H, S, D}, device);
+    args.lse = Tensor::contiguous(lse.data(), f32, {B, H, S}, device);
+    args.seed = 42;
+    for (const TensorParam &param : signature.tensors) {
+      std::vector<float> floats;
+      std::vector<int32_t> integers;
+      std::vector<int64_t> shape;
+      if (param.name == "slopes") {
+        for (int64_t h = 0; h < H; ++h)
+          floats.push_back(slopeOf(one, h));
+        shape = {H};
+      } else if (param.name == "table") {
+        for (int64_t i = 0; i < H * 2 * S; ++i)
+          floats.push_back(tableOf(i));
+        shape = {H, 2 * S};
+      } else {
+        for (int64_t i = 0; i < S; ++i)
+          integers.push_back(documentOf(i));
+        shape = {S};
+      }
+      const void *from = floats.empty() ? static_cast<const void *>(integers.data()) : floats.data();
+      Expected<DeviceBuffer> memory = DeviceBuffer::copyOf(from, 4 * (floats.size() + integers.size()));
+      if (!memory)
+        return memory.error();
+      DeviceBuffer &buffer = captured[param.name + one.name] = std::move(*memory);
+      args.tensors.push_back({param.name, Tensor::contiguous(buffer.data(), param.dtype, shape, device)});
+    }
+    return args;
+  }
+
+  /// Median milliseconds of a launch.
+  Expected<double> time(const Options &options, const Kernel &kernel, const LaunchArgs &args) {
+    double estimate = 0;
+    for (int i = 0; i < 3; ++i) {
+      Expected<std::vector<double>> once = timeMany(options, kernel, args, 1);
+      if (!once)
+        return once.error();
+      estimate = once->front();
+    }
+    const int count = std::clamp(int(options.milliseconds / std::max(estimate, 1e-3)), 10, 200);
+    Expected<std::vector<double>> times = timeMany(options, kernel, args, count);
+    if (!times)
+      return times.error();
+    return median(std::move(*times));
+  }
+
+  /// Largest difference of a few rows of O from float64, in units of what bf16 allows; above 1 is wrong.
+  Expected<double> spotCheck(const Case &one) {
+    if (one.dropout())
+      return 0.0;
+    const int64_t S = one.length, D = one.headDim, h = one.heads - 1, b = one.batch - 1;
+    auto read = [&](const DeviceBuffer &buffer, int64_t row, int64_t rows) -> Expected<std::vector<uint16_t>> {
+      std::vector<uint16_t> values(size_t(rows * D));
+      if (Expected<void> copied = cuda->copyToHost(values.data(), CudaAddress(buffer.data()) + CudaAddress(row * D) * 2, values.size() * 2);
+          !copied)
+        return copied.error();
+      return values;
+    };
+    const int64_t head = (b * one.headsKv + h / (one.heads / one.headsKv)) * S;
+    auto keys = read(k, head, S), values = read(v, head, S);
+    if (!keys || !values)
+      return keys ? values.error() : keys.error();
+    double worst = 0;
+    for (int64_t i : {int64_t(0), S / 2 + 1, S - 1}) {
+      const int64_t row = (b * one.heads + h) * S + i;
+      auto query = read(q, row, 1), out = read(o, row, 1);
+      if (!query || !out)
+        return query ? out.error() : query.error();
+      const VisibleKeys visible = one.visible(i);
+      std::vector<double> sum(size_t(D), 0.0), scores(size_t(S), -INFINITY);
+      double m = -INFINITY, l = 0;
+      for (int64_t j = 0; j < S; ++j) {
+        if (j >= visible.prefix && (j < visible.begin || j >= visible.end))
+          continue;
+        double s = 0;
+        for (int64_t d = 0; d < D; ++d)
+          s += fromBf16((*query)[d]) * fromBf16((*keys)[j * D + d]);
+        m = std::max(m, scores[j] = scoreOf(one, s / std::sqrt(double(D)), h, i, j));
+      }
+      for (int64_t j = 0; j < S; ++j) {
+        const double p = scores[j] == -INFINITY ? 0 : std::exp(scores[j] - m);
+        l += p;
+        for (int64_t d = 0; p != 0 && d < D; ++d)
+          sum[d] += p * fromBf16((*values)[j * D + d]);
+      }
+      for (int64_t d = 0; d < D; ++d) {
+        const double exact = sum[d] / l, error = std::abs(fromBf16((*out)[d]) - exact) / (0.01 + 0.02 * std::abs(exact));
+        worst = error <= worst ? worst : error; // a NaN stays
+      }
+    }
+    return worst;
+  }
+
+  CudaStreamHandle streamHandle() const { return stream.get(); }
+  void forget() { captured.clear(); }
+
+private:
+  Expected<std::vector<double>> timeMany(const Options &options, const Kernel &kernel, const LaunchArgs &args, int count) {
+    std::vector<CudaEvent> begins, ends;
+    for (int i = 0; i < count; ++i)
+      for (std::vector<CudaEvent> *events : {&begins, &ends}) {
+        Expected<CudaEvent> event = CudaEvent::create();
+        if (!event)
+          return event.error();
+        events->push_back(std::move(*event));
+      }
+    for (int i = 0; i < count; ++i) {
+      if (options.clearL2)
+        if (int code = cuda->cuMemsetD8Async(CudaAddress(junk.data()), 0, junk.size(), stream.get()))
+          return cuda->result(code, "cuMemsetD8Async").error();
+      if (Expected<void> done = begins[i].record(stream.get()); !done)
+        return done.error();
+      if (Expected<void> done = kernel.launch(stream.get(), args); !done)
+        return done.error();
+      if (Expected<void> done = ends[i].record(stream.get()); !done)
+        return done.error();
+    }
+    if (Expected<void> done = stream.synchronize(); !done)
+      return done.error();
+    std::vector<double> times;
+    for (int i = 0; i < count; ++i) {
+      Expected<float> milliseconds = ends[i].millisecondsSince(begins[i]);
+      if (!milliseconds)
+        return milliseconds.error();
+      times.push_back(*milliseconds);
+    }
+    return times;
+  }
+
+  const CudaDriver *cuda = nullptr;
+  Device device;
+  DeviceBuffer q, k, v, o, lse, junk;
+  CudaStream stream;
+  std::map<std::string, DeviceBuffer> captured;
+};
+
+CompileOptions optionsFor(const Case &one) { return {.dtype = bf16, .headDim = one.headDim}; }
+
+/// What tells one kernel from another: the length is a launch value.
+std::string kernelOf(const Case &one) { return fmt::format("{} {}", one.variant, one.headDim); }
+
+ordered_json rowOf(const Case &one, const KernelImage &image) {
+  return {{"name", one.name},
+          {"group", one.group},
+          {"peer", "attune"},
+          {"path", image.path},
+          {"plan", ordered_json::parse(image.planJson).value("text", "")},
+          {"registers", image.registers},
+          {"spillBytes", image.spillBytes},
+          {"sharedBytes", image.sharedBytes}};
+}
+
+Error about(const Case &one, const std::string &what) { return Error{fmt::format("{}: {}", one.name, what)}; }
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Cases
+//===----------------------------------------------------------------------===//
+
+std::vector<Case> Options::cases() const {
+  std::vector<Case> chosen;
+  for (const Case &one : allCases())
+    if (one.name.find(filter) != std::string::npos && (group.empty() || one.group == group))
+      chosen.push_back(one);
+  return chosen;
+}
+
+Expected<void> bench::compileCases(const Options &options) {
+  std::vector<Case> cases;
+  for (const Case &one : options.cases())
+    if (std::none_of(cases.begin(), cases.end(), [&](const Case &other) { return kernelOf(other) == kernelOf(one); }))
+      cases.push_back(one);
+  std::vector<std::optional<Expected<KernelImage>>> images(cases.size());
+  inParallel(cases.size(), [&](size_t i) { images[i] = compileImage(cases[i].make(), optionsFor(cases[i]), options.target); });
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (!*images[i])
+      return about(cases[i], images[i]->error().text());
+    print(rowOf(cases[i], **images[i]));
+  }
+  return {};
+}
+
+Expected<void> bench::measureCases(const Options &options) {
+  const std::vector<Case> cases = options.cases();
+  Expected<Data> data = Data::create(options, cases);
+  if (!data)
+    return data.error();
+  std::map<std::string, Expected<Kernel>> kernels;
+  for (const Case &one : cases)
+    kernels.try_emplace(kernelOf(one), Error{"not compiled"});
+  std::vector<const Case *> representatives;
+  for (auto &[key, kernel] : kernels)
+    representatives.push_back(&*std::find_if(cases.begin(), cases.end(), [&](const Case &one) { return kernelOf(one) == key; }));
+  inParallel(representatives.size(), [&](size_t i) {
+    const Case &one = *representatives[i];
+    kernels.at(kernelOf(one)) = compile(one.make(), optionsFor(one), options.target);
+  });
+
+  std::optional<Error> problem;
+  for (const Case &one : cases) {
+    const Expected<Kernel> &kernel = kernels.at(kernelOf(one));
+    if (!kernel)
+      return about(one, kernel.error().text());
+    const KernelImage &image = (*kernel).image();
+    data->forget();
+    Expected<LaunchArgs> args = data->arguments(one, image.signature);
+    if (!args)
+      return about(one, args.error().text());
+    Expected<double> milliseconds = data->time(options, *kernel, *args);
+    if (!milliseconds)
+      return about(one, milliseconds.error().text());
+    Expected<double> error = data->spotCheck(one);
+    if (!error)
+      return about(one, error.error().text());
+    ordered_json row = rowOf(one, image);
+    row["ms"] = *milliseconds;
+    row["tflops"] = one.flops() / *milliseconds / 1e9;
+    row["tileTflops"] = one.tileFlops(image.tileQ, image.tileK) / *milliseconds / 1e9;
+    row["error"] = *error;
+    print(row);
+    if (!(*error <= 1))
+      problem = about(one, fmt::format("a row of O is {:.1f} times as far from float64 as bf16 allows", *error));
+    if (image.path != options.expectedPath)
+      problem = about(one, fmt::format("ran by {}, expected is {}", image.path, options.expectedPath));
+  }
+  if (problem)
+    return *problem;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+Expected<void> bench::measureCandidates(const Options &options) {
+  const std::vector<Case> cases = options.cases();
+  Expected<Data> data = Data::create(options, cases);
+  if (!data)
+    return data.error();
+
+  struct Job {
+    const Case *one;
+    CompileOptions options;
+    std::string text;
+    bool chosen;
+    Expected<Kernel> kernel = Error{"not compiled"};
+  };
+  std::map<std::string, Job> jobs;                      // by kernel and plan
+  std::vector<std::vector<std::string>> jobsOf(cases.size()); // in the model's order
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case &one = cases[i];
+    Expected<std::string> text = explain(one.make(), optionsFor(one), options.target,
+                                         {one.batch, one.heads, one.headsKv, one.length, one.length});
+    if (!text)
+      return about(one, text.error().text());
+    int taken = 0;
+    for (const ordered_json &candidate : ordered_json::parse(*text)["candidates"]) {
+      const bool chosen = candidate["chosen"];
+      if (!candidate["rejected"].get<std::string>().empty() || (!chosen && taken >= options.candidates))
+        continue;
+      CompileOptions fixed = optionsFor(one);
+      fixed.tileQ = candidate["tileQ"];
+      fixed.tileK = candidate["tileK"];
+      fixed.warps = candidate["warps"];
+      fixed.stages = candidate["stages"];
+      fixed.qRegisters = candidate["qRegisters"];
+      const std::string key = fmt::format("{} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK, *fixed.warps,
+                                          *fixed.stages, *fixed.qRegisters);
+      // Options do not name blocks per SM: of plans that differ in it alone the first stands for both.
+      auto &mine = jobsOf[i];
+      Job &job = jobs.try_emplace(key, Job{&one, fixed, candidate["text"], false}).first->second;
+      job.chosen = job.chosen || chosen;
+      if (std::find(mine.begin(), mine.end(), key) == mine.end()) {
+        mine.push_back(key);
+        ++taken;
+      }
+    }
+  }
+  std::vector<Job *> all;
+  for (auto &[key, job] : jobs)
+    all.push_back(&job);
+  inParallel(all.size(), [&](size_t i) { all[i]->kernel = compile(all[i]->one->make(), all[i]->options, options.target); });
+
+  int within = 0, counted = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case &one = cases[i];
+    ordered_json rows = ordered_json::array();
+    double best = INFINITY, chosen = INFINITY;
+    std::vector<double> times;
+    data->forget();
+    for (const std::string &key : jobsOf[i]) {
+      const Job &job = jobs.at(key);
+      if (!job.kernel)
+        return about(one, job.text + ": " + job.kernel.error().text());
+      const KernelImage &image = (*job.kernel).image();
+      Expected<LaunchArgs> args = data->arguments(one, image.signature);
+      if (!args)
+        return about(one, args.error().text());
+      Expected<double> milliseconds = data->time(options, *job.kernel, *args);
+      if (!milliseconds)
+        return about(one, job.text + ": " + milliseconds.error().text());
+      times.push_back(*milliseconds);
+      best = std::min(best, *milliseconds);
+      if (job.chosen)
+        chosen = *milliseconds;
+      rows.push_back({{"plan", job.text},
+                      {"chosen", job.chosen},
+                      {"ms", *milliseconds},
+                      {"registers", image.registers},
+                      {"spillBytes", image.spillBytes}});
+    }
+    const auto rank = 1 + std::count_if(times.begin(), times.end(), [&](double time) { return time < chosen; });
+    counted += 1;
+    within += chosen <= 1.1 * best;
+    print({{"name", one.name}, {"peer", "candidates"}, {"rank", rank}, {"of", times.size()}, {"slowdown", chosen / best}, {"candidates", rows}});
+  }
+  print({{"name", "candidates"},
+         {"peer", "summary"},
+         {"cases", counted},
+         {"within10percent", within},
+         {"share", counted ? double(within) / counted : 0.0}});
+  return {};
+}

@@ -1,0 +1,236 @@
+//===- Host.cpp - The CPU target, and what the host pays --------------------===//
+
+#include "bench/Bench.h"
+#include "bench/PlainLoops.h"
+
+#include "runtime/CudaDriver.h"
+#include "runtime/ThreadPool.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <random>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace attune;
+using namespace bench;
+using Clock = std::chrono::steady_clock;
+
+//===----------------------------------------------------------------------===//
+// The CPU target
+//===----------------------------------------------------------------------===//
+
+/// Median milliseconds of some calls after one that warms up.
+template <typename Function>
+static double timeHost(Function &&function) {
+  function();
+  std::vector<double> times;
+  auto begin = Clock::now();
+  while (times.size() < 3 || (times.size() < 50 && secondsSince(begin) < 2)) {
+    auto start = Clock::now();
+    function();
+    times.push_back(secondsSince(start) * 1e3);
+  }
+  return median(std::move(times));
+}
+
+Expected<void> bench::measureCpu(const Options &, int64_t length) {
+  const int64_t heads = 8, headDim = 64, elements = heads * length * headDim;
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> q(elements), k(elements), v(elements), o(elements), expected(elements);
+  for (std::vector<float> *values : {&q, &k, &v})
+    for (float &value : *values)
+      value = normal(generator);
+
+  Expected<Kernel> kernel = compile(Variant("none"), {.dtype = f32, .headDim = int(headDim)}, Target::cpu());
+  if (!kernel)
+    return kernel.error();
+  auto view = [&](std::vector<float> &values) { return Tensor::contiguous(values.data(), f32, {1, heads, length, headDim}); };
+  const LaunchArgs args = {.q = view(q), .k = view(k), .v = view(v), .o = view(o)};
+  std::optional<Error> failure;
+  const double ours = timeHost([&] {
+    if (Expected<void> launched = kernel->launch(nullptr, args); !launched)
+      failure = launched.error();
+  });
+  if (failure)
+    return *failure;
+  const double plain = timeHost([&] {
+    plainLoops(q.data(), k.data(), v.data(), expected.data(), heads, length, headDim, 1 / std::sqrt(float(headDim)));
+  });
+  double worst = 0;
+  for (int64_t i = 0; i < elements; ++i)
+    worst = std::max(worst, double(std::abs(o[i] - expected[i])));
+  if (!(worst < 1e-4))
+    return Error{fmt::format("the CPU kernel differs from plain loops by {}", worst)};
+
+  const std::string name = fmt::format("cpu/none/d{}/s{}", headDim, length);
+  const double flops = 4.0 * double(heads * length * length * headDim);
+  const unsigned threads = ThreadPool::process().threads();
+  for (auto [peer, milliseconds] : {std::pair("attune", ours), std::pair("plain loops", plain)})
+    print({{"name", name},
+           {"group", "cpu"},
+           {"peer", peer},
+           {"path", peer == std::string("attune") ? kernel->image().path : "cpu"},
+           {"threads", threads},
+           {"ms", milliseconds},
+           {"tflops", flops / milliseconds / 1e9}});
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Host costs
+//===----------------------------------------------------------------------===//
+
+static Variant hostVariant() {
+  auto slopes = captured("slopes", f32, rank(1));
+  return Variant("host_costs")
+      .score([&](Score s, Index, Index h, Index q, Index k) { return attune::softcap(s, 50.0f) + slopes[h] * (k - q); })
+      .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 4096; })
+      .dropout(0.1f);
+}
+
+static const CompileOptions hostOptions = {.dtype = bf16, .headDim = 128};
+
+static ordered_json timesJson(const CompileTimes &times) {
+  return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
+}
+
+Expected<void> bench::compileOnce(const Options &options, const std::string &directory) {
+  auto begin = Clock::now();
+  if (options.target.isCuda()) {
+    Expected<const CudaDriver *> cuda = cudaDriver();
+    if (!cuda)
+      return cuda.error();
+    if (Expected<void> current = (*cuda)->makeCurrent(options.target.device); !current)
+      return current.error();
+  }
+  const double driver = secondsSince(begin) * 1e3;
+  begin = Clock::now();
+  CompileOptions compiling = hostOptions;
+  compiling.cacheDir = directory;
+  Expected<Kernel> kernel = compile(hostVariant(), compiling, options.target);
+  if (!kernel)
+    return kernel.error();
+  print({{"driverMs", driver},
+         {"compileMs", secondsSince(begin) * 1e3},
+         {"cacheHit", kernel->cacheHit()},
+         {"split", timesJson(kernel->image().times)}});
+  return {};
+}
+
+/// A new process of this executable that runs compileOnce: its row, with `processMs` from start to end.
+static Expected<ordered_json> compileInNewProcess(const Options &options, const std::string &directory) {
+  int output[2];
+  if (pipe(output) != 0)
+    return Error{"no pipe to a new process"};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addclose(&actions, output[0]);
+  posix_spawn_file_actions_addclose(&actions, output[1]);
+  std::string target = options.target.text();
+  std::vector<std::string> words = {"attune-bench", "--compile-once", directory, "--target", target};
+  std::vector<char *> arguments;
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  auto begin = Clock::now();
+  pid_t child = 0;
+  const int spawned = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(output[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; spawned == 0 && (count = read(output[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, size_t(count));
+  close(output[0]);
+  int status = 1;
+  if (spawned == 0)
+    waitpid(child, &status, 0);
+  ordered_json row = ordered_json::parse(text, nullptr, false);
+  if (status != 0 || !row.is_object())
+    return Error{"the new process that compiles failed"};
+  row["processMs"] = secondsSince(begin) * 1e3;
+  return row;
+}
+
+Expected<void> bench::measureHost(const Options &options) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "attune-bench-XXXXXX").string();
+  if (!mkdtemp(folder.data()))
+    return Error{folder + " cannot be made"};
+  struct Cleanup {
+    const std::string &folder;
+    ~Cleanup() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } cleanup{folder};
+
+  // New processes: with an empty cache, then from the disk.
+  std::vector<ordered_json> cold, warm;
+  for (int i = 0; i < 3; ++i)
+    for (bool second : {false, true}) {
+      Expected<ordered_json> row = compileInNewProcess(options, fmt::format("{}/{}", folder, i));
+      if (!row)
+        return row.error();
+      if ((*row)["cacheHit"] != second)
+        return Error{"a new process hit or missed the cache against expectation"};
+      (second ? warm : cold).push_back(*row);
+    }
+  auto middle = [](const std::vector<ordered_json> &rows, const char *field) {
+    std::vector<double> values;
+    for (const ordered_json &row : rows)
+      values.push_back(row[field]);
+    return median(values);
+  };
+  for (auto [name, rows] : {std::pair("host/cold", &cold), std::pair("host/warm-disk", &warm)})
+    print({{"name", name},
+           {"group", "host"},
+           {"peer", "attune"},
+           {"ms", middle(*rows, "compileMs")},
+           {"driverMs", middle(*rows, "driverMs")},
+           {"processMs", middle(*rows, "processMs")},
+           {"split", rows->front()["split"]}});
+
+  // In this process: the same variant, traced and compiled again.
+  CompileOptions compiling = hostOptions;
+  compiling.cacheDir = folder + "/0";
+  std::vector<double> again;
+  Kernel kernel;
+  for (int i = 0; i < 1000; ++i) {
+    auto begin = Clock::now();
+    Expected<Kernel> compiled = compile(hostVariant(), compiling, options.target);
+    again.push_back(secondsSince(begin) * 1e3);
+    if (!compiled)
+      return compiled.error();
+    kernel = *compiled;
+  }
+  print({{"name", "host/compile-again"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(again)}});
+
+  // The checks of a launch; no memory is touched.
+  const Device device = kernel.device();
+  auto view = [&](int64_t address, DType dtype, std::initializer_list<int64_t> shape) {
+    return Tensor::contiguous(reinterpret_cast<void *>(address << 30), dtype, shape, device);
+  };
+  const LaunchArgs args = {.q = view(1, bf16, {2, 8, 1024, 128}),
+                           .k = view(2, bf16, {2, 2, 1024, 128}),
+                           .v = view(3, bf16, {2, 2, 1024, 128}),
+                           .o = view(4, bf16, {2, 8, 1024, 128}),
+                           .lse = view(5, f32, {2, 8, 1024}),
+                           .tensors = {{"slopes", view(6, f32, {8})}}};
+  std::vector<double> checks;
+  for (int i = 0; i < 100; ++i) {
+    auto begin = Clock::now();
+    for (int j = 0; j < 1000; ++j)
+      if (Expected<void> checked = kernel.check(args); !checked)
+        return checked.error();
+    checks.push_back(secondsSince(begin)); // of 1000 calls in seconds: milliseconds of one
+  }
+  print({{"name", "host/launch-checks"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(checks)}});
+  return {};
+}

@@ -1,0 +1,118 @@
+//===- main.cpp - attune-bench -----------------------------------------------===//
+//
+//     attune-bench                          every case on the GPU; one JSON object a line
+//     attune-bench --group variants --filter d64
+//     attune-bench --candidates             the cost model's choice among its best plans
+//     attune-bench --cpu --host             the CPU target, and what the host pays
+//     attune-bench --compile-only --target sm_90    registers and spills, without a GPU
+//
+// bench/run runs this and the peers, and prints the tables of docs/performance.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "bench/Bench.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+using namespace attune;
+
+void bench::print(const ordered_json &row) {
+  std::printf("%s\n", row.dump().c_str());
+  std::fflush(stdout);
+}
+
+double bench::median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+void bench::inParallel(size_t count, const std::function<void(size_t)> &job) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency())); ++i)
+    threads.emplace_back([&] {
+      for (size_t mine; (mine = next++) < count;)
+        job(mine);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("times attune's kernels; prints one JSON object a row");
+  app.name("attune-bench");
+  bench::Options options;
+  std::string target, compileOnce;
+  bool list = false, candidates = false, cpu = false, host = false, compileOnly = false, keepL2 = false;
+  int64_t length = 1024;
+  app.add_flag("--list", list, "print the cases");
+  app.add_flag("--candidates", candidates, "time the best candidates of the cost model for every case");
+  app.add_option("--count", options.candidates, "candidates of a case (12)")->check(CLI::PositiveNumber);
+  app.add_flag("--cpu", cpu, "the CPU target against plain loops");
+  app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::PositiveNumber);
+  app.add_flag("--host", host, "launch checks, compiling again, new processes");
+  app.add_flag("--compile-only", compileOnly, "compile every case and print its resources");
+  app.add_option("--filter", options.filter, "only cases whose name holds this text");
+  app.add_option("--group", options.group, "plain, dropout, variants or unlisted");
+  app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
+  app.add_option("--path", options.expectedPath, "the path that kernels must run by (mma.sync)");
+  app.add_flag("--keep-l2", keepL2, "do not clear L2 before every timed launch");
+  app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::PositiveNumber);
+  app.add_option("--compile-once", compileOnce, "compile one variant with this cache folder (for --host)");
+  app.footer("Example: attune-bench --group plain --filter d128");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &request) {
+    return app.exit(request);
+  } catch (const CLI::ParseError &error) {
+    std::fprintf(stderr, "error: %s\nfor help: attune-bench --help\n", error.what());
+    return 2;
+  }
+  options.clearL2 = !keepL2;
+
+  auto fail = [](const Error &error) {
+    std::fprintf(stderr, "%s\n", error.text().c_str());
+    return 1;
+  };
+  options.target = Target::detect();
+  if (!target.empty()) {
+    Expected<Target> parsed = Target::parse(target);
+    if (!parsed)
+      return fail(parsed.error());
+    options.target = *parsed;
+  }
+
+  if (list) {
+    for (const bench::Case &one : options.cases())
+      bench::print({{"name", one.name},       {"group", one.group},     {"variant", one.variant}, {"batch", one.batch},
+                    {"heads", one.heads},     {"headsKv", one.headsKv}, {"length", one.length},   {"headDim", one.headDim},
+                    {"flops", one.flops()}});
+    return 0;
+  }
+  const bool gpu = !cpu && !host && compileOnce.empty();
+  if (gpu && !options.target.isCuda())
+    return fail(Error{"no GPU was found; use --cpu or --host, or --compile-only --target sm_90"});
+
+  std::vector<Expected<void>> results;
+  if (!compileOnce.empty())
+    results.push_back(bench::compileOnce(options, compileOnce));
+  if (cpu)
+    results.push_back(bench::measureCpu(options, length));
+  if (host)
+    results.push_back(bench::measureHost(options));
+  if (gpu)
+    results.push_back(compileOnly  ? bench::compileCases(options)
+                      : candidates ? bench::measureCandidates(options)
+                                   : bench::measureCases(options));
+  int exitCode = 0;
+  for (const Expected<void> &result : results)
+    if (!result)
+      exitCode = fail(result.error());
+  return exitCode;
+}

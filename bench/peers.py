@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Times PyTorch's attention on the cases of `attune-bench --list`, one JSON object a row, as attune-bench prints them.
+
+    attune-bench --list | peers.py > peers.jsonl
+    attune-bench --list | peers.py --peers fa2,cudnn --filter plain
+
+Peers: fa2 and cudnn (scaled_dot_product_attention with that backend alone), flex (FlexAttention, compiled), and with --cpu
+torch-cpu. A case that a peer does not support gives a row with "unsupported" and the reason. The L2 cache is cleared before
+every timed call, as attune-bench does.
+"""
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+DROPOUT = 0.1
+WINDOW, PREFIX, CAP, DOCUMENT = 1024, 2048, 30.0, 1000
+
+
+def median_ms(call, milliseconds, clear):
+    """Median of CUDA-event times; the first calls warm up and estimate."""
+    def times(count):
+        events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+        for begin, end in events:
+            if clear is not None:
+                clear.zero_()
+            begin.record()
+            call()
+            end.record()
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) for begin, end in events]
+    estimate = [times(1)[0] for _ in range(3)][-1]
+    return statistics.median(times(max(10, min(200, int(milliseconds / max(estimate, 1e-3))))))
+
+
+def tensors(case, device, dtype):
+    torch.manual_seed(7)
+    shape = lambda heads: (case["batch"], heads, case["length"], case["headDim"])
+    return [torch.randn(shape(heads), device=device, dtype=dtype)
+            for heads in (case["heads"], case["headsKv"], case["headsKv"])]
+
+
+def sdpa(case, backend):
+    """A call of scaled_dot_product_attention, or the reason why there is none."""
+    if case["variant"] not in ("none", "causal", "dropout"):
+        return "scaled_dot_product_attention has no such score or mask without an S x S bias"
+    q, k, v = tensors(case, "cuda", torch.bfloat16)
+    options = dict(is_causal=case["variant"] == "causal", dropout_p=DROPOUT if case["variant"] == "dropout" else 0.0)
+    if case["heads"] != case["headsKv"]:
+        options["enable_gqa"] = True
+
+    def call():
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(q, k, v, **options)
+    return call
+
+
+def flex(case):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    name, S, H = case["variant"], case["length"], case["heads"]
+    if name == "dropout":
+        return "FlexAttention has no dropout"
+    q, k, v = tensors(case, "cuda", torch.bfloat16)
+    slopes = torch.exp2(-8.0 * torch.arange(1, H + 1, device="cuda") / H).float()
+    table = ((torch.arange(H * 2 * S, device="cuda") % 17) / 8.0 - 1.0).float().view(H, 2 * S)
+    ids = (torch.arange(S, device="cuda") // DOCUMENT).int()
+
+    def causal(b, h, q, k):
+        return q >= k
+    masks = {
+        "none": None,
+        "relbias": None,
+        "window1024": lambda b, h, q, k: (q >= k) & (q - k < WINDOW),
+        "prefix2048": lambda b, h, q, k: (q >= k) | (k < PREFIX),
+        "documents": lambda b, h, q, k: (q >= k) & (ids[q] == ids[k]),
+    }
+    scores = {
+        "alibi": lambda s, b, h, q, k: s + slopes[h] * (k - q),
+        "softcap": lambda s, b, h, q, k: CAP * torch.tanh(s / CAP),
+        "softcap_alibi": lambda s, b, h, q, k: CAP * torch.tanh(s / CAP) + slopes[h] * (k - q),
+        "relbias": lambda s, b, h, q, k: s + table[h, q - k + S],
+    }
+    mask = masks.get(name, causal)
+    block_mask = create_block_mask(mask, None, None, S, S, device="cuda") if mask else None
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda: compiled(q, k, v, score_mod=scores.get(name), block_mask=block_mask,
+                            enable_gqa=case["heads"] != case["headsKv"])
+
+
+def cpu_rows(threads):
+    torch.set_num_threads(threads)
+    case = dict(batch=1, heads=8, headsKv=8, length=1024, headDim=64)
+    q, k, v = tensors(case, "cpu", torch.float32)
+    F.scaled_dot_product_attention(q, k, v)
+    times = []
+    while len(times) < 3 or (len(times) < 50 and sum(times) < 2):
+        begin = time.perf_counter()
+        F.scaled_dot_product_attention(q, k, v)
+        times.append(time.perf_counter() - begin)
+    ms = statistics.median(times) * 1e3
+    flops = 4 * case["heads"] * case["length"] ** 2 * case["headDim"]
+    return {"name": "cpu/none/d64/s1024", "group": "cpu", "peer": "torch-cpu", "path": f"torch {torch.__version__}",
+            "threads": threads, "ms": ms, "tflops": flops / ms / 1e9}
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--peers", default="fa2,cudnn,flex")
+    arguments.add_argument("--filter", default="", help="only cases whose name holds this text")
+    arguments.add_argument("--cpu", type=int, default=0, metavar="THREADS", help="only the CPU row, with this many threads")
+    arguments.add_argument("--keep-l2", action="store_true")
+    arguments.add_argument("--milliseconds", type=float, default=200, help="to spend on timing a row")
+    options = arguments.parse_args()
+    if options.cpu:
+        print(json.dumps(cpu_rows(options.cpu)))
+        return
+    if not torch.cuda.is_available():
+        sys.exit("no GPU that PyTorch can use; --cpu THREADS runs the CPU row")
+    clear = None if options.keep_l2 else torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    for case in map(json.loads, sys.stdin):
+        if options.filter not in case["name"]:
+            continue
+        for peer in options.peers.split(","):
+            row = {"name": case["name"], "group": case["group"], "peer": peer}
+            try:
+                call = flex(case) if peer == "flex" else sdpa(
+                    case, SDPBackend.FLASH_ATTENTION if peer == "fa2" else SDPBackend.CUDNN_ATTENTION)
+                if isinstance(call, str):
+                    row["unsupported"] = call
+                else:
+                    row["path"] = {"fa2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "flex": "flex_attention"}[peer]
+                    with torch.no_grad():
+                        row["ms"] = median_ms(call, options.milliseconds, clear)
+                    row["tflops"] = case["flops"] / row["ms"] / 1e9
+            except Exception as error:  # a peer that cannot run a case is a result
+                row["unsupported"] = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+            print(json.dumps(row), flush=True)
+            call = None
+            torch.cuda.empty_cache()
+        torch.compiler.reset()
+
+
+if __name__ == "__main__":
+    main()
