@@ -1,0 +1,180 @@
+//===- ArchTest.cpp - Every architecture, down to the cubin -----------------===//
+//
+// Kernels for each GPU architecture go through NVRTC; registers, local memory and shared bytes are read from the
+// cubin and held to the plan. Needs no GPU. A sample of the grid by default; ATTUNE_FULL_GRID=1 compiles all of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/Builtins.h"
+#include "attune/Compile.h"
+#include "runtime/ArchInfo.h"
+#include "runtime/Cubin.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+using namespace attune;
+
+namespace {
+
+/// One kernel of the grid.
+struct Point {
+  std::string arch;
+  std::string variant;
+  DType dtype;
+  int headDim, headDimV;
+
+  std::string text() const { return fmt::format("{} {} {} {}x{}", arch, variant, name(dtype), headDim, headDimV); }
+};
+
+/// Kernels that spill although their head dim is at most 128, as Point::text(). One that stops spilling fails the
+/// test, so that the table stays true.
+const std::set<std::string> knownSpills = {};
+
+Variant variantOf(const std::string &label) {
+  Variant variant(label);
+  if (label == "causal")
+    variant.mask(causal());
+  else if (label == "window")
+    variant.mask(slidingWindow(1024, 0));
+  else if (label == "documents")
+    variant.mask(causal() && documents(captured("ids", i32, rank(1))));
+  else if (label == "alibi")
+    variant.mask(causal()).score(alibi(captured("slopes", f32, rank(1))));
+  else if (label == "softcap")
+    variant.mask(causal()).score(softcap(30));
+  else if (label == "bias")
+    variant.score(bias(captured("bias", bf16, rank(3))));
+  else if (label == "dropout")
+    variant.mask(causal()).dropout(0.1f);
+  else if (label == "gemma")
+    variant.mask(slidingWindow(4096, 0)).score(softcap(50) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f);
+  else if (label == "blocks")
+    variant.blocks(captured("pattern", boolean, rank(3)), 128, 128);
+  return variant;
+}
+
+const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks"};
+const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
+const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120"};
+
+std::vector<Point> grid(bool full) {
+  std::vector<Point> points;
+  if (full) {
+    for (const char *arch : archs)
+      for (const char *variant : variants)
+        for (int dim : headDims)
+          for (DType dtype : {bf16, f16, f32})
+            points.push_back({arch, variant, dtype, dim, dim});
+    return points;
+  }
+  for (const char *arch : archs) {
+    // What the figures are quoted for, then one of each other variant and head dim, in turn.
+    for (int dim : {64, 128})
+      for (const char *variant : {"plain", "gemma"})
+        points.push_back({arch, variant, bf16, dim, dim});
+  }
+  size_t turn = 0;
+  for (const char *arch : archs)
+    for (int i = 0; i < 5; ++i, ++turn) {
+      int dim = headDims[turn * 2 % 9];
+      points.push_back({arch, variants[turn % 10], turn % 5 == 4 && dim <= 128 ? f32 : turn % 2 ? f16 : bf16, dim, dim});
+    }
+  points.push_back({"sm_90", "causal", bf16, 192, 128});
+  points.push_back({"sm_80", "plain", f16, 40, 72});
+  return points;
+}
+
+/// What is wrong with the kernel of `point`; empty when nothing is.
+std::vector<std::string> faults(const Point &point, std::string &facts) {
+  CompileOptions options{.dtype = point.dtype, .headDim = point.headDim, .headDimV = point.headDimV, .useCache = false};
+  Expected<KernelImage> image = compileImage(variantOf(point.variant), options, Target::cuda(point.arch));
+  if (!image)
+    return {image.error().text()};
+  std::vector<std::string> found;
+  auto plan = nlohmann::json::parse(image->planJson);
+  facts = fmt::format("{}: {}, {} registers, {} spilled, {} shared", point.text(), plan["text"].get<std::string>(), image->registers,
+                      image->spillBytes, image->sharedBytes);
+  if (!image->log.empty())
+    found.push_back("NVRTC says: " + image->log);
+
+  bool small = point.headDim <= 128 && point.headDimV <= 128 && point.dtype != f32;
+  if (small && (image->spillBytes > 0) != knownSpills.contains(point.text()))
+    found.push_back(image->spillBytes ? fmt::format("{} bytes of local memory a thread", image->spillBytes)
+                                      : "no spill any more; take it out of knownSpills");
+
+  Expected<std::vector<CubinKernel>> kernels = readCubin(image->binary);
+  if (!kernels)
+    return {kernels.error().text()};
+  if (kernels->size() != 1 || kernels->front().name != image->entry)
+    found.push_back("the cubin holds other kernels than its entry");
+  if (kernels->front().staticSharedBytes != 0)
+    found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
+  if (kernels->front().paramBytes != int(image->signature.packedBytes()))
+    found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes, image->signature.packedBytes()));
+
+  const ArchInfo *arch = findArch(point.arch);
+  size_t end = 0;
+  for (const auto &buffer : plan["shared"]["buffers"])
+    end = std::max<size_t>(end, buffer["offset"].get<size_t>() + buffer["bytes"].get<size_t>());
+  if (image->sharedBytes != end || image->sharedBytes != plan["shared"]["bytes"].get<size_t>())
+    found.push_back(fmt::format("{} shared bytes, the plan's buffers end at {}", image->sharedBytes, end));
+  if (image->sharedBytes > arch->sharedBytesPerBlock)
+    found.push_back(fmt::format("{} shared bytes, {} allows {}", image->sharedBytes, point.arch, arch->sharedBytesPerBlock));
+  if (image->threads != plan["warps"].get<int>() * 32)
+    found.push_back(fmt::format("{} threads for {} warps", image->threads, plan["warps"].get<int>()));
+  int blocks = arch->blocksPerSM(image->threads, image->registers, image->sharedBytes);
+  if (blocks < plan["blocksPerSm"].get<int>())
+    found.push_back(fmt::format("{} blocks fit on an SM, the plan says {}", blocks, plan["blocksPerSm"].get<int>()));
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("kernels of every architecture keep to their plan") {
+  const char *full = std::getenv("ATTUNE_FULL_GRID");
+  std::vector<Point> points = grid(full && *full && *full != '0');
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  auto work = [&] {
+    for (size_t at; (at = next++) < points.size();) {
+      std::string facts;
+      std::vector<std::string> found = faults(points[at], facts);
+      std::lock_guard lock(mutex); // Catch2's assertions are for one thread at a time
+      INFO(points[at].text());
+      INFO(facts);
+      for (const std::string &fault : found) {
+        INFO(fault);
+        CHECK(fault.empty());
+      }
+      if (found.empty())
+        CHECK(!facts.empty());
+      if (std::getenv("ATTUNE_VERBOSE"))
+        fmt::print("{}\n", facts);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back(work);
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+TEST_CASE("a budget of shared memory is kept") {
+  for (const char *arch : {"sm_80", "sm_120"})
+    for (size_t budget : {size_t(49152), size_t(32768)}) {
+      Variant variant = Variant("causal").mask(causal());
+      Expected<KernelImage> image =
+          compileImage(variant, {.headDim = 64, .sramBudget = budget, .useCache = false}, Target::cuda(arch));
+      if (!image)
+        FAIL(image.error().text());
+      CHECK(image->sharedBytes <= budget);
+      CHECK(image->sharedBytes > 0);
+    }
+}

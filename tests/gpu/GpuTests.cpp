@@ -1,0 +1,323 @@
+#include "tests/gpu/GpuTests.h"
+
+#include "tests/golden/Edits.h"
+#include "tests/numerics/Cases.h"
+
+#include "runtime/CudaDriver.h"
+#include "tools/reference/Philox.h"
+#include "tools/reference/RandomVariant.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+#include <mutex>
+#include <thread>
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+struct Settings {
+  std::string filter;
+  bool sanitize = false;
+  bool verbose = false;
+  unsigned threads = 0;
+  int randomCases = 150;
+  uint64_t seed = 0;
+};
+
+/// One thing to run; several threads do at once.
+struct Job {
+  std::string group;
+  std::function<Verdict(const Target &)> run;
+};
+
+std::string message(const Error &error) {
+  std::string text = error.text();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// Many jobs run at once, so each evaluates its reference alone.
+Case alone(Case test) {
+  test.problem.threads = 1;
+  return test;
+}
+
+Job jobOf(const std::string &group, std::function<Case()> make) {
+  return {group, [make = std::move(make)](const Target &target) { return check(alone(make()), target); }};
+}
+
+//===----------------------------------------------------------------------===//
+// What only a GPU is asked
+//===----------------------------------------------------------------------===//
+
+/// Schedules other than the chosen ones. A schedule that does not fit is no failure, but is reported; at least
+/// eight have to run.
+struct Schedules {
+  std::atomic<int> ran = 0, refused = 0;
+};
+
+void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &schedules) {
+  struct Given {
+    int tileQ, tileK, warps, stages;
+    bool qRegisters;
+  };
+  const Given given[] = {{64, 32, 4, 1, false}, {64, 32, 4, 2, true},   {64, 64, 4, 1, true},  {64, 64, 4, 2, false},
+                         {64, 64, 4, 3, true},  {64, 128, 4, 1, false}, {128, 32, 4, 2, true}, {128, 64, 4, 2, false},
+                         {128, 64, 8, 1, true}, {128, 64, 8, 2, false}, {128, 32, 8, 3, true}, {128, 128, 8, 1, false},
+                         {64, 16, 4, 2, true},  {64, 48, 4, 2, false},  {32, 64, 2, 2, false}, {256, 64, 8, 2, false}};
+  for (const Given &plan : given)
+    for (int dim : {64, 128})
+      for (DType dtype : {bf16, f32})
+        jobs.push_back({"schedules", [=](const Target &target) {
+                          Case test = alone(makeCase(
+                              "schedule",
+                              Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f),
+                              dtype, {.batch = 1, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = dim}, 6));
+                          test.options.tileQ = plan.tileQ;
+                          test.options.tileK = plan.tileK;
+                          test.options.warps = plan.warps;
+                          test.options.stages = plan.stages;
+                          test.options.qRegisters = plan.qRegisters;
+                          Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+                          if (!kernel) {
+                            ++schedules->refused;
+                            bool fits = kernel.error().message.find("internal") != std::string::npos ||
+                                        kernel.error().message.find("nvrtc") != std::string::npos ||
+                                        kernel.error().message.find("NVRTC") != std::string::npos;
+                            return Verdict{!fits, "refused: " + test.describe() + ": " + message(kernel.error()), 0};
+                          }
+                          ++schedules->ran;
+                          Expected<Expectation> expected = expect(test);
+                          if (!expected)
+                            return Verdict{false, message(expected.error()), 0};
+                          return judge(test, *expected, run(*kernel, test));
+                        }});
+}
+
+/// Text of tile and sched IR, edited by hand, has to give other CUDA and the same results.
+void addEdits(std::vector<Job> &jobs) {
+  for (const Edit &edit : textEdits())
+    jobs.push_back({"edited-text", [=](const Target &target) {
+                      Case test = alone(makeCase("edit " + edit.name, edit.variant(), bf16,
+                                           {.batch = 2, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = 64}, 6));
+                      Expected<std::string> text = emit(*test.variant, editOptions(), target, edit.stage);
+                      if (!text)
+                        return Verdict{false, test.describe() + ": " + message(text.error()), 0};
+                      std::string edited = editText(edit, *text);
+                      if (edited == *text)
+                        return Verdict{false, test.describe() + ": the edit finds nothing to change", 0};
+                      Expected<Kernel> kernel = compileFromText({edited, edit.name + ".mlir"}, {}, target);
+                      if (!kernel)
+                        return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
+                      Expected<Expectation> expected = expect(test);
+                      if (!expected)
+                        return Verdict{false, message(expected.error()), 0};
+                      return judge(test, *expected, run(*kernel, test));
+                    }});
+}
+
+/// The dropout pattern from the GPU's own output is that of the formula and of the CPU target; so is the number kept.
+void addDropoutPatterns(std::vector<Job> &jobs) {
+  for (DType dtype : {bf16, f16, f32})
+    for (int dim : {32, 64, 128})
+      for (float p : {0.1f, 0.5f})
+        jobs.push_back({"dropout-pattern", [=](const Target &target) {
+                          Case test = alone(makeCase(fmt::format("pattern of {}", p), Variant("dropped").dropout(p), dtype,
+                                               {.batch = 2, .heads = 6, .headsKv = 2, .queries = 239, .keys = 333, .headDim = dim}, 9));
+                          test.problem.seed = 0xfedcba9876543210ULL;
+                          test.problem.offset = 0x8000000000000001ULL;
+                          test.layout.seedPointers = dim == 64;
+                          Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+                          if (!kernel)
+                            return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
+                          Expected<std::vector<uint8_t>> keep = recoverKeep(*kernel, test);
+                          if (!keep)
+                            return Verdict{false, test.describe() + ": " + message(keep.error()), 0};
+                          std::vector<uint8_t> formula = formulaKeep(test);
+                          int64_t wrong = 0;
+                          double kept = 0;
+                          for (size_t i = 0; i < formula.size(); ++i) {
+                            wrong += formula[i] != (*keep)[i];
+                            kept += (*keep)[i];
+                          }
+                          // Binomial: five standard deviations.
+                          uint32_t threshold = reference::dropThreshold(p);
+                          double rate = 1 - threshold / 65536.0, count = double(keep->size());
+                          double sigma = std::abs(kept / count - rate) / std::sqrt(rate * (1 - rate) / count);
+                          int64_t cpuWrong = 0;
+                          if (dim == 32) {
+                            Expected<Kernel> cpu = compile(*test.variant, optionsOf(test), Target::cpu());
+                            if (!cpu)
+                              return Verdict{false, test.describe() + ": cpu: " + message(cpu.error()), 0};
+                            Expected<std::vector<uint8_t>> onCpu = recoverKeep(*cpu, test);
+                            if (!onCpu)
+                              return Verdict{false, test.describe() + ": cpu: " + message(onCpu.error()), 0};
+                            for (size_t i = 0; i < keep->size(); ++i)
+                              cpuWrong += (*onCpu)[i] != (*keep)[i];
+                          }
+                          return Verdict{wrong == 0 && cpuWrong == 0 && sigma < 5,
+                                         fmt::format("{}: {} of {} differ from the formula, {} from the CPU; kept {:.5f} of {:.5f}, {:.1f} sigma",
+                                                     test.describe(), wrong, keep->size(), cpuWrong, kept / count, rate, sigma),
+                                         sigma / 5};
+                        }});
+}
+
+/// Two launches give the same bits; so does a launch in a fresh buffer.
+void addRepeats(std::vector<Job> &jobs) {
+  for (int dim : {64, 128})
+    jobs.push_back({"repeats", [=](const Target &target) {
+                      Case test = alone(dropoutCase(bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim}, 0.1f, 8));
+                      Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+                      if (!kernel)
+                        return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
+                      Expected<Results> first = run(*kernel, test);
+                      if (!first)
+                        return Verdict{false, test.describe() + ": " + message(first.error()), 0};
+                      for (int i = 0; i < 10; ++i) {
+                        Expected<Results> next = run(*kernel, test);
+                        if (!next || next->o.data != first->o.data || next->lse.data != first->lse.data)
+                          return Verdict{false, fmt::format("{}: launch {} gave other bits", test.describe(), i + 2), 0};
+                      }
+                      return Verdict{true, test.describe() + ": 11 launches gave the same bits", 0};
+                    }});
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+struct Tally {
+  int cases = 0, failed = 0;
+  double worst = 0;
+};
+
+int usage(const char *problem) {
+  fmt::print(stderr, "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--threads N] [--random N] [--seed N] [--verbose]\n", problem);
+  return 2;
+}
+
+} // namespace
+
+int attune::tests::gpuTestsMain(int argc, char **argv) {
+  Settings settings;
+  settings.seed = uint64_t(std::chrono::system_clock::now().time_since_epoch().count()) / 1000 % 1000000000;
+  if (const char *seed = std::getenv("ATTUNE_SEED"))
+    settings.seed = std::strtoull(seed, nullptr, 0);
+  if (const char *count = std::getenv("ATTUNE_RANDOM_CASES"))
+    settings.randomCases = std::atoi(count);
+  for (int i = 1; i < argc; ++i) {
+    std::string_view flag = argv[i];
+    bool hasValue = i + 1 < argc;
+    if (flag == "--sanitize")
+      settings.sanitize = true;
+    else if (flag == "--verbose")
+      settings.verbose = true;
+    else if (flag == "--filter" && hasValue)
+      settings.filter = argv[++i];
+    else if (flag == "--threads" && hasValue)
+      settings.threads = unsigned(std::atoi(argv[++i]));
+    else if (flag == "--random" && hasValue)
+      settings.randomCases = std::atoi(argv[++i]);
+    else if (flag == "--seed" && hasValue)
+      settings.seed = std::strtoull(argv[++i], nullptr, 0);
+    else
+      return usage(fmt::format("unknown flag, or a flag without its value: {}", flag).c_str());
+  }
+
+  Target target = Target::detect();
+  if (!target.isCuda()) {
+    Expected<const CudaDriver *> cuda = cudaDriver();
+    fmt::print("no GPU to test on: {}\n", cuda ? "its architecture has no kernels" : message(cuda.error()));
+    return std::getenv("ATTUNE_EXPECT_GPU") ? 1 : 77;
+  }
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  Expected<CudaDeviceInfo> info = (*cuda)->device(target.device);
+  fmt::print("{} as {}, random seed {}\n", info ? info->name : "?", target.text(), settings.seed);
+
+  auto schedules = std::make_shared<Schedules>();
+  std::vector<Job> jobs;
+  if (settings.sanitize) {
+    for (const std::function<Case()> &make : smallGroup().cases)
+      jobs.push_back(jobOf("small", make));
+  } else {
+    for (const Group &group : groups(true))
+      for (const std::function<Case()> &make : group.cases)
+        jobs.push_back(jobOf(group.name, make));
+    addSchedules(jobs, schedules);
+    addEdits(jobs);
+    addDropoutPatterns(jobs);
+    addRepeats(jobs);
+    for (int i = 0; i < settings.randomCases; ++i)
+      jobs.push_back(jobOf("random", [seed = settings.seed + uint64_t(i)] { return randomCase(seed); }));
+  }
+
+  // A filter names a group, or else a part of the case's line.
+  bool filtersGroup = false;
+  for (const Job &job : jobs)
+    filtersGroup |= job.group == settings.filter;
+  if (filtersGroup)
+    std::erase_if(jobs, [&](const Job &job) { return job.group != settings.filter; });
+
+  unsigned threads = settings.threads ? settings.threads : std::max(1u, std::thread::hardware_concurrency());
+  std::map<std::string, Tally> tallies;
+  std::vector<std::string> order;
+  for (const Job &job : jobs)
+    if (tallies.try_emplace(job.group).second)
+      order.push_back(job.group);
+  std::mutex mutex;
+  std::atomic<size_t> next = 0;
+  auto begin = std::chrono::steady_clock::now();
+  auto work = [&] {
+    for (size_t at; (at = next++) < jobs.size();) {
+      const Job &job = jobs[at];
+      Verdict verdict = job.run(target);
+      if (!filtersGroup && !settings.filter.empty() && verdict.text.find(settings.filter) == std::string::npos)
+        continue;
+      std::lock_guard lock(mutex);
+      Tally &tally = tallies[job.group];
+      ++tally.cases;
+      tally.failed += !verdict.pass;
+      if (std::isfinite(verdict.ratio))
+        tally.worst = std::max(tally.worst, verdict.ratio);
+      if (!verdict.pass || settings.verbose) {
+        fmt::print("{} {}: {}\n", verdict.pass ? "pass" : "FAIL", job.group, verdict.text);
+        std::fflush(stdout);
+      }
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < threads; ++i)
+    workers.emplace_back(work);
+  for (std::thread &worker : workers)
+    worker.join();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  Tally all;
+  fmt::print("\n{:<18} {:>6} {:>6}  {}\n", "group", "cases", "failed", "worst error / limit");
+  for (const std::string &name : order) {
+    const Tally &tally = tallies[name];
+    if (!tally.cases)
+      continue;
+    fmt::print("{:<18} {:>6} {:>6}  {:.2f}\n", name, tally.cases, tally.failed, tally.worst);
+    all.cases += tally.cases;
+    all.failed += tally.failed;
+  }
+  fmt::print("{:<18} {:>6} {:>6}  in {:.1f} s on {} threads\n", "all", all.cases, all.failed, seconds, threads);
+  bool ranSchedules = std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
+  if (ranSchedules)
+    fmt::print("schedules: {} ran, {} refused\n", schedules->ran.load(), schedules->refused.load());
+  if (ranSchedules && schedules->ran < 8) {
+    fmt::print("FAIL schedules: fewer than eight ran\n");
+    return 1;
+  }
+  return all.failed || !all.cases ? 1 : 0;
+}

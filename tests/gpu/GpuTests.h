@@ -1,0 +1,17 @@
+//===- GpuTests.h - Numerics on a real GPU ----------------------------------===//
+#pragma once
+
+namespace attune::tests {
+
+/// The tests of layer 6, as a program:
+///
+///     attune-tests                      // everything
+///     attune-tests --filter head-dims   // cases whose group or label contains the text
+///     attune-tests --sanitize           // a small choice, for compute-sanitizer
+///     attune-tests --threads 4 --verbose --random 500 --seed 17
+///
+/// Prints one line per failing case and a table of the groups. Returns 0 when all pass, 1 when a case failed, 2 on
+/// wrong usage, and 77 without a GPU (1 where ATTUNE_EXPECT_GPU is set).
+int gpuTestsMain(int argc, char **argv);
+
+} // namespace attune::tests

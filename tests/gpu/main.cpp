@@ -1,0 +1,3 @@
+#include "tests/gpu/GpuTests.h"
+
+int main(int argc, char **argv) { return attune::tests::gpuTestsMain(argc, argv); }

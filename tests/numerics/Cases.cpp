@@ -1,0 +1,516 @@
+#include "tests/numerics/Cases.h"
+
+#include "tools/reference/RandomVariant.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::tests;
+using attune::reference::HostTensor;
+
+namespace {
+
+constexpr DType dtypes[] = {f32, bf16, f16};
+
+HostTensor ints(DType dtype, std::vector<int64_t> shape, const std::function<int64_t(int64_t)> &value) {
+  HostTensor tensor = HostTensor::zeros(dtype, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.setInt(i, value(i));
+  return tensor;
+}
+
+/// A group under construction.
+struct Builder {
+  Group group;
+
+  void add(std::function<Case()> make) { group.cases.push_back(std::move(make)); }
+  void add(std::string label, const Variant &variant, DType dtype, const Shape &shape,
+           std::function<void(Case &)> change = {}) {
+    uint64_t seed = group.cases.size() + 1;
+    add([=] {
+      Case test = makeCase(label, variant, dtype, shape, seed);
+      if (change)
+        change(test);
+      return test;
+    });
+  }
+};
+
+/// causal, softcap and ALiBi in one: every stage of the softmax has work.
+Variant busy() {
+  return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1))));
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+Group builtinGroup() {
+  Builder b{{"builtins", {}}};
+  for (const Variant &variant : builtinsForTests())
+    for (DType dtype : dtypes)
+      b.add(variant.name(), variant, dtype, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 64});
+  // The argument forms that the registry does not list.
+  auto ids = captured("ids", i64, rank(2));
+  auto lengths = captured("lengths", i64, rank(1));
+  Shape shape{.batch = 3, .heads = 2, .headsKv = 1, .queries = 203, .keys = 203, .headDim = 32};
+  b.add("documents by batch", Variant("v").mask(documents(ids) && causal()), bf16, shape);
+  b.add("key padding i64", Variant("v").mask(keyPadding(lengths)), f16, shape);
+  b.add("prefix by batch", Variant("v").mask(prefixLm(captured("lengths", i32, rank(1)))), f32, shape);
+  b.add("bias of rank 2", Variant("v").score(bias(captured("bias", f32, rank(2)))), bf16, shape);
+  b.add("bias of rank 4", Variant("v").score(bias(captured("bias", bf16, rank(4)))), bf16, shape);
+  b.add("not, or, and", Variant("v").mask((!causal() || slidingWindow(9, 0)) && !chunked(50)), bf16, shape);
+  b.add("everything", Variant("v").mask(causal() && documents(captured("ids", i32, rank(1)))).score(
+                          softcap(10) | alibi(captured("slopes", f32, rank(1))) | bias(captured("bias", f32, rank(3)))),
+        f32, shape);
+  b.add("scale", Variant("v").scale(0.37f).mask(causal()), bf16, shape);
+  b.add("negative scale", Variant("v").scale(-0.25f), f32, shape);
+  b.add("zero scale", Variant("v").scale(0), bf16, shape);
+  b.add("precise", Variant("v").precise().score(softcap(3)), bf16, shape);
+  return b.group;
+}
+
+Group lengthGroup(bool gpu) {
+  Builder b{{"lengths", {}}};
+  for (auto [queries, keys] : peerLengths())
+    for (DType dtype : dtypes)
+      for (bool hidden : {false, true}) {
+        // Long sequences in one head: the reference's time is the limit.
+        bool long_ = queries * keys > 400000;
+        if (long_ && !gpu && (dtype == f16 || !hidden))
+          continue;
+        Shape shape{.batch = long_ ? 1 : 2, .heads = long_ ? 1 : 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64};
+        b.add(hidden ? "causal" : "plain", hidden ? Variant("causal").mask(causal()) : Variant("plain"), dtype, shape);
+      }
+  Shape one{.batch = 1, .heads = 1, .headsKv = 1, .queries = 4224, .keys = 4224, .headDim = 64};
+  if (gpu) {
+    b.add("causal", Variant("causal").mask(causal()), bf16, one);
+    b.add("window", Variant("window").mask(slidingWindow(1024, 0)), f16, one);
+  }
+  // Around the edges of tiles.
+  for (int64_t length : {15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 257}) {
+    b.add("bottom right", Variant("causal_br").mask(causalBottomRight()), bf16,
+          {.queries = length, .keys = 130, .headDim = 64});
+    b.add("bottom right", Variant("causal_br").mask(causalBottomRight()), bf16,
+          {.queries = 130, .keys = length, .headDim = 64});
+  }
+  b.add("no keys", Variant("plain"), bf16, {.queries = 70, .keys = 0, .headDim = 64});
+  b.add("no keys", busy(), f32, {.queries = 70, .keys = 0, .headDim = 64});
+  b.add("no queries", Variant("plain"), bf16, {.queries = 0, .keys = 70, .headDim = 64});
+  b.add("no batch", Variant("plain"), f16, {.batch = 0, .queries = 70, .keys = 70, .headDim = 64});
+  return b.group;
+}
+
+Group headDimGroup(bool gpu) {
+  Builder b{{"head-dims", {}}};
+  std::vector<int> dims = {8, 16, 24, 32, 40, 56, 64, 72, 80, 96, 112, 128, 136, 160, 192, 200, 256, 264, 320, 400, 512};
+  if (gpu)
+    dims = {8, 16, 32, 40, 64, 80, 96, 128, 192, 256};
+  for (int dim : dims)
+    for (DType dtype : dtypes) {
+      b.add("busy", busy(), dtype, {.queries = 130, .keys = 150, .headDim = dim});
+      if (dtype == bf16)
+        b.add("plain", Variant("plain"), dtype, {.queries = 77, .keys = 200, .headDim = dim});
+    }
+  std::vector<std::pair<int, int>> unequal = {{64, 128}, {128, 64}, {192, 128}, {40, 72}, {96, 16}, {8, 64}, {80, 96}};
+  if (!gpu)
+    unequal.insert(unequal.end(), {{512, 8}, {8, 512}, {576 - 64, 256}});
+  for (auto [dim, dimV] : unequal)
+    for (DType dtype : dtypes)
+      b.add("busy", busy(), dtype, {.queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV});
+  return b.group;
+}
+
+Group groupedHeadGroup() {
+  Builder b{{"grouped-heads", {}}};
+  for (auto [heads, headsKv] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 1}, {8, 1}, {6, 2}, {9, 3}, {7, 7}, {12, 4}, {14, 2}, {15, 3}})
+    for (DType dtype : dtypes)
+      b.add("busy", busy(), dtype, {.batch = 2, .heads = heads, .headsKv = headsKv, .queries = 70, .keys = 90, .headDim = 32});
+  return b.group;
+}
+
+Group layoutGroup() {
+  Builder b{{"layouts", {}}};
+  Shape shape{.batch = 2, .heads = 6, .headsKv = 2, .queries = 113, .keys = 75, .headDim = 40, .headDimV = 72};
+  auto relative = Variant("relative").mask(causal()).score(
+      relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", f16, rank(3))));
+  for (DType dtype : dtypes)
+    for (bool rowsFirst : {false, true})
+      for (int64_t pad : {0, 8, 4096}) {
+        b.add("layout", relative, dtype, shape, [=](Case &test) {
+          test.layout = {.rowsBeforeHeads = rowsFirst, .guardRows = pad == 8 ? 5 : 1, .padColumns = pad, .reversedTensors = pad != 0};
+        });
+      }
+  for (DType dtype : dtypes)
+    b.add("no LSE", busy(), dtype, shape, [](Case &test) { test.layout.withoutLse = true; });
+  // Offsets beyond 2^31 elements; 4 GiB and more between the batches of K and V.
+  for (DType dtype : {bf16, f32})
+    b.add("huge strides", Variant("causal").mask(causal()), dtype,
+          {.batch = 2, .heads = 2, .headsKv = 1, .queries = 70, .keys = 90, .headDim = 64},
+          [](Case &test) { test.layout.batchGap = (int64_t(1) << 31) + 4096; });
+  return b.group;
+}
+
+Group hiddenGroup() {
+  Builder b{{"hidden", {}}};
+  Shape shape{.batch = 2, .heads = 2, .headsKv = 2, .queries = 150, .keys = 140, .headDim = 32};
+  for (DType dtype : dtypes) {
+    b.add("every third row hidden",
+          Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), dtype, shape);
+    b.add("first rows hidden", Variant("v").mask(causalBottomRight()), dtype,
+          {.queries = 200, .keys = 60, .headDim = 32});
+    b.add("nothing visible", Variant("v").mask([](Index, Index, Index, Index k) { return k < 0; }), dtype, shape);
+    b.add("hidden by the score",
+          Variant("v").score([](Score s, Index, Index, Index q, Index k) {
+            return select(q < k || q % 5 == 0, -std::numeric_limits<float>::infinity(), s);
+          }),
+          dtype, shape);
+    b.add("bias of -inf rows", Variant("v").score(bias(captured("bias", f32, rank(3)))), dtype, shape, [](Case &test) {
+      HostTensor &bias = test.problem.tensors["bias"];
+      for (int64_t i = 0; i < bias.size(); ++i)
+        if (i / 140 % 4 == 1 || i % 140 < 70) // a whole row, and the first tiles of each row
+          bias.set(i, -std::numeric_limits<double>::infinity());
+    });
+    // What lies at keys that are hidden by the length never reaches a row; within a sequence a hidden key may.
+    b.add("lengths", Variant("v").mask(keyPadding(captured("lengths", i32, rank(1)))), dtype, shape);
+  }
+  return b.group;
+}
+
+Group hardInputGroup() {
+  Builder b{{"hard-inputs", {}}};
+  Shape shape{.batch = 1, .heads = 2, .headsKv = 2, .queries = 130, .keys = 300, .headDim = 64};
+  auto scaleQ = [](double factor) {
+    return [=](Case &test) {
+      for (int64_t i = 0; i < test.problem.q.size(); ++i)
+        test.problem.q.set(i, test.problem.q.at(i) * factor);
+    };
+  };
+  // q is the same in all columns and K grows with k: logits go from 0 to +-`top`.
+  auto slope = [](double top, bool up) {
+    return [=](Case &test) {
+      HostTensor &q = test.problem.q, &k = test.problem.k;
+      int64_t dim = k.shape[3], keys = k.shape[2];
+      for (int64_t i = 0; i < q.size(); ++i)
+        q.set(i, 4);
+      for (int64_t i = 0; i < k.size(); ++i) {
+        double at = double(i / dim % keys) / double(keys);
+        k.set(i, top / (4 * std::sqrt(double(dim))) * (up ? at : 1 - at));
+      }
+    };
+  };
+  for (DType dtype : dtypes) {
+    b.add("logits to 30", Variant("plain"), dtype, shape, scaleQ(10));
+    b.add("logits to 1e3", Variant("plain"), dtype, shape, scaleQ(300));
+    b.add("logits to 1e4", Variant("causal").mask(causal()), dtype, shape, scaleQ(2500));
+    b.add("maxima rising", Variant("plain"), dtype, shape, slope(100, true));
+    b.add("maxima rising to 1e4", Variant("plain"), dtype, shape, slope(1e4, true));
+    b.add("maxima falling", Variant("plain"), dtype, shape, slope(1e4, false));
+    b.add("all negative", Variant("plain"), dtype, shape, slope(-1e4, true));
+    b.add("far above the cap", Variant("softcap").score(softcap(5)), dtype, shape, scaleQ(500));
+    b.add("equal scores", Variant("plain"), dtype, shape, scaleQ(0));
+    b.add("large values", Variant("plain"), dtype, shape, [](Case &test) {
+      for (int64_t i = 0; i < test.problem.v.size(); ++i)
+        test.problem.v.set(i, test.problem.v.at(i) * 1000);
+    });
+    b.add("a distant bias", Variant("alibi").score(alibi(captured("slopes", f32, rank(1)))), dtype, shape, [](Case &test) {
+      for (int64_t i = 0; i < 2; ++i)
+        test.problem.tensors["slopes"].set(i, i ? -40 : 40);
+    });
+  }
+  return b.group;
+}
+
+Group patternGroup() {
+  Builder b{{"patterns", {}}};
+  for (auto [rows, columns] : std::vector<std::pair<int, int>>{{16, 16}, {64, 64}, {128, 64}, {48, 80}, {128, 128}, {112, 16}, {256, 512}})
+    for (DType dtype : dtypes) {
+      auto pattern = captured("pattern", boolean, rank(dtype == f32 ? 2 : 3));
+      Variant variant = Variant("pattern").blocks(pattern, rows, columns);
+      if (dtype == bf16)
+        variant.mask(causal());
+      b.add(fmt::format("blocks {} x {}", rows, columns), variant, dtype,
+            {.batch = 2, .heads = 3, .headsKv = 1, .queries = 300, .keys = 333, .headDim = 32});
+    }
+  auto pattern = captured("pattern", boolean, rank(3));
+  Variant variant = Variant("pattern").blocks(pattern, 64, 64).mask(causal()).dropout(0.2f);
+  b.add("blocks with dropout", variant, bf16, {.heads = 2, .headsKv = 2, .queries = 200, .keys = 200, .headDim = 64});
+  b.add("no block", Variant("pattern").blocks(pattern, 64, 64), f16, {.queries = 200, .keys = 200, .headDim = 64},
+        [](Case &test) { test.problem.tensors["pattern"] = HostTensor::zeros(boolean, {2, 4, 4}); });
+  return b.group;
+}
+
+/// Every dtype and rank, every way to index, in range and out of range.
+Group capturedGroup() {
+  Builder b{{"captured", {}}};
+  Shape shape{.batch = 2, .heads = 3, .headsKv = 1, .queries = 90, .keys = 110, .headDim = 32};
+  for (DType type : {f32, bf16, f16, i32, i64, boolean})
+    for (int rank_ = 0; rank_ <= 4; ++rank_) {
+      auto t = captured("values", type, rank(rank_));
+      auto variant = Variant("captured").score([=](Score s, Index b, Index h, Index q, Index k) {
+        Expr value = rank_ == 0   ? t()
+                     : rank_ == 1 ? Expr(t[k])
+                     : rank_ == 2 ? Expr(t[q][k])
+                     : rank_ == 3 ? Expr(t[h][q][k])
+                                  : Expr(t[b][h][q][k]);
+        return s + 0.25f * cast(value, f32);
+      });
+      DType dtype = dtypes[(rank_ + int(type)) % 3];
+      bool reversed = rank_ % 2 == 0;
+      b.add(fmt::format("{} of rank {}", name(type), rank_), variant, dtype, shape, [=](Case &test) {
+        std::vector<int64_t> dims = {2, 3, 90, 110};
+        dims.erase(dims.begin(), dims.end() - rank_);
+        test.problem.tensors["values"] = HostTensor::random(type, dims, 77);
+        test.layout.reversedTensors = reversed;
+      });
+    }
+  // Indices out of range are clamped, in either direction and by far.
+  using Index4 = std::function<Expr(Index, Index, Index, Index)>;
+  const std::pair<const char *, Index4> indices[] = {
+      {"k - 5", [](Index, Index, Index, Index k) { return k - 5; }},
+      {"k + 1000", [](Index, Index, Index, Index k) { return k + 1000; }},
+      {"q - k", [](Index, Index, Index q, Index k) { return q - k; }},
+      {"k * 100000000", [](Index, Index, Index, Index k) { return k * 100000000; }},
+      {"-2147483647 - 1", [](Index, Index, Index, Index k) { return -2147483647 - 1 + 0 * k; }},
+      {"i64", [](Index, Index, Index q, Index k) { return cast(k, i64) * int64_t(10000000000) - cast(q, i64); }},
+      {"k / 0", [](Index, Index, Index q, Index k) { return k / (q - q); }},
+      {"h * 7 - b", [](Index b, Index h, Index, Index) { return h * 7 - b; }},
+  };
+  for (const auto &[label, index] : indices)
+    for (DType dtype : {bf16, f32}) {
+      auto t = captured("values", f32, rank(1)), u = captured("others", i32, rank(1));
+      auto variant = Variant("clamped").score([=, index = index](Score s, Index b, Index h, Index q, Index k) {
+        return s + t[index(b, h, q, k)] + t[u[index(b, h, q, k)]];
+      });
+      b.add(fmt::format("index {}", label), variant, dtype, shape, [](Case &test) {
+        test.problem.tensors["values"] = HostTensor::random(f32, {50}, 5);
+        test.problem.tensors["others"] = ints(i32, {50}, [](int64_t i) { return i * 7919 % 131 - 40; });
+      });
+    }
+  // In the mask, and an index from a tensor.
+  auto window = captured("window", i32, rank(1)), order = captured("order", i64, rank(1));
+  b.add("gather in the mask", Variant("gather").mask([=](Index, Index, Index q, Index k) {
+          return order[q] - order[k] < cast(window[q], i64);
+        }),
+        bf16, shape, [](Case &test) {
+          test.problem.tensors["window"] = ints(i32, {90}, [](int64_t i) { return i % 11 * 4 - 8; });
+          test.problem.tensors["order"] = ints(i64, {110}, [](int64_t i) { return i * 37 % 110; });
+        });
+  return b.group;
+}
+
+Group scalarGroup() {
+  Builder b{{"scalars", {}}};
+  Expr cap = scalar("cap", f32), left = scalar("left", i32), far = scalar("far", i64), on = scalar("on", boolean);
+  auto variant = Variant("scalars")
+                     .score([=](Score s, Index, Index, Index, Index k) {
+                       return select(on, softcap(s, cap), s + 0.001f * cast(cast(k, i64) % far, f32));
+                     })
+                     .mask([=](Index, Index, Index q, Index k) { return q - k <= left && k - q < cast(far, i32); });
+  for (DType dtype : dtypes)
+    for (int set = 0; set < 3; ++set)
+      b.add(fmt::format("scalars, set {}", set), variant, dtype, {.queries = 150, .keys = 170, .headDim = 64}, [=](Case &test) {
+        using reference::scalarOf;
+        test.problem.scalars = {{"cap", scalarOf(f32, set == 0 ? 2.5 : 50)},
+                                {"left", scalarOf(i32, set == 1 ? -3 : 40)},
+                                {"far", scalarOf(i64, set == 2 ? 1000 : 7)},
+                                {"on", scalarOf(boolean, set != 2)}};
+      });
+  // Rows of Q at an offset, with every coordinate's use.
+  for (int64_t offset : {0, 1, 64, 100, -20})
+    for (DType dtype : {bf16, f32})
+      b.add(fmt::format("q offset {}", offset), busy().qOffset(), dtype, {.queries = 70, .keys = 170, .headDim = 64},
+            [=](Case &test) { test.problem.qOffset = offset; });
+  for (int64_t offset : {0, 64, 100})
+    b.add(fmt::format("q offset {} in a window with dropout", offset),
+          Variant("window").qOffset().mask(slidingWindow(30, 0)).dropout(0.3f), bf16, {.queries = 70, .keys = 170, .headDim = 64},
+          [=](Case &test) { test.problem.qOffset = offset; });
+  // Extents in expressions.
+  b.add("extents", Variant("extents").score([](Score s, Index b, Index h, Index q, Index k) {
+          return s + cast(q + queryLength() - k, f32) / cast(keyLength(), f32) + cast(b * headCount() + h, f32) / cast(batchSize() * headCount(), f32);
+        }).mask([](Index, Index, Index q, Index k) { return k * queryLength() <= (q + 1) * keyLength(); }),
+        bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 90, .keys = 200, .headDim = 64});
+  return b.group;
+}
+
+/// The score and mask expressions that the peers' own tests use.
+Group expressionGroup() {
+  Builder b{{"expressions", {}}};
+  Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 200, .keys = 300, .headDim = 64};
+  auto addTensors = [](Case &test) {
+    auto has = [&](const char *name) {
+      for (const TensorDecl &decl : test.variant->tensors())
+        if (decl.name == name)
+          return true;
+      return false;
+    };
+    auto random = [&](const char *name, DType type, std::vector<int64_t> dims) {
+      if (has(name))
+        test.problem.tensors[name] = HostTensor::random(type, std::move(dims), 99);
+    };
+    random("head_scale", f32, {4});
+    random("head", f16, {4});
+    random("pos", bf16, {200});
+    random("batch", f32, {2});
+    random("full", bf16, {4, 200, 300});
+    random("buckets", f32, {4, 32});
+    if (has("windows"))
+      test.problem.tensors["windows"] = ints(i32, {200}, [](int64_t i) { return i * 13 % 60; });
+    if (has("bits"))
+      test.problem.tensors["bits"] = ints(i32, {4, 200, 10}, [](int64_t i) { return int32_t(reference::randomBits(3, uint64_t(i))); });
+  };
+  auto score = [&](const char *label, auto f) {
+    for (DType dtype : dtypes)
+      b.add(label, Variant("score").score(f), dtype, shape, addTensors);
+  };
+  auto mask = [&](const char *label, auto f) {
+    for (DType dtype : {bf16, f32})
+      b.add(label, Variant("mask").mask(f), dtype, shape, addTensors);
+  };
+  auto headScale = captured("head_scale", f32, rank(1)), head = captured("head", f16, rank(1)), pos = captured("pos", bf16, rank(1)),
+       batch = captured("batch", f32, rank(1)), full = captured("full", bf16, rank(3)), buckets = captured("buckets", f32, rank(2)),
+       windows = captured("windows", i32, rank(1)), bits = captured("bits", i32, rank(3));
+  score("s", [](Score s, Index, Index, Index, Index) { return s; });
+  score("2s", [](Score s, Index, Index, Index, Index) { return 2 * s; });
+  score("s^2", [](Score s, Index, Index, Index, Index) { return s * s; });
+  score("s + (q - k)", [](Score s, Index, Index, Index q, Index k) { return s + (q - k); });
+  score("s + (k - q) * 2^(-8 (h + 1) / H)", [](Score s, Index, Index h, Index q, Index k) {
+    return s + (k - q) * exp2(-8.0f * cast(h + 1, f32) / cast(headCount(), f32));
+  });
+  score("s * head_scale[h]", [=](Score s, Index, Index h, Index, Index) { return s * headScale[h]; });
+  score("c tanh(s / c)", [](Score s, Index, Index, Index, Index) { return 3.0f * tanh(s / 3.0f); });
+  score("sin(cos s) + tan b", [](Score s, Index b, Index, Index, Index) { return sin(cos(s)) + tan(cast(b, f32)); });
+  score("s + |q - k|", [](Score s, Index, Index, Index q, Index k) { return s + 0.05f * abs(q - k); });
+  score("s + bias[b]", [=](Score s, Index b, Index, Index, Index) { return s + batch[b]; });
+  score("s + bias[h, q, k]", [=](Score s, Index, Index h, Index q, Index k) { return s + full[h][q][k]; });
+  score("s + table[h, bucket(q - k)]", [=](Score s, Index, Index h, Index q, Index k) {
+    // T5: 16 exact buckets, then logarithmic ones up to a distance of 128.
+    Expr distance = max(q - k, 0);
+    Expr log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
+    return s + buckets[h][select(distance < 16, distance, min(log, 31))];
+  });
+  score("s + head[h] + pos[q]", [=](Score s, Index, Index h, Index q, Index) { return s + head[h] + pos[q]; });
+  score("five tensors", [=](Score s, Index b, Index h, Index q, Index k) {
+    return s * headScale[h] + pos[q] * head[h] + batch[b] + full[h][q][k];
+  });
+  score("-inf where q < k", [](Score s, Index, Index, Index q, Index k) {
+    return select(q < k, -std::numeric_limits<float>::infinity(), s);
+  });
+
+  mask("causal", [](Index, Index, Index q, Index k) { return q >= k; });
+  mask("bottom right", [](Index, Index, Index q, Index k) { return k - keyLength() <= q - queryLength(); });
+  mask("window", [](Index, Index, Index q, Index k) { return q >= k && q - k < 50; });
+  mask("prefix", [](Index, Index, Index q, Index k) { return q >= k || k < 70; });
+  mask("blocks on the diagonal", [](Index, Index, Index q, Index k) { return q / 128 == k / 128; });
+  mask("dilated window", [](Index, Index, Index q, Index k) { return abs(q - k) <= 80 && (q - k) % 4 == 0; });
+  mask("a window for each query", [=](Index, Index, Index q, Index k) { return q - k <= windows[q] && q >= k; });
+  mask("packed bits", [=](Index, Index h, Index q, Index k) { return ((bits[h][q][k >> 5] >> (k & 31)) & 1) != 0; });
+  mask("prefix or window", [](Index, Index, Index q, Index k) { return (k < 20 || abs(q - k) < 10) && !(q % 2 == 1 && k % 2 == 1); });
+  mask("by head and batch", [](Index b, Index h, Index q, Index k) { return (h % 2 == 0 && q >= k) || (b == 1 && k < 64); });
+  return b.group;
+}
+
+Group dropoutGroup() {
+  Builder b{{"dropout", {}}};
+  for (DType dtype : dtypes)
+    for (float p : {0.1f, 0.5f, 0.99f})
+      b.add([=] { return dropoutCase(dtype, {.batch = 2, .heads = 6, .headsKv = 2, .queries = 150, .keys = 170, .headDim = 64}, p, 3); });
+  b.add([] {
+    Case test = dropoutCase(bf16, {.queries = 150, .keys = 170, .headDim = 64}, 0.3f, 4);
+    test.label += " by pointers";
+    test.layout.seedPointers = true;
+    return test;
+  });
+  b.add([] {
+    Case test = dropoutCase(bf16, {.queries = 150, .keys = 170, .headDim = 64}, 0.3f, 5);
+    test.label += " of probability 0 at launch";
+    test.problem.dropout = 0.0;
+    return test;
+  });
+  b.add([] {
+    Case test = dropoutCase(f16, {.queries = 150, .keys = 170, .headDim = 40, .headDimV = 80}, 0.3f, 6);
+    test.label += " of probability 0.75 at launch";
+    test.problem.dropout = 0.75;
+    return test;
+  });
+  return b.group;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The interface
+//===----------------------------------------------------------------------===//
+
+const std::vector<std::pair<int64_t, int64_t>> &attune::tests::peerLengths() {
+  static const std::vector<std::pair<int64_t, int64_t>> lengths = {
+      {1, 1},     {64, 128},  {128, 192}, {239, 1},   {799, 3},   {113, 203},   {113, 128},
+      {128, 217}, {108, 256}, {384, 256}, {640, 128}, {1024, 1023}, {1023, 1024}};
+  return lengths;
+}
+
+std::vector<Variant> attune::tests::builtinsForTests() {
+  const std::map<std::string, std::map<std::string, double>> parameters = {
+      {"sliding-window", {{"left", 40}, {"right", 11}}}, {"prefix-lm", {{"prefix", 70}}}, {"chunked", {{"chunk", 50}}},
+      {"softcap", {{"cap", 2}}},                         {"block-sparse", {{"rows", 64}, {"columns", 64}}}};
+  std::vector<Variant> variants;
+  for (const BuiltinVariant &builtin : builtinVariants()) {
+    auto given = parameters.find(builtin.name);
+    Expected<Variant> variant = builtin.make(given == parameters.end() ? std::map<std::string, double>{} : given->second);
+    assert(variant && "the parameters above are those of the registry");
+    variants.push_back(*variant);
+  }
+  return variants;
+}
+
+Case attune::tests::dropoutCase(DType dtype, const Shape &shape, float p, uint64_t seed) {
+  return makeCase(fmt::format("dropout {}", p), Variant("dropped").mask(causal()).dropout(p), dtype, shape, seed);
+}
+
+Case attune::tests::randomCase(uint64_t seed) {
+  reference::RandomCase random = reference::randomCase(seed);
+  Case test = makeCase(fmt::format("random seed {}", seed), random.variant, std::move(random.problem));
+  test.layout.rowsBeforeHeads = seed % 3 == 1;
+  test.layout.padColumns = seed % 5 == 2 ? 16 : 0;
+  test.layout.reversedTensors = seed % 2 == 1;
+  test.layout.seedPointers = seed % 7 == 3;
+  return test;
+}
+
+std::vector<Group> attune::tests::groups(bool gpu) {
+  std::vector<Group> all;
+  all.push_back(builtinGroup());
+  all.push_back(lengthGroup(gpu));
+  all.push_back(headDimGroup(gpu));
+  all.push_back(groupedHeadGroup());
+  all.push_back(layoutGroup());
+  all.push_back(hiddenGroup());
+  all.push_back(hardInputGroup());
+  all.push_back(patternGroup());
+  all.push_back(capturedGroup());
+  all.push_back(scalarGroup());
+  all.push_back(expressionGroup());
+  all.push_back(dropoutGroup());
+  return all;
+}
+
+Group attune::tests::smallGroup() {
+  Builder b{{"small", {}}};
+  Shape shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 100, .headDim = 64};
+  for (DType dtype : dtypes) {
+    b.add("plain", Variant("plain"), dtype, shape);
+    b.add("busy", busy(), dtype, shape);
+  }
+  for (const Variant &variant : builtinsForTests())
+    b.add(variant.name(), variant, bf16, shape);
+  b.add("no keys", Variant("plain"), bf16, {.queries = 20, .keys = 0, .headDim = 64});
+  b.add("one", busy(), bf16, {.queries = 1, .keys = 1, .headDim = 128});
+  b.add("tail", Variant("plain"), bf16, {.queries = 17, .keys = 33, .headDim = 40, .headDimV = 72});
+  b.add("layout", busy(), f16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .padColumns = 8}; });
+  b.add([=] { return dropoutCase(bf16, shape, 0.2f, 3); });
+  auto t = captured("values", f32, rank(1));
+  b.add("clamped", Variant("clamped").score([=](Score s, Index, Index, Index q, Index k) { return s + t[q - k] + t[k + 1000]; }), bf16,
+        shape, [](Case &test) { test.problem.tensors["values"] = HostTensor::random(f32, {50}, 5); });
+  return b.group;
+}

@@ -1,0 +1,38 @@
+//===- Cases.h - What is run on every target --------------------------------===//
+//
+// The grid of variants, shapes, dtypes, layouts and inputs, in groups. The CPU target runs all of it in CI, a
+// GPU all of it in tests/gpu. Inputs are made when a case is asked for.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tests/numerics/Runner.h"
+
+namespace attune::tests {
+
+struct Group {
+  std::string name;
+  std::vector<std::function<Case()>> cases;
+};
+
+/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "captured",
+/// "scalars", "expressions", "dropout". `gpu` leaves out the head dims that take a GPU compiler long, and adds long
+/// sequences.
+std::vector<Group> groups(bool gpu);
+
+/// A small choice for compute-sanitizer: every kind of code, short sequences.
+Group smallGroup();
+
+/// The random case of a seed.
+Case randomCase(uint64_t seed);
+
+/// The lengths (queries, keys) of docs/peers that the peers' tests use, up to (1024, 1023).
+const std::vector<std::pair<int64_t, int64_t>> &peerLengths();
+
+/// Every built-in variant with parameters that matter at lengths of some hundred.
+std::vector<Variant> builtinsForTests();
+
+/// Causal, with dropout of probability `p`.
+Case dropoutCase(DType dtype, const Shape &shape, float p, uint64_t seed);
+
+} // namespace attune::tests
