@@ -1,0 +1,168 @@
+//===- attune-support.cpp - The support matrix of README.md ------------------===//
+//
+//     attune-support                  prints the matrix
+//     attune-support --check FILE     exit code 1 when FILE holds another between the markers
+//     attune-support --update FILE    writes it there
+//
+// A cell is what the compiler answers: each feature is compiled for each target, and what is rejected is rejected here by the same
+// code and the same data as for a user. The errors follow the matrix.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/attune.h"
+#include "runtime/ArchInfo.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+using namespace attune;
+
+namespace {
+struct Feature {
+  const char *name;
+  std::function<Variant()> variant;
+  CompileOptions options = {.dtype = bf16, .headDim = 64};
+};
+
+Variant plain() { return Variant("plain"); }
+
+std::vector<Feature> features() {
+  auto tensor = [](const char *name, DType dtype, int dims) { return captured(name, dtype, rank(dims)); };
+  return {
+      {"bf16", plain},
+      {"f16", plain, {.dtype = f16, .headDim = 64}},
+      {"f32", plain, {.dtype = f32, .headDim = 64}},
+      {"Dqk and Dv differ", plain, {.dtype = bf16, .headDim = 96, .headDimV = 64}},
+      {"head dims that are no power of two", plain, {.dtype = bf16, .headDim = 40}},
+      {"score: any expression",
+       [=] {
+         auto cap = scalar("cap", f32);
+         return Variant("score").score([&](Score s, Index, Index, Index q, Index k) {
+           return attune::softcap(s, cap) + sin(cos(s)) + select(q > k, 0.5f, exp(-abs(s)));
+         });
+       }},
+      {"score: captured tensors, gathers",
+       [=] {
+         auto table = tensor("table", bf16, 2);
+         return Variant("gather").score(bias(tensor("bias", f16, 3))).score([&](Score s, Index, Index h, Index q, Index k) {
+           return s + table[h][min(abs(q - k), 31)];
+         });
+       }},
+      {"mask: loop bounds (causal, window, prefix)",
+       [] { return Variant("mask").mask(causal() && slidingWindow(1023, 0)).mask(prefixLm(64) || causal()); }},
+      {"mask: any expression, documents",
+       [=] { return Variant("mask").mask(causal() && documents(tensor("ids", i32, 1)) && !chunked(3)); }},
+      {"block-sparse pattern", [=] { return Variant("blocks").blocks(tensor("pattern", boolean, 3), 64, 64); }},
+      {"dropout", [] { return Variant("dropped").dropout(0.1f); }},
+      {"multi-head, grouped and multi-query", plain},
+      {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
+      {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
+  };
+}
+
+/// Compiles as far as the target's code, without NVRTC.
+Expected<void> accepts(const Feature &feature, const Target &target) {
+  CompileOptions options = feature.options;
+  options.useCache = false;
+  if (target.isCuda()) {
+    Expected<std::string> cuda = emit(feature.variant(), options, target, Stage::Cuda);
+    return cuda ? Expected<void>() : cuda.error();
+  }
+  Expected<KernelImage> image = compileImage(feature.variant(), options, target);
+  return image ? Expected<void>() : image.error();
+}
+
+/// The largest head dim that has a plan, and the error of the next one.
+std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
+  std::string next;
+  for (int headDim = 520; headDim > 0; headDim -= 8) {
+    Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim}, target);
+    if (plan)
+      return {headDim, next};
+    next = plan.error().message;
+  }
+  return {0, next};
+}
+
+std::string matrix() {
+  std::vector<Target> targets;
+  std::string text = "| |", rule = "|---|", shared = "| shared memory of a block, bytes |";
+  for (const ArchInfo &arch : allArchs()) {
+    targets.push_back(arch.isCpu() ? Target::cpu() : Target::cuda(std::string(arch.name)));
+    text += fmt::format(" {} |", arch.name);
+    rule += "---|";
+    shared += arch.isCpu() ? " - |" : fmt::format(" {} |", arch.sharedBytesPerBlock);
+  }
+  text += "\n" + rule + "\n" + shared + "\n";
+
+  // Errors with the targets that give them, in order of appearance.
+  std::vector<std::pair<std::string, std::string>> errors;
+  auto note = [&](const Target &target, const std::string &message) {
+    for (auto &[known, archs] : errors)
+      if (known == message) {
+        archs += archs.find(target.arch) == std::string::npos ? ", " + target.arch : "";
+        return;
+      }
+    errors.push_back({message, target.arch});
+  };
+  for (DType dtype : {bf16, f32}) {
+    text += fmt::format("| head dims in {}, multiples of 8 up to |", name(dtype));
+    for (const Target &target : targets) {
+      auto [limit, next] = headDimLimit(target, dtype);
+      text += fmt::format(" {} |", limit);
+      note(target, next);
+    }
+    text += "\n";
+  }
+  for (const Feature &feature : features()) {
+    text += fmt::format("| {} |", feature.name);
+    for (const Target &target : targets) {
+      Expected<void> accepted = accepts(feature, target);
+      text += accepted ? " yes |" : " no |";
+      if (!accepted)
+        note(target, accepted.error().message);
+    }
+    text += "\n";
+  }
+  text += "\n";
+  for (const auto &[message, archs] : errors)
+    text += fmt::format("- {}: {}\n", archs, message);
+  for (const char *later : {"sm_90a", "sm_100a"})
+    if (Expected<const ArchInfo *> arch = archInfo(later); !arch)
+      text += fmt::format("- {}\n", arch.error().message);
+  return text;
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  const std::string verb = argc == 3 ? argv[1] : "";
+  if (argc != 1 && verb != "--check" && verb != "--update") {
+    std::fprintf(stderr, "usage: attune-support [--check FILE | --update FILE]\n");
+    return 2;
+  }
+  const std::string current = matrix();
+  if (argc == 1) {
+    fmt::print("{}", current);
+    return 0;
+  }
+  std::ifstream input(argv[2]);
+  std::string page{std::istreambuf_iterator<char>(input), {}};
+  const std::string open = "<!-- support: written by attune-support -->\n", close = "<!-- /support -->";
+  const size_t begin = page.find(open), end = page.find(close);
+  if (begin == std::string::npos || end == std::string::npos || end < begin) {
+    fmt::print(stderr, "{} has no {}...{}\n", argv[2], open, close);
+    return 1;
+  }
+  const size_t at = begin + open.size();
+  if (page.substr(at, end - at) == current)
+    return 0;
+  if (verb == "--check") {
+    fmt::print(stderr, "the support matrix of {} is stale; run attune-support --update {}. It is now\n{}", argv[2], argv[2], current);
+    return 1;
+  }
+  std::ofstream(argv[2]) << page.replace(at, end - at, current);
+  return 0;
+}
