@@ -1,0 +1,37 @@
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse | FileCheck %s
+
+// The scale leaves the scores; exp becomes exp2 of one multiply-add whose addend is the row's.
+// log2(e) * 0.125 = 0.18033688
+// CHECK-LABEL: tile.kernel @scaled
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 0.180336878 : f32
+// CHECK-DAG:     %[[MINUS:.*]] = arith.constant -0.180336878 : f32
+// CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK:         tile.for_blocks
+// CHECK:           %[[S:.*]] = tile.mma
+// CHECK-NEXT:      %[[X:.*]] = tile.map(%[[S]] : {{.*}} only_if
+// CHECK-NOT:       arith.mulf
+// CHECK:           tile.reduce max %[[X]]
+// CHECK:           tile.map(%[[X]],
+// CHECK:             %[[ADDEND:.*]] = arith.mulf %{{.*}}, %[[MINUS]] : f32
+// CHECK-NEXT:        %[[SUM:.*]] = math.fma %{{.*}}, %[[FACTOR]], %[[ADDEND]] : f32
+// CHECK-NEXT:        math.exp2 %[[SUM]] : f32
+// CHECK-NOT:       math.exp %
+// LSE gets the scale back.
+// CHECK:           arith.mulf %{{.*}}, %[[SCALE]]
+// CHECK-NEXT:      arith.cmpf
+// CHECK-NEXT:      math.log
+attn.attention @scaled dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+}
+
+// A negative factor would turn the maximum into a minimum: it stays in the scores.
+// CHECK-LABEL: tile.kernel @negative
+// CHECK:         tile.for_blocks
+// CHECK:           %[[S:.*]] = tile.mma
+// CHECK-NEXT:      tile.map(%[[S]] :
+// CHECK:             arith.mulf
+// CHECK:           tile.reduce max
+// CHECK:           math.exp2
+attn.attention @negative dtype bf16 head_dim 64 x 64 scale -0.125 score {
+} mask {
+}

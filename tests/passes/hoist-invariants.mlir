@@ -1,0 +1,47 @@
+// RUN: attune-opt %s -tile-hoist-invariants | FileCheck %s
+
+// Of one map: what no coordinate reaches goes to the block, what only q or only k reaches to a vector.
+// CHECK-LABEL: tile.kernel @levels
+// CHECK:         %[[H:.*]] = tile.block_index "h"
+// CHECK:         %[[BLOCK:.*]] = math.exp2 %{{.*}} : f32
+// CHECK:         %[[ROW:.*]] = tile.map() at(q = %{{.*}}) -> !tile.tile<q 64, f32, register> {
+// CHECK:           math.sin
+// CHECK:         tile.for_blocks
+// CHECK:           %[[COLUMN:.*]] = tile.map() at(k = %{{.*}}) -> !tile.tile<k 32, f32, register> {
+// CHECK:             math.cos
+// CHECK:           tile.map(
+// CHECK-NOT:         math.sin
+// CHECK-NOT:         math.cos
+// CHECK-NOT:         math.exp2
+// CHECK:             arith.addf %{{.*}}, %[[BLOCK]] : f32
+tile.kernel @levels dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.param "Sq" : i32
+  %end = tile.param "Sk" : i32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  %m = tile.splat %zero : f32 -> <q 64, f32, register>
+  %dom = tile.domain k by 32 [%c0, %end) partial
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+    %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %k0) -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %q: i32, %k: i32):
+      %hf = arith.sitofp %h : i32 to f32
+      %e = math.exp2 %hf : f32
+      %qf = arith.sitofp %q : i32 to f32
+      %sine = math.sin %qf : f32
+      %kf = arith.sitofp %k : i32 to f32
+      %cosine = math.cos %kf : f32
+      %0 = arith.addf %v, %e : f32
+      %1 = arith.addf %0, %sine : f32
+      %2 = arith.addf %1, %cosine : f32
+      tile.yield %2 : f32
+    }
+    %m1 = tile.reduce max %x over "k" init %m0 : !tile.tile<q 64, f32, register>, <q 64 x k 32, f32, register> -> <q 64, f32, register>
+    tile.yield %m1 : !tile.tile<q 64, f32, register>
+  }
+  tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
+}

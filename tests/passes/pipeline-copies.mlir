@@ -1,0 +1,47 @@
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=false" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=1 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=ONE
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=3 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=THREE
+
+// Two stages: the first tile is copied before the loop, each step waits for its own tile and starts the next.
+// CHECK-LABEL: tile.kernel @full
+// CHECK-NOT:     tile.load
+// CHECK-DAG:     %[[KR:.*]] = sched.shared "k_ring" at 0 : <stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+// CHECK-DAG:     %[[VR:.*]] = sched.shared "v_ring" at 0 : <stage 2 x k 32 x dv 64, bf16, shared, #sched.swizzle<128>>
+// CHECK:         sched.copy_tile {{.*}} to %{{.*}} : <4, bf16>, <stage 1 x q 64 x d 64,
+// CHECK:         scf.if
+// CHECK:           sched.copy_tile {{.*}} to %[[KR]][%c0_i32]
+// CHECK:           sched.copy_tile {{.*}} to %[[VR]][%c0_i32]
+// CHECK:         sched.commit_copies
+// CHECK:         sched.for_tiles (%{{.*}}, %[[NEXT:.*]], %[[SLOT:.*]], %[[FILL:.*]]) =
+// CHECK:           sched.wait_copies pending 0
+// CHECK-NEXT:      sched.barrier
+// CHECK:           scf.if
+// CHECK:             sched.copy_tile {{.*}} to %[[KR]][%[[FILL]]]
+// CHECK:           sched.commit_copies
+// CHECK:           sched.slot %[[KR]][%[[SLOT]]]
+// CHECK:           tile.mma
+// CHECK:           sched.slot %[[VR]][%[[SLOT]]]
+// CHECK:           tile.mma
+// CHECK:           sched.next
+
+// One stage: nothing runs ahead of a whole tile, and each tile is behind its own wait.
+// ONE-LABEL: tile.kernel @full
+// ONE:         sched.for_tiles
+// ONE:           sched.wait_copies
+// ONE:           sched.barrier
+// ONE:           tile.mma
+// ONE:           sched.wait_copies
+// ONE:           sched.barrier
+// ONE:           tile.mma
+
+// Three stages: one group stays under way while a tile is used.
+// THREE-LABEL: tile.kernel @full
+// THREE-DAG:     sched.shared "k_ring" at 0 : <stage 3 x k 32 x d 64,
+// THREE:         sched.commit_copies
+// THREE:         sched.commit_copies
+// THREE:         sched.for_tiles
+// THREE:           sched.wait_copies pending 1
+// THREE:           sched.commit_copies
+attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+}
