@@ -203,6 +203,79 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   return image;
 }
 
+/// Whether compilation chooses the schedule.
+static bool choosesSchedule(const Source &source, const CompileOptions &options, const Target &target) {
+  if (!target.isCuda() || options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters)
+    return false;
+  if (source.variant)
+    return true;
+  Expected<IrSummary> start = describe(*source.text);
+  return start && start->stage == Stage::Attn && source.text->text.find("tile.plan") == std::string::npos;
+}
+
+static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
+  options.tileQ = plan.tileQ;
+  options.tileK = plan.tileK;
+  options.warps = plan.warps;
+  options.stages = plan.stages;
+  options.qRegisters = plan.qRegisters;
+  return options;
+}
+
+/// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
+/// knows. A plan that spills gives way to the next one of the ranking, unless that one has as much local memory: then it holds
+/// arrays of the math functions, which no plan avoids.
+static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
+                                         double traceMilliseconds) {
+  constexpr int maxHeadDim = 128, maxAttempts = 5;
+  Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
+  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
+      std::max(best->signature.headDim, best->signature.headDimV) > maxHeadDim)
+    return best;
+  Lowered described;
+  Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
+  if (!ranked)
+    return best;
+  for (int i = 1; i < std::min<int>(maxAttempts, int(ranked->size())) && (*ranked)[i].accepted(); ++i) {
+    Expected<KernelImage> next = buildImage(source, withPlan(options, (*ranked)[i].plan), target, traceMilliseconds);
+    if (!next)
+      return next;
+    bool same = next->spillBytes == best->spillBytes;
+    for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
+      next->times.*time += best->times.*time;
+    if (next->spillBytes < best->spillBytes)
+      best = std::move(next);
+    else
+      best->times = next->times;
+    if (same || best->spillBytes == 0)
+      break;
+  }
+  return best;
+}
+
+/// The plan that an image was made with.
+static Plan planOf(const KernelImage &image) {
+  Plan plan;
+  auto json = ordered_json::parse(image.planJson);
+  plan.tileQ = image.tileQ;
+  plan.tileK = image.tileK;
+  plan.warps = json.at("warps");
+  plan.stages = json.at("stages");
+  plan.qRegisters = json.at("qRegisters");
+  return plan;
+}
+
+static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
+
+/// `options` with the schedule that compile() settles on, so that every stage shows the same kernel. Without NVRTC nothing can be
+/// compiled, and the cost model's first choice stands.
+static CompileOptions settledOptions(const Source &source, const CompileOptions &options, const Target &target) {
+  if (!choosesSchedule(source, options, target))
+    return options;
+  Expected<KernelImage> image = imageOfSource(source, options, target);
+  return image ? withPlan(options, planOf(*image)) : options;
+}
+
 /// A kernel from an image, with its module loaded.
 static Expected<Kernel> loadImage(KernelImage image, const Target &target) {
   if (!target.isCuda())
@@ -231,7 +304,7 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
     auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
     if (!options.useCache) {
-      Expected<KernelImage> image = buildImage(source, options, target, millisecondsSince(begin));
+      Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
       if (!image)
         return image.error();
       return load(std::move(*image));
@@ -242,7 +315,7 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
     double trace = millisecondsSince(begin);
     std::string device = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
     return cacheOf(options).getOrCompile(
-        *key, device, [&] { return buildImage(source, options, target, trace); }, load);
+        *key, device, [&] { return settleImage(source, options, target, trace); }, load);
   }();
   // The probability is no part of the key: it belongs to the handle.
   if (kernel && source.variant && source.variant->hasDropout())
@@ -256,14 +329,14 @@ static Expected<KernelImage> imageOfSource(const Source &source, const CompileOp
   openCompiler(target);
   auto begin = std::chrono::steady_clock::now();
   if (!options.useCache)
-    return buildImage(source, options, target, millisecondsSince(begin));
+    return settleImage(source, options, target, millisecondsSince(begin));
   Expected<std::string> key = keyOf(source, options, target);
   if (!key)
     return key.error();
   KernelCache &cache = cacheOf(options);
   if (std::optional<KernelImage> image = cache.read(*key))
     return std::move(*image);
-  Expected<KernelImage> image = buildImage(source, options, target, millisecondsSince(begin));
+  Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
   if (image)
     cache.write(*key, *image);
   return image;
@@ -284,7 +357,8 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
     return Error{fmt::format("target cpu has no stage {}; emit dsl, attn or tile, or choose a GPU architecture such as "
                              "sm_90",
                              name(stage))};
-  Expected<Lowered> lowered = lower(source, options, target, std::min(stage, Stage::Cuda), false);
+  CompileOptions settled = stage > Stage::Attn ? settledOptions(source, options, target) : options;
+  Expected<Lowered> lowered = lower(source, settled, target, std::min(stage, Stage::Cuda), false);
   if (!lowered)
     return lowered.error();
   if (stage < Stage::Cuda)
@@ -315,7 +389,8 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
     return Error{"no schedule fits; raise the SRAM budget or fix fewer schedule fields"};
   // A kernel serves every size, so compile() ranks for sizes of its own.
   Lowered forCompile;
-  Expected<std::vector<RankedPlan>> compiled = rank(source, options, target, {}, forCompile);
+  Expected<std::vector<RankedPlan>> compiled =
+      rank(source, settledOptions(source, options, target), target, {}, forCompile);
   if (!compiled)
     return compiled.error();
   lowered.plan = compiled->front().plan;

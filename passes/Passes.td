@@ -92,6 +92,17 @@ def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
   }];
 }
 
+def SeparateScore : Pass<"tile-separate-score", "::mlir::ModuleOp"> {
+  let summary = "end the basic block of S = Q K^T before the score";
+  let description = [{
+    Requires: the score as a map of the product.
+    Ensures: that map is `only_if` there are keys, which holds wherever the loop runs.
+    Why here: after hoisting, which looks at unconditional maps.
+    Before: `%x = tile.map(%s) { softcap }`
+    After: `%x = tile.map(%s) only_if %has_keys { softcap }`
+  }];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
@@ -130,6 +141,18 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "GPU architecture">];
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
+}
+
+def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
+  let summary = "compute a lane's place again rather than keep it in registers through the loop";
+  let description = [{
+    Requires: `sched.kernel` with `sched.for_work grid`.
+    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
+    arguments of `sched.for_work` before the loop.
+    Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
+    Before: `%row = arith.divui %thread, %c4` before the loop, used after it
+    After: `%t = sched.read_thread_id`, `%row = arith.divui %t, %c4` after the loop
+  }];
 }
 
 def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> {

@@ -44,8 +44,10 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createHoistInvariants());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  if (!cpu)
+  if (!cpu) {
     passes.addPass(createSkipRescale());
+    passes.addPass(createSeparateScore());
+  }
 }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
@@ -55,6 +57,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // After CSE, which would merge what this pass repeats.
+  passes.addPass(createRematerialize());
   // Last: lifetimes are final.
   passes.addPass(createAssignSharedMemory());
 }

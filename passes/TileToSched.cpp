@@ -318,10 +318,10 @@ private:
       Value neutral = arith::ConstantOp::create(
           builder, loc, builder.getF32FloatAttr(isMax ? -std::numeric_limits<float>::infinity() : 0.0f));
       set(initFirst ? init : neutral, buffer, at);
+      // A column pair first, then the running value: half as long a chain of dependent ops.
       repeat(columns, "j", [&](Value j) {
-        repeat(2, "e", [&](Value c) {
-          set(combine(op.getKind(), get(buffer, at), get(source, {i, j, add(mul(r, 2), c)})), buffer, at);
-        });
+        Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
+        set(combine(op.getKind(), get(buffer, at), combine(op.getKind(), first, second)), buffer, at);
       });
       if (op.getPerLane())
         return;

@@ -254,10 +254,26 @@ struct GridTile {
   int batch, head, row;
 };
 template <int Rows, bool LastFirst>
-__device__ __forceinline__ GridTile grid_tile(int query_length, int heads) {
+__device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, int heads) {
   const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+  const unsigned batch_head = block / tiles, tile = block % tiles;
   return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
+}
+
+//@ read_block_id
+/// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
+__device__ __forceinline__ unsigned read_block_id() {
+  unsigned id;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(id));
+  return id;
+}
+
+//@ read_thread_id
+/// threadIdx.x, read where it stands, as read_block_id.
+__device__ __forceinline__ int read_thread_id() {
+  int id;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
+  return id;
 }
 
 //@ next_visible

@@ -220,6 +220,7 @@ private:
   void printFor(scf::ForOp op);
   void printIf(scf::IfOp op);
   void printForWork(ForWorkOp op);
+  void printReadWork(ReadWorkOp op);
   void printForTiles(ForTilesOp op);
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
@@ -1087,6 +1088,12 @@ void Printer::printStatement(Operation *op) {
         values[o.getSmall()] = {small, Primary, true};
       })
       .Case([&](MmaOp o) { printMma(o); })
+      .Case([&](ReadThreadIdOp o) {
+        std::string name = nameFor(op, "thread");
+        statement(op, "const int " + name + " = " + primitive("read_thread_id", {}).text + ";");
+        values[o.getResult()] = natural({name});
+      })
+      .Case([&](ReadWorkOp o) { printReadWork(o); })
       .Case([&](AnyLaneOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
       })
@@ -1305,7 +1312,7 @@ void Printer::printForWork(ForWorkOp op) {
   std::string tile = names.take("work");
   statement(op, "const GridTile " + tile + " = " +
                     primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
-                              {{"p.query_length"}, {"p.heads"}})
+                              {{"blockIdx.x"}, {"p.query_length"}, {"p.heads"}})
                         .text +
                     ";");
   std::string position;
@@ -1320,6 +1327,19 @@ void Printer::printForWork(ForWorkOp op) {
   if (!position.empty())
     line(position + ";");
   printBlock(op.getBody().front());
+}
+
+void Printer::printReadWork(ReadWorkOp op) {
+  auto work = cast<ForWorkOp>(op->getParentOp());
+  std::string tile = names.take("work");
+  statement(op, "const GridTile " + tile + " = " +
+                    primitive("grid_tile", "<" + Twine(work.getTileQ()) + ", " + (work.getLongestFirst() ? "true" : "false") + ">",
+                              {primitive("read_block_id", {}), {"p.query_length"}, {"p.heads"}})
+                        .text +
+                    ";");
+  constexpr StringRef member[] = {".batch", ".head", ".row"};
+  for (auto [i, result] : llvm::enumerate(op.getResults()))
+    values[result] = natural({tile + member[i].str()});
 }
 
 /// Whether `name` occurs as an identifier in `text`.

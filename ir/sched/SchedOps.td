@@ -130,6 +130,33 @@ def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
+  let summary = "index of the thread, read again here";
+  let description = [{
+    The value of `sched.thread_id`, but with an effect, so that what is computed from it lives only around its use instead of
+    in registers since the start of the kernel.
+
+    ```mlir
+    %0 = sched.read_thread_id : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def ReadWorkOp : SchedOp<"read_work", [Effects, HasParent<"ForWorkOp">]> {
+  let summary = "batch, head and first query row of the tile of work, derived again here";
+  let description = [{
+    The arguments of the `sched.for_work` around it (order grid), with an effect, as `sched.read_thread_id`.
+
+    ```mlir
+    %b, %h, %q0 = sched.read_work
+    ```
+  }];
+  let results = (outs I32:$batch, I32:$head, I32:$row);
+  let assemblyFormat = "attr-dict";
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
