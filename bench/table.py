@@ -3,9 +3,11 @@
 
     table.py --bench build/bin/attune-bench               everything, into bench-results/
     table.py --bench ... --only ours,peers --filter d128  a part of it
+    table.py --bench ... --only peers --peers flex        one peer; the results of earlier parts stay in the table
     table.py --results bench-results                      the table again, without running
 
-Parts: ours, peers, candidates, cpu, host. Exit code 1 when a part fails or a bar is missed.
+Parts: ours, peers, candidates, cpu, host. Each part and each peer writes a file of its own into the folder of results. Exit code
+1 when a part fails or a bar is missed.
 """
 import argparse
 import json
@@ -25,7 +27,7 @@ def geomean(values):
 
 def read(folder):
     rows = []
-    for part in ("ours", "peers", "candidates", "cpu", "host"):
+    for part in ("ours", *(f"peers-{peer}" for peer in PEERS), "candidates", "cpu", "host"):
         path = os.path.join(folder, part + ".jsonl")
         if os.path.exists(path):
             rows += [json.loads(line) for line in open(path) if line.strip()]
@@ -157,9 +159,9 @@ def measure(options):
         if part == "peers":
             if torch:
                 cases = subprocess.run([options.bench, "--list", *filters], stdout=subprocess.PIPE, text=True, check=True).stdout
-                good = run(part, [sys.executable, peers, "--peers", options.peers], folder, cases)
-            else:
-                continue
+                failed += [peer for peer in options.peers.split(",")
+                           if not run(f"peers-{peer}", [sys.executable, peers, "--peers", peer], folder, cases)]
+            continue
         else:
             good = run(part, commands[part], folder)
         if part == "cpu" and good and torch:
@@ -200,6 +202,8 @@ def main():
     options = arguments.parse_args()
     if options.self_test:
         return self_test()
+    if options.bench:
+        options.bench = os.path.abspath(options.bench)
     failed = measure(options) if options.bench else []
     table = Table(read(options.results))
     print(table.report())
