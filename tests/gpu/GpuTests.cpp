@@ -27,6 +27,7 @@ namespace {
 struct Settings {
   std::string filter;
   bool sanitize = false;
+  bool cpu = false; ///< run on the CPU target instead, to try this program without a GPU
   bool verbose = false;
   unsigned threads = 0;
   int randomCases = 150;
@@ -201,7 +202,7 @@ struct Tally {
 };
 
 int usage(const char *problem) {
-  fmt::print(stderr, "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--threads N] [--random N] [--seed N] [--verbose]\n", problem);
+  fmt::print(stderr, "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--threads N] [--random N] [--seed N] [--verbose] [--cpu]\n", problem);
   return 2;
 }
 
@@ -219,6 +220,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     bool hasValue = i + 1 < argc;
     if (flag == "--sanitize")
       settings.sanitize = true;
+    else if (flag == "--cpu")
+      settings.cpu = true;
     else if (flag == "--verbose")
       settings.verbose = true;
     else if (flag == "--filter" && hasValue)
@@ -233,15 +236,17 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
       return usage(fmt::format("unknown flag, or a flag without its value: {}", flag).c_str());
   }
 
-  Target target = Target::detect();
-  if (!target.isCuda()) {
+  Target target = settings.cpu ? Target::cpu() : Target::detect();
+  if (!target.isCuda() && !settings.cpu) {
     Expected<const CudaDriver *> cuda = cudaDriver();
     fmt::print("no GPU to test on: {}\n", cuda ? "its architecture has no kernels" : message(cuda.error()));
     return std::getenv("ATTUNE_EXPECT_GPU") ? 1 : 77;
   }
-  Expected<const CudaDriver *> cuda = cudaDriver();
-  Expected<CudaDeviceInfo> info = (*cuda)->device(target.device);
-  fmt::print("{} as {}, random seed {}\n", info ? info->name : "?", target.text(), settings.seed);
+  std::string device = "CPU";
+  if (target.isCuda())
+    if (Expected<CudaDeviceInfo> info = (*cudaDriver())->device(target.device))
+      device = info->name;
+  fmt::print("{} as {}, random seed {}\n", device, target.text(), settings.seed);
 
   auto schedules = std::make_shared<Schedules>();
   std::vector<Job> jobs;
@@ -252,8 +257,10 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     for (const Group &group : groups(true))
       for (const std::function<Case()> &make : group.cases)
         jobs.push_back(jobOf(group.name, make));
-    addSchedules(jobs, schedules);
-    addEdits(jobs);
+    if (target.isCuda()) {
+      addSchedules(jobs, schedules);
+      addEdits(jobs);
+    }
     addDropoutPatterns(jobs);
     addRepeats(jobs);
     for (int i = 0; i < settings.randomCases; ++i)
@@ -312,7 +319,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     all.failed += tally.failed;
   }
   fmt::print("{:<18} {:>6} {:>6}  in {:.1f} s on {} threads\n", "all", all.cases, all.failed, seconds, threads);
-  bool ranSchedules = std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
+  bool ranSchedules = target.isCuda() && std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
   if (ranSchedules)
     fmt::print("schedules: {} ran, {} refused\n", schedules->ran.load(), schedules->refused.load());
   if (ranSchedules && schedules->ran < 8) {

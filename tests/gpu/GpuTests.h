@@ -8,6 +8,7 @@ namespace attune::tests {
 ///     attune-tests                      // everything
 ///     attune-tests --filter head-dims   // cases whose group or label contains the text
 ///     attune-tests --sanitize           // a small choice, for compute-sanitizer
+///     attune-tests --cpu                // on the CPU target, to try the program itself
 ///     attune-tests --threads 4 --verbose --random 500 --seed 17
 ///
 /// Prints one line per failing case and a table of the groups. Returns 0 when all pass, 1 when a case failed, 2 on
