@@ -296,6 +296,7 @@ gemma_local(const __grid_constant__ Params p) {
   const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
   const long long offset = p.offset_pointer ? *p.offset_pointer : p.offset;
   const float slopes = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);  // score:1
+  const bool has_keys = p.key_length > 0;
   const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 64 bf16
   const unsigned v_ring = shared_base + 16384;  // stage 2 x k 64 x dv 64 bf16
   const unsigned q_tile = shared_base + 32768;  // stage 1 x q 128 x d 64 bf16
@@ -416,20 +417,29 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    if (has_keys) {
+      const int thread2 = read_thread_id();
+      const int warp2 = thread2 / 32;
+      const int warp_row2 = warp2 * 32;
+      const int lane2 = thread2 % 32;
+      const int lane_row2 = lane2 / 4;
+      const int quad_lane2 = lane2 % 4;
+      const int lane_column2 = quad_lane2 * 2;
       #pragma unroll
-      for (int r = 0; r < 2; ++r) {
+      for (int i = 0; i < 2; ++i) {
         #pragma unroll
-        for (int j = 0; j < 8; ++j) {
+        for (int r = 0; r < 2; ++r) {
           #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int n6 = r * 2 + e;
-            const int q = q0 + (warp_row + lane_row + i * 16 + r * 8);
-            const int k = k0 + (lane_column + j * 8 + e);
-            const float x = fast_tanh(fast_divide(s[i][j][n6] * 0.125f, 50.0f)) * 50.0f +
-                slopes * (float)wrap_sub(k, q);  // score:1
-            s[i][j][n6] = x;
+          for (int j = 0; j < 8; ++j) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n6 = r * 2 + e;
+              const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
+              const int k = k0 + (lane_column2 + j * 8 + e);
+              const float x = fast_tanh(fast_divide(s[i][j][n6] * 0.125f, 50.0f)) * 50.0f +
+                  slopes * (float)wrap_sub(k, q);  // score:1
+              s[i][j][n6] = x;
+            }
           }
         }
       }
@@ -468,10 +478,8 @@ gemma_local(const __grid_constant__ Params p) {
         m_next[i][r] = m[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            m_next[i][r] = fmaxf(m_next[i][r], s[i][j][r * 2 + e]);
-          }
+          const int n6 = r * 2;
+          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n6], s[i][j][n6 + 1]));
         }
         const float x = m_next[i][r];
         const float x2 = shuffle_xor(x, 1);
@@ -542,10 +550,8 @@ gemma_local(const __grid_constant__ Params p) {
         l[i][r] = l[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            l[i][r] += s[i][j][r * 2 + e];
-          }
+          const int n6 = r * 2;
+          l[i][r] += s[i][j][n6] + s[i][j][n6 + 1];
         }
       }
     }
