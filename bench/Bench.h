@@ -26,6 +26,7 @@ struct Options {
   bool clearL2 = true;                 ///< before every timed launch
   int milliseconds = 200;              ///< to spend on the timed launches of a row, at least 10 of them
   int candidates = 12;
+  bool compileOnly = false;            ///< candidates: only list them
 
   std::vector<Case> cases() const;
 };

@@ -312,19 +312,19 @@ Expected<void> bench::measureCases(const Options &options) {
 // Candidates
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// One plan of one kernel.
+struct Job {
+  const Case *one;
+  CompileOptions options;
+  std::string text;
+  bool chosen;
+  Expected<Kernel> kernel = Error{"not compiled"};
+};
+} // namespace
+
 Expected<void> bench::measureCandidates(const Options &options) {
   const std::vector<Case> cases = options.cases();
-  Expected<Data> data = Data::create(options, cases);
-  if (!data)
-    return data.error();
-
-  struct Job {
-    const Case *one;
-    CompileOptions options;
-    std::string text;
-    bool chosen;
-    Expected<Kernel> kernel = Error{"not compiled"};
-  };
   std::map<std::string, Job> jobs;                      // by kernel and plan
   std::vector<std::vector<std::string>> jobsOf(cases.size()); // in the model's order
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -334,7 +334,8 @@ Expected<void> bench::measureCandidates(const Options &options) {
     if (!text)
       return about(one, text.error().text());
     int taken = 0;
-    for (const ordered_json &candidate : ordered_json::parse(*text)["candidates"]) {
+    const ordered_json explained = ordered_json::parse(*text);
+    for (const ordered_json &candidate : explained["candidates"]) {
       const bool chosen = candidate["chosen"];
       if (!candidate["rejected"].get<std::string>().empty() || (!chosen && taken >= options.candidates))
         continue;
@@ -359,6 +360,15 @@ Expected<void> bench::measureCandidates(const Options &options) {
   std::vector<Job *> all;
   for (auto &[key, job] : jobs)
     all.push_back(&job);
+  if (options.compileOnly) {
+    for (size_t i = 0; i < cases.size(); ++i)
+      for (const std::string &key : jobsOf[i])
+        print({{"name", cases[i].name}, {"plan", jobs.at(key).text}, {"chosen", jobs.at(key).chosen}});
+    return {};
+  }
+  Expected<Data> data = Data::create(options, cases);
+  if (!data)
+    return data.error();
   inParallel(all.size(), [&](size_t i) { all[i]->kernel = compile(all[i]->one->make(), all[i]->options, options.target); });
 
   int within = 0, counted = 0;

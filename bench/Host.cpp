@@ -172,7 +172,8 @@ Expected<void> bench::measureHost(const Options &options) {
     }
   } cleanup{folder};
 
-  // New processes: with an empty cache, then from the disk.
+  // New processes: with an empty cache, then from the disk. NVRTC has a cache of its own, which would hide what it costs.
+  setenv("CUDA_CACHE_DISABLE", "1", 1);
   std::vector<ordered_json> cold, warm;
   for (int i = 0; i < 3; ++i)
     for (bool second : {false, true}) {

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
   app.name("attune-bench");
   bench::Options options;
   std::string target, compileOnce;
-  bool list = false, candidates = false, cpu = false, host = false, compileOnly = false, keepL2 = false;
+  bool list = false, candidates = false, cpu = false, host = false, keepL2 = false;
   int64_t length = 1024;
   app.add_flag("--list", list, "print the cases");
   app.add_flag("--candidates", candidates, "time the best candidates of the cost model for every case");
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   app.add_flag("--cpu", cpu, "the CPU target against plain loops");
   app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::PositiveNumber);
   app.add_flag("--host", host, "launch checks, compiling again, new processes");
-  app.add_flag("--compile-only", compileOnly, "compile every case and print its resources");
+  app.add_flag("--compile-only", options.compileOnly, "compile every case and print its resources; with --candidates, list them");
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
   app.add_option("--group", options.group, "plain, dropout, variants or unlisted");
   app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
@@ -107,9 +107,9 @@ int main(int argc, char **argv) {
   if (host)
     results.push_back(bench::measureHost(options));
   if (gpu)
-    results.push_back(compileOnly  ? bench::compileCases(options)
-                      : candidates ? bench::measureCandidates(options)
-                                   : bench::measureCases(options));
+    results.push_back(candidates            ? bench::measureCandidates(options)
+                      : options.compileOnly ? bench::compileCases(options)
+                                            : bench::measureCases(options));
   int exitCode = 0;
   for (const Expected<void> &result : results)
     if (!result)

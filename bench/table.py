@@ -111,7 +111,8 @@ class Table:
         lines = []
         for group in ("plain", "dropout", "variants", "unlisted"):
             lines += self.group(group)
-        candidates = [peers["candidates"] for peers in self.rows.values() if "candidates" in peers]
+        candidates = [peers["candidates"] for peers in self.rows.values()
+                      if peers.get("candidates", {}).get("candidates")]
         if candidates:
             lines += ["### choice of the plan", "", "| case | rank of the chosen plan | its time over the best | best plan |",
                       "|---|---|---|---|"]
