@@ -50,6 +50,31 @@ TEST_CASE("scalars") { runGroup("scalars"); }
 TEST_CASE("expressions") { runGroup("expressions"); }
 TEST_CASE("dropout") { runGroup("dropout"); }
 
+TEST_CASE("a wrong result, a write outside and an unwritten element are found") {
+  Case test = makeCase("causal", Variant("causal").mask(causal()), bf16, {.queries = 70, .keys = 90, .headDim = 32}, 1);
+  Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), Target::cpu());
+  REQUIRE(kernel);
+  Expected<Expectation> expected = expect(test);
+  REQUIRE(expected);
+  Expected<Results> right = run(*kernel, test);
+  REQUIRE(right);
+  CHECK(judge(test, *expected, right).pass);
+  auto broken = [&](auto change) {
+    Results results = *right;
+    change(results);
+    return !judge(test, *expected, Expected<Results>(results)).pass;
+  };
+  CHECK(broken([](Results &r) { r.o.set(5, r.o.at(5) + 0.1); }));
+  CHECK(broken([](Results &r) { r.o.set(5, std::nan("")); }));
+  CHECK(broken([](Results &r) { r.lse.set(5, r.lse.at(5) + 0.05); }));
+  CHECK(broken([](Results &r) { r.outside = "memory around O was written at element 3"; }));
+  // The kernel of another variant.
+  Case other = makeCase("plain", Variant("plain"), bf16, {.queries = 70, .keys = 90, .headDim = 32}, 1);
+  Expected<Kernel> plain = compile(*other.variant, optionsOf(other), Target::cpu());
+  REQUIRE(plain);
+  CHECK(!judge(test, *expected, run(*plain, test)).pass);
+}
+
 TEST_CASE("the dropout pattern is that of the formula, bit for bit") {
   for (DType dtype : {f32, bf16, f16})
     for (float p : {0.1f, 0.5f, 0.9f}) {
