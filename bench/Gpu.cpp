@@ -327,14 +327,19 @@ Expected<void> bench::measureCandidates(const Options &options) {
   const std::vector<Case> cases = options.cases();
   std::map<std::string, Job> jobs;                      // by kernel and plan
   std::vector<std::vector<std::string>> jobsOf(cases.size()); // in the model's order
+  // The choice may have to compile: a plan that spills gives way to the next.
+  std::vector<Expected<std::string>> texts(cases.size(), Error{"not explained"});
+  inParallel(cases.size(), [&](size_t i) {
+    const Case &one = cases[i];
+    texts[i] = explain(one.make(), optionsFor(one), options.target,
+                       {one.batch, one.heads, one.headsKv, one.length, one.length});
+  });
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case &one = cases[i];
-    Expected<std::string> text = explain(one.make(), optionsFor(one), options.target,
-                                         {one.batch, one.heads, one.headsKv, one.length, one.length});
-    if (!text)
-      return about(one, text.error().text());
+    if (!texts[i])
+      return about(one, texts[i].error().text());
     int taken = 0;
-    const ordered_json explained = ordered_json::parse(*text);
+    const ordered_json explained = ordered_json::parse(*texts[i]);
     for (const ordered_json &candidate : explained["candidates"]) {
       const bool chosen = candidate["chosen"];
       if (!candidate["rejected"].get<std::string>().empty() || (!chosen && taken >= options.candidates))

@@ -63,10 +63,11 @@ std::vector<Feature> features() {
   };
 }
 
-/// Compiles as far as the target's code, without NVRTC.
+/// Compiles as far as the target's code. One fixed field of the schedule keeps NVRTC out of its choice.
 Expected<void> accepts(const Feature &feature, const Target &target) {
   CompileOptions options = feature.options;
   options.useCache = false;
+  options.qRegisters = false;
   if (target.isCuda()) {
     Expected<std::string> cuda = emit(feature.variant(), options, target, Stage::Cuda);
     return cuda ? Expected<void>() : cuda.error();
@@ -79,7 +80,7 @@ Expected<void> accepts(const Feature &feature, const Target &target) {
 std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
   std::string next;
   for (int headDim = 520; headDim > 0; headDim -= 8) {
-    Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim}, target);
+    Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim, .qRegisters = false}, target);
     if (plan)
       return {headDim, next};
     next = plan.error().message;
