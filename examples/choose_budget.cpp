@@ -13,7 +13,7 @@ int main() {
 
   std::printf("causal, bf16, head dim 128, for %s\n%10s %8s  %s\n", target.text().c_str(), "budget", "HBM GB", "plan");
   double lastBytes = 0;
-  for (size_t budget : {size_t(0), size_t(96) << 10, size_t(64) << 10, size_t(32) << 10}) {
+  for (size_t budget : {size_t(0), size_t(64) << 10, size_t(32) << 10}) {
     Expected<std::string> text = explain(variant, {.dtype = bf16, .headDim = 128, .sramBudget = budget}, target);
     if (!text)
       return report(text.error());
