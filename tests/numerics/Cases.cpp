@@ -398,6 +398,11 @@ Group expressionGroup() {
     return select(q < k, -std::numeric_limits<float>::infinity(), s);
   });
 
+  // Guarded divisions that depend on the block alone, in 64 bits.
+  score("divisions of the block", [](Score s, Index b, Index h, Index, Index) {
+    return s + cast(max(cast(headCount(), i64) / h, cast(b, i64) ^ keyLength()) % int64_t(16), f32) * 0.25f;
+  });
+
   mask("causal", [](Index, Index, Index q, Index k) { return q >= k; });
   mask("bottom right", [](Index, Index, Index q, Index k) { return k - keyLength() <= q - queryLength(); });
   mask("window", [](Index, Index, Index q, Index k) { return q >= k && q - k < 50; });
