@@ -80,7 +80,9 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   void hoistBlockValues(tile::MapOp map) {
     Dependence dependence(map);
     for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
-      if (isPure(&op) && !op.getNumRegions() && dependence.of(op.getResult(0)).empty())
+      // An operand that had to stay (a division that may be by zero) keeps its users.
+      if (isPure(&op) && !op.getNumRegions() && dependence.of(op.getResult(0)).empty() &&
+          llvm::none_of(op.getOperands(), [&](Value v) { return map.getBody().isAncestor(v.getParentRegion()); }))
         op.moveBefore(map);
   }
 

@@ -46,6 +46,18 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
+  let summary = "merge constant factors of the score and turn divisions by constants into products";
+  let description = [{
+    Requires: tile kernels.
+    Ensures: in kernels of 16-bit inputs without `precise`, no float is divided by a moderate constant or multiplied by two
+    constants in a row.
+    Why here: the softmax scale has just met the score; folding it into the exponent comes next and looks for one factor.
+    Before: `s * 0.125 / 30`
+    After: `s * 0.0041666667`
+  }];
+}
+
 def FoldSoftmaxScale : Pass<"tile-fold-softmax-scale", "::mlir::ModuleOp"> {
   let summary = "one multiply-add and one exp2 an element for the softmax";
   let description = [{
@@ -166,7 +178,7 @@ def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> 
   }];
 }
 
-def TestMaskDomain : Pass<"test-attn-domain", "::mlir::ModuleOp"> {
+def TestMaskDomain : Pass<"test-mask-domain", "::mlir::ModuleOp"> {
   let summary = "print the tiles that each query tile visits, for given sizes";
   let description = [{
     Requires: `attn.attention` ops.

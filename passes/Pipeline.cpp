@@ -36,6 +36,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   // mma.sync contracts 16 elements at a time; the CPU has no such granularity.
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
 
+  // The scale has met the score: first one factor, then into the exponent.
+  passes.addPass(createFoldFactors());
   // Before hoisting: the folded addend of the exponent is then computed once a row.
   passes.addPass(createFoldSoftmaxScale());
   if (!cpu)

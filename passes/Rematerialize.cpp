@@ -31,6 +31,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
           renewInBranch(branch);
         renewAfter(loop, work);
       }
+      eraseDead(work.getBody().front());
     });
   }
 
@@ -107,6 +108,13 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         use->set(renew(value, builder, renewed));
       }
     }
+  }
+
+  /// What only the renewed uses needed.
+  static void eraseDead(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
   }
 
   static bool isBefore(Operation *op, Operation *loop) {

@@ -1,4 +1,4 @@
-// RUN: attune-opt --test-attn-domain="tile-q=128 tile-k=64 sq=300 sk=300" %s | FileCheck %s
+// RUN: attune-opt --test-mask-domain="tile-q=128 tile-k=64 sq=300 sk=300" %s | FileCheck %s
 
 // CHECK-LABEL: @causal
 // CHECK-NEXT:    q 0: [0, 2) partial
