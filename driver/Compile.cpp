@@ -227,7 +227,7 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
 /// arrays of the math functions, which no plan avoids.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
-  constexpr int maxHeadDim = 128, maxAttempts = 5;
+  constexpr int maxHeadDim = 128, maxAttempts = 3;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
   if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
       std::max(best->signature.headDim, best->signature.headDimV) > maxHeadDim)

@@ -78,9 +78,16 @@ struct TileSequence {
     for (auto [begin, end, full] : llvm::zip(domain.getBegins(), domain.getEnds(), domain.getFull())) {
       if (!full)
         continue;
-      Value before = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, begin);
-      Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, index, end);
-      Value outside = arith::OrIOp::create(builder, loc, before, after);
+      // Nothing is visited before the first segment or after the last.
+      Value outside;
+      if (begin != domain.getBegins().front())
+        outside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, begin);
+      if (end != domain.getEnds().back()) {
+        Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, index, end);
+        outside = outside ? Value(arith::OrIOp::create(builder, loc, outside, after)) : after;
+      }
+      if (!outside)
+        outside = arith::ConstantIntOp::create(builder, loc, 0, 1);
       partial = arith::AndIOp::create(builder, loc, partial, outside);
     }
     return tile::named(partial, "partial");

@@ -204,6 +204,12 @@ private:
 
   LogicalResult expand(Operation *op) {
     loc = op->getLoc();
+    if (auto chain = chains.find(op); chain != chains.end()) {
+      expandChain(chain->second);
+      return success();
+    }
+    if (deferred.contains(op))
+      return success();
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<tile::BlockIndexOp>([&](auto index) {
           StringRef axis = index.getAxis();
@@ -240,26 +246,122 @@ private:
     return success();
   }
 
+  /// The element of `op` at place (i, r, j, c).
+  Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
+    IRMapping inner(mapping);
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+      if (!argument.use_empty())
+        inner.map(argument, element(input, i, r, j, c));
+    for (auto [axis, origin] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins())) {
+      Value argument = op.getCoordinate(axis);
+      if (argument.use_empty())
+        continue;
+      Value offset = axis == "q" ? rowInTile(i, r) : columnInTile(j, c);
+      inner.map(argument, tile::named(add(mapping.lookup(origin), offset), axis));
+    }
+    for (Operation &nested : op.getBody().front().without_terminator())
+      builder.clone(nested, inner);
+    return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // P on its way to the next product
+  //===--------------------------------------------------------------------===//
+
+  /// exp, its row sum, dropout and the conversion to an `a` fragment: with S in registers they run block by block of 16 columns,
+  /// so that each block's floats are free before the next block's fragment is needed.
+  struct ProbabilityChain {
+    tile::MapOp exponent;
+    tile::ReduceOp sum;
+    tile::DropoutOp dropout;
+    tile::ConvertOp convert;
+  };
+
+  /// The chain that starts at `map`, if what leaves it is the fragment and a carried sum alone.
+  std::optional<ProbabilityChain> chainFrom(tile::MapOp map) {
+    ProbabilityChain chain{map, {}, {}, {}};
+    auto type = cast<TileType>(map.getResult().getType());
+    if (type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+      return std::nullopt;
+    for (Operation *user : map.getResult().getUsers()) {
+      if (user->getBlock() != map->getBlock())
+        return std::nullopt;
+      if (auto sum = dyn_cast<tile::ReduceOp>(user); sum && sum.getPerLane() && sum.getInit() && !chain.sum)
+        chain.sum = sum;
+      else if (auto dropout = dyn_cast<tile::DropoutOp>(user); dropout && !chain.dropout)
+        chain.dropout = dropout;
+      else if (auto convert = dyn_cast<tile::ConvertOp>(user); convert && !chain.convert)
+        chain.convert = convert;
+      else
+        return std::nullopt;
+    }
+    if (chain.dropout) {
+      if (chain.convert || !chain.dropout.getResult().hasOneUse())
+        return std::nullopt;
+      chain.convert = dyn_cast<tile::ConvertOp>(*chain.dropout.getResult().getUsers().begin());
+    }
+    if (!chain.sum || !chain.convert || chain.sum.getResult().getType().getElementType() != builder.getF32Type() ||
+        cast<TileType>(chain.convert.getResult().getType()).getElementType().isF32() ||
+        !chain.sum->isBeforeInBlock(chain.convert))
+      return std::nullopt;
+    for (Operation *user : chain.sum.getResult().getUsers())
+      if (!user->hasTrait<OpTrait::IsTerminator>())
+        return std::nullopt;
+    return chain;
+  }
+
+  void expandChain(const ProbabilityChain &chain) {
+    tile::MapOp map = chain.exponent;
+    tile::ReduceOp sum = chain.sum;
+    tile::ConvertOp convert = chain.convert;
+    Value scores = bufferFor(map, map.getResult(), map.getInputs());
+    Value total = bufferFor(sum, sum.getResult(), sum.getInit());
+    if (buffers.lookup(sum.getInit()) != total)
+      copyBuffer(buffers.lookup(sum.getInit()), total);
+    Value fragment = newBuffer(convert.getResult());
+    SmallVector<int64_t> shape = laneShape(fragment);
+    std::optional<DropoutState> dropout;
+    if (chain.dropout)
+      dropout = prepareDropout(chain.dropout);
+    repeat(shape[1], "kk", [&](Value kk) {
+      repeat(shape[0], "i", [&](Value i) {
+        repeat(2, "half", [&](Value half) {
+          repeat(2, "r", [&](Value r) {
+            repeat(2, "e", [&](Value c) {
+              Value j = add(mul(kk, 2), half);
+              Value p = mapElement(map, i, r, j, c);
+              set(p, scores, {i, j, add(mul(r, 2), c)});
+              set(combine(tile::Reduction::Sum, get(total, {i, r}), p), total, {i, r});
+            });
+          });
+        });
+        if (dropout)
+          dropBlock(*dropout, scores, scores, i, kk);
+        packBlock(convert, scores, fragment, i, kk);
+      });
+    });
+    buffers.map(map.getResult(), scores);
+    buffers.map(sum.getResult(), total);
+    buffers.map(convert.getResult(), fragment);
+    if (chain.dropout)
+      buffers.map(tile::DropoutOp(chain.dropout).getResult(), scores);
+  }
+
   LogicalResult expandOp(tile::MapOp op) {
+    if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
+      // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
+      deferred.insert({chain->sum, chain->convert});
+      if (chain->dropout)
+        deferred.insert(chain->dropout);
+      chains[chain->convert] = *chain;
+      return success();
+    }
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
     auto write = [&] {
       forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-        IRMapping inner(mapping);
-        for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
-          if (!argument.use_empty())
-            inner.map(argument, element(input, i, r, j, c));
-        for (auto [axis, origin] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins())) {
-          Value argument = op.getCoordinate(axis);
-          if (argument.use_empty())
-            continue;
-          Value offset = axis == "q" ? rowInTile(i, r) : columnInTile(j, c);
-          inner.map(argument, tile::named(add(mapping.lookup(origin), offset), axis));
-        }
-        for (Operation &nested : op.getBody().front().without_terminator())
-          builder.clone(nested, inner);
-        set(inner.lookupOrDefault(op.getYield().getValues().front()), buffer, at);
+        set(mapElement(op, i, r, j, c), buffer, at);
       });
     };
     if (op.getOnlyIf())
@@ -359,20 +461,24 @@ private:
     }
     Value source = buffers.lookup(op.getTile());
     repeat(shape[0], "i", [&](Value i) {
-      repeat(shape[1], "kk", [&](Value kk) {
-        repeat(4, "e", [&](Value e) {
-          Value row = rem(e, 2), half = div(e, 2);
-          if (type.getElementType().isF32()) {
-            set(get(source, {i, kk, add(mul(row, 2), half)}), buffer, {i, kk, e});
-            return;
-          }
-          Value j = add(mul(kk, 2), half);
-          Value low = get(source, {i, j, mul(row, 2)}), high = get(source, {i, j, add(mul(row, 2), 1)});
-          set(sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, type.getElementType()), buffer, {i, kk, e});
-        });
-      });
+      repeat(shape[1], "kk", [&](Value kk) { packBlock(op, source, buffer, i, kk); });
     });
     return success();
+  }
+
+  /// Columns 16 kk and on (8 kk for f32) of rows i, from a `c` to an `a` fragment.
+  void packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk) {
+    Type element = cast<TileType>(op.getResult().getType()).getElementType();
+    repeat(4, "e", [&](Value e) {
+      Value row = rem(e, 2), half = div(e, 2);
+      if (element.isF32()) {
+        set(get(source, {i, kk, add(mul(row, 2), half)}), fragment, {i, kk, e});
+        return;
+      }
+      Value j = add(mul(kk, 2), half);
+      Value low = get(source, {i, j, mul(row, 2)}), high = get(source, {i, j, add(mul(row, 2), 1)});
+      set(sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element), fragment, {i, kk, e});
+    });
   }
 
   /// Stage of a slot's ring, and the ring's buffer.
@@ -496,43 +602,58 @@ private:
     });
   }
 
-  /// One Philox call serves the eight elements that a lane holds of a 16 x 16 block (see tile.dropout).
-  LogicalResult expandOp(tile::DropoutOp op) {
-    Value source = buffers.lookup(op.getTile()), buffer = bufferFor(op, op.getResult(), op.getTile());
+  /// What all blocks of a tile share.
+  struct DropoutState {
+    Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
+  };
+
+  DropoutState prepareDropout(tile::DropoutOp op) {
     Value seed = mapping.lookup(op.getSeed()), offset = mapping.lookup(op.getOffset());
-    Value threshold = mapping.lookup(op.getThreshold());
     Type word = builder.getI32Type();
     auto low = [&](Value v) { return arith::TruncIOp::create(builder, loc, word, v); };
     auto high = [&](Value v) {
       Value shift = arith::ConstantIntOp::create(builder, loc, 32, 64);
       return arith::TruncIOp::create(builder, loc, word, arith::ShRUIOp::create(builder, loc, v, shift));
     };
-    Value key0 = tile::named(low(seed), "key0");
-    Value key1 = tile::named(arith::XOrIOp::create(builder, loc, high(seed), high(offset)), "key1");
-    Value offsetLow = tile::named(low(offset), "offset_low");
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-    Value highThreshold = tile::named(arith::ShLIOp::create(builder, loc, threshold, i32(16)), "high_threshold");
-    SmallVector<int64_t> shape = laneShape(buffer);
+    DropoutState state;
+    state.key0 = tile::named(low(seed), "key0");
+    state.key1 = tile::named(arith::XOrIOp::create(builder, loc, high(seed), high(offset)), "key1");
+    state.offsetLow = tile::named(low(offset), "offset_low");
+    state.head = mapping.lookup(op.getHead());
+    state.highThreshold =
+        tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
     // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
-    Value rowBlock = div(add(mapping.lookup(op.getQ0()), firstRow), 16);
-    Value columnBlock = div(mapping.lookup(op.getK0()), 16);
+    state.rowBlock = div(add(mapping.lookup(op.getQ0()), firstRow), 16);
+    state.columnBlock = div(mapping.lookup(op.getK0()), 16);
+    return state;
+  }
+
+  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout).
+  void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
+    Type word = builder.getI32Type();
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    Value c0 = add(mul(add(state.rowBlock, i), 8), laneRow);
+    Value c1 = add(mul(add(state.columnBlock, jj), 4), quad);
+    auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, state.head, state.offsetLow,
+                                          state.key0, state.key1);
+    for (int64_t c = 0; c < 2; ++c)
+      for (int64_t n = 0; n < 2; ++n)
+        for (int64_t r = 0; r < 2; ++r) {
+          Value bits = random->getResult(2 * c + n);
+          // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
+          Value number = r ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
+          Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);
+          SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + c)};
+          set(arith::SelectOp::create(builder, loc, keep, get(source, at), zero), buffer, at);
+        }
+  }
+
+  LogicalResult expandOp(tile::DropoutOp op) {
+    Value source = buffers.lookup(op.getTile()), buffer = bufferFor(op, op.getResult(), op.getTile());
+    DropoutState state = prepareDropout(op);
+    SmallVector<int64_t> shape = laneShape(buffer);
     repeat(shape[0], "i", [&](Value i) {
-      Value c0 = add(mul(add(rowBlock, i), 8), laneRow);
-      repeat(shape[1] / 2, "jj", [&](Value jj) {
-        Value c1 = add(mul(add(columnBlock, jj), 4), quad);
-        auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, mapping.lookup(op.getHead()),
-                                              offsetLow, key0, key1);
-        for (int64_t c = 0; c < 2; ++c)
-          for (int64_t n = 0; n < 2; ++n)
-            for (int64_t r = 0; r < 2; ++r) {
-              Value bits = random->getResult(2 * c + n);
-              // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
-              Value number = r ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
-              Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, highThreshold);
-              SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + c)};
-              set(arith::SelectOp::create(builder, loc, keep, get(source, at), zero), buffer, at);
-            }
-      });
+      repeat(shape[1] / 2, "jj", [&](Value jj) { dropBlock(state, source, buffer, i, jj); });
     });
     buffers.map(op.getResult(), buffer);
     return success();
@@ -732,6 +853,8 @@ private:
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
+  llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };
 
 struct TileToSched : attune::impl::TileToSchedBase<TileToSched> {

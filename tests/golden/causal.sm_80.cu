@@ -208,9 +208,6 @@ causal(const __grid_constant__ Params p) {
   const int thread = threadIdx.x;
   const int lane = thread % 32;
   const int warp = thread / 32;
-  const int lane_row = lane / 4;
-  const int quad_lane = lane % 4;
-  const int lane_column = quad_lane * 2;
   const int warp_row = warp * 32;
   const int kv_head = h / p.group;
   const int q_end = min(wrap_add(q0, 128), p.query_length);
@@ -355,14 +352,14 @@ causal(const __grid_constant__ Params p) {
         }
       }
     }
-    if ((tile < 0) || (tile >= full_end)) {
+    if (tile >= full_end) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
       const int lane2 = thread2 % 32;
-      const int lane_row2 = lane2 / 4;
-      const int quad_lane2 = lane2 % 4;
-      const int lane_column2 = quad_lane2 * 2;
+      const int lane_row = lane2 / 4;
+      const int quad_lane = lane2 % 4;
+      const int lane_column = quad_lane * 2;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
@@ -372,8 +369,8 @@ causal(const __grid_constant__ Params p) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int n3 = r * 2 + e;
-              const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int k = k0 + (lane_column2 + j * 8 + e);
+              const int q = q0 + (warp_row2 + lane_row + i * 16 + r * 8);
+              const int k = k0 + (lane_column + j * 8 + e);
               s[i][j][n3] = q >= k && k < p.key_length ? s[i][j][n3] : -infinity;
             }
           }
@@ -436,40 +433,28 @@ causal(const __grid_constant__ Params p) {
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int n3 = r * 2 + e;
-            s[i][j][n3] = fast_exp2(fmaf(s[i][j][n3], 0.12751743f, m_base[i][r] * -0.12751743f));
-          }
-        }
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
         l[i][r] *= m[i][r];
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        l[i][r] = l[i][r];
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int n3 = r * 2;
-          l[i][r] += s[i][j][n3] + s[i][j][n3 + 1];
-        }
       }
     }
     unsigned p_[2][4][4];  // q 128 x k 64 bf16
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int kk = 0; kk < 4; ++kk) {
       #pragma unroll
-      for (int kk = 0; kk < 4; ++kk) {
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          #pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n3 = kk * 2 + half;
+              const int n4 = r * 2 + e;
+              const float x = fast_exp2(fmaf(s[i][n3][n4], 0.12751743f, m_base[i][r] * -0.12751743f));
+              s[i][n3][n4] = x;
+              l[i][r] += x;
+            }
+          }
+        }
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int n3 = kk * 2 + e / 2;
@@ -511,11 +496,11 @@ causal(const __grid_constant__ Params p) {
   const GridTile work2 = grid_tile<128, true>(read_block_id(), p.query_length, p.heads);
   const int thread2 = read_thread_id();
   const int lane2 = thread2 % 32;
-  const int quad_lane2 = lane2 % 4;
+  const int quad_lane = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
-  const int lane_row2 = lane2 / 4;
-  const int lane_column2 = quad_lane2 * 2;
+  const int lane_row = lane2 / 4;
+  const int lane_column = quad_lane * 2;
   wait_copies<0>();
   __syncthreads();
   #pragma unroll
@@ -562,12 +547,12 @@ causal(const __grid_constant__ Params p) {
   }
   float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];
   if (!(p.lse == nullptr)) {
-    const bool flag2 = quad_lane2 == 0;
+    const bool flag2 = quad_lane == 0;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = work2.row + (warp_row2 + lane_row2 + i * 16 + r * 8);
+        const int row = work2.row + (warp_row2 + lane_row + i * 16 + r * 8);
         if (flag2 && row < p.query_length) {
           lse_head[row * p.lse_stride[2]] = m[i][r];
         }
@@ -582,8 +567,7 @@ causal(const __grid_constant__ Params p) {
       #pragma unroll
       for (int j = 0; j < 16; ++j) {
         const int n = r * 2;
-        store_shared(o_tile +
-            swizzle<128, 128>(warp_row2 + lane_row2 + i * 16 + r * 8, (lane_column2 + j * 8) * 2),
+        store_shared(o_tile + swizzle<128, 128>(warp_row2 + lane_row + i * 16 + r * 8, (lane_column + j * 8) * 2),
             pack_bf16(acc[i][j][n], acc[i][j][n + 1]));
       }
     }

@@ -251,7 +251,6 @@ gemma_local(const __grid_constant__ Params p) {
   const int warp = thread / 32;
   const int lane_row = lane / 4;
   const int quad_lane = lane % 4;
-  const int lane_column = quad_lane * 2;
   const int warp_row = warp * 32;
   const int kv_head = h / p.group;
   const int q_end = min(wrap_add(q0, 128), p.query_length);
@@ -424,7 +423,7 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane2 = thread2 % 32;
       const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
-      const int lane_column2 = quad_lane2 * 2;
+      const int lane_column = quad_lane2 * 2;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
@@ -435,9 +434,8 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n6 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int k = k0 + (lane_column2 + j * 8 + e);
-              const float x = fast_tanh(fast_divide(s[i][j][n6] * 0.125f, 50.0f)) * 50.0f +
-                  slopes * (float)wrap_sub(k, q);  // score:1
+              const int k = k0 + (lane_column + j * 8 + e);
+              const float x = fast_tanh(s[i][j][n6] * 0.0025f) * 50.0f + slopes * (float)wrap_sub(k, q);  // score:1
               s[i][j][n6] = x;
             }
           }
@@ -451,7 +449,7 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane2 = thread2 % 32;
       const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
-      const int lane_column2 = quad_lane2 * 2;
+      const int lane_column = quad_lane2 * 2;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
@@ -462,7 +460,7 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n6 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int k = k0 + (lane_column2 + j * 8 + e);
+              const int k = k0 + (lane_column + j * 8 + e);
               const float x = q >= k && wrap_sub(q, k) < 4096 && k < p.key_length ? s[i][j][n6] : -infinity;
               s[i][j][n6] = x;
             }
@@ -526,35 +524,10 @@ gemma_local(const __grid_constant__ Params p) {
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int n6 = r * 2 + e;
-            s[i][j][n6] = fast_exp2(fmaf(s[i][j][n6], 1.442695f, m_base[i][r] * -1.442695f));
-          }
-        }
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
         l[i][r] *= m[i][r];
       }
     }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        l[i][r] = l[i][r];
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int n6 = r * 2;
-          l[i][r] += s[i][j][n6] + s[i][j][n6 + 1];
-        }
-      }
-    }
+    unsigned p_[2][4][4];  // q 128 x k 64 bf16
     const int key0 = (int)seed;
     const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
@@ -562,33 +535,40 @@ gemma_local(const __grid_constant__ Params p) {
     const int n6 = (q0 + warp_row) / 16;
     const unsigned bits = (unsigned)k0 / 16u;
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int n7 = (n6 + i) * 8 + lane_row;
+    for (int kk = 0; kk < 4; ++kk) {
       #pragma unroll
-      for (int jj = 0; jj < 4; ++jj) {
-        const uint4 random = philox(n7, ((int)bits + jj) * 4 + quad_lane, head, offset_low, key0, key1);
-        const int n8 = jj * 2;
-        s[i][n8][0] = (random.x << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
-        s[i][n8][2] = random.x >= high_threshold ? s[i][n8][2] : 0.0f;
-        const int n9 = n8 + 1;
-        s[i][n9][0] = (random.y << 16) >= high_threshold ? s[i][n9][0] : 0.0f;
-        s[i][n9][2] = random.y >= high_threshold ? s[i][n9][2] : 0.0f;
-        s[i][n8][1] = (random.z << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
-        s[i][n8][3] = random.z >= high_threshold ? s[i][n8][3] : 0.0f;
-        s[i][n9][1] = (random.w << 16) >= high_threshold ? s[i][n9][1] : 0.0f;
-        s[i][n9][3] = random.w >= high_threshold ? s[i][n9][3] : 0.0f;
-      }
-    }
-    unsigned p_[2][4][4];  // q 128 x k 64 bf16
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int kk = 0; kk < 4; ++kk) {
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          #pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n7 = kk * 2 + half;
+              const int n8 = r * 2 + e;
+              const float x = fast_exp2(fmaf(s[i][n7][n8], 1.442695f, m_base[i][r] * -1.442695f));
+              s[i][n7][n8] = x;
+              l[i][r] += x;
+            }
+          }
+        }
+        const uint4 random = philox((n6 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
+            key0, key1);
+        const int n7 = kk * 2;
+        s[i][n7][0] = (random.x << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
+        s[i][n7][2] = random.x >= high_threshold ? s[i][n7][2] : 0.0f;
+        const int n8 = n7 + 1;
+        s[i][n8][0] = (random.y << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
+        s[i][n8][2] = random.y >= high_threshold ? s[i][n8][2] : 0.0f;
+        s[i][n7][1] = (random.z << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
+        s[i][n7][3] = random.z >= high_threshold ? s[i][n7][3] : 0.0f;
+        s[i][n8][1] = (random.w << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
+        s[i][n8][3] = random.w >= high_threshold ? s[i][n8][3] : 0.0f;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int n7 = kk * 2 + e / 2;
-          const int n8 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n7][n8], s[i][n7][n8 + 1]);
+          const int n9 = n7 + e / 2;
+          const int n10 = e % 2 * 2;
+          p_[i][kk][e] = pack_bf16(s[i][n9][n10], s[i][n9][n10 + 1]);
         }
       }
     }
@@ -629,7 +609,7 @@ gemma_local(const __grid_constant__ Params p) {
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
   const int lane_row2 = lane2 / 4;
-  const int lane_column2 = quad_lane2 * 2;
+  const int lane_column = quad_lane2 * 2;
   wait_copies<0>();
   __syncthreads();
   #pragma unroll
@@ -696,8 +676,7 @@ gemma_local(const __grid_constant__ Params p) {
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const int n4 = r * 2;
-        store_shared(o_tile +
-            swizzle<128, 128>(warp_row2 + lane_row2 + i * 16 + r * 8, (lane_column2 + j * 8) * 2),
+        store_shared(o_tile + swizzle<128, 128>(warp_row2 + lane_row2 + i * 16 + r * 8, (lane_column + j * 8) * 2),
             pack_bf16(acc[i][j][n4], acc[i][j][n4 + 1]));
       }
     }
