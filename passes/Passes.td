@@ -93,6 +93,18 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   }];
 }
 
+def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
+  let summary = "split u * (k - q) into a column term and a row term that leaves the softmax";
+  let description = [{
+    Requires: hoisted block values; the softmax in exp2 form.
+    Ensures: in kernels of 16-bit inputs without `precise`, a score that ends in s + u * (k - q) with u a block value adds
+    u * (k - q0) instead, q0 the tile's first query; the LSE gains the difference.
+    Why here: u must stand outside the map, and the exponents must show that a common shift cancels.
+    Before: `%x = map { s + slope * (k - q) }`, `%lse = map { m + log(l) }`
+    After: `%x = map { s + slope * (k - q0) }`, `%lse = map { (m - slope * (q - q0)) + log(l) }`
+  }];
+}
+
 def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
   let summary = "rescale the accumulator only when a row maximum moved";
   let description = [{
