@@ -93,15 +93,14 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   }];
 }
 
-def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
-  let summary = "split u * (k - q) into a column term and a row term that leaves the softmax";
+def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
+  let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{
-    Requires: hoisted block values; the softmax in exp2 form.
-    Ensures: in kernels of 16-bit inputs without `precise`, a score that ends in s + u * (k - q) with u a block value adds
-    u * (k - q0) instead, q0 the tile's first query; the LSE gains the difference.
-    Why here: u must stand outside the map, and the exponents must show that a common shift cancels.
-    Before: `%x = map { s + slope * (k - q) }`, `%lse = map { m + log(l) }`
-    After: `%x = map { s + slope * (k - q0) }`, `%lse = map { (m - slope * (q - q0)) + log(l) }`
+    Requires: maps over q and k.
+    Ensures: no map converts k - q to float; it subtracts float(q - q0) from float(k - q0), q0 the tile's first query.
+    Why here: canonicalisation has put distances in one form; hoisting could not separate them.
+    Before: `%d = sitofp(k - q)`
+    After: `%d = sitofp(k - q0) - sitofp(q - q0)`
   }];
 }
 

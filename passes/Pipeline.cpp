@@ -44,7 +44,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createHoistInvariants());
-  passes.addPass(createCancelRowTerms());
+  passes.addPass(createSplitDistances());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   if (!cpu) {

@@ -418,7 +418,10 @@ gemma_local(const __grid_constant__ Params p) {
     }
     if (has_keys) {
       const int thread2 = read_thread_id();
+      const int warp2 = thread2 / 32;
+      const int warp_row2 = warp2 * 32;
       const int lane2 = thread2 % 32;
+      const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
       #pragma unroll
@@ -431,8 +434,8 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n6 = r * 2 + e;
               const int k = k0 + (lane_column + j * 8 + e);
-              const float x = fast_tanh(s[i][j][n6] * 0.0025f) * 50.0f + slopes * (float)wrap_sub(k, q0);  // score:1
-              s[i][j][n6] = x;
+              const float x = slopes * ((float)wrap_sub(k, q0) - (float)(warp_row2 + lane_row2 + i * 16 + r * 8));  // score:1
+              s[i][j][n6] = fast_tanh(s[i][j][n6] * 0.0025f) * 50.0f + x;
             }
           }
         }
@@ -598,13 +601,13 @@ gemma_local(const __grid_constant__ Params p) {
     slot2 = next_slot;
     slot3 = next_fill;
   }
+  const GridTile work2 = grid_tile<128, false>(read_block_id(), p.query_length, p.heads);
   const int thread2 = read_thread_id();
+  const int lane2 = thread2 % 32;
+  const int quad_lane2 = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
-  const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
-  const GridTile work2 = grid_tile<128, false>(read_block_id(), p.query_length, p.heads);
-  const int quad_lane2 = lane2 % 4;
   const int lane_column = quad_lane2 * 2;
   wait_copies<0>();
   __syncthreads();
@@ -647,9 +650,7 @@ gemma_local(const __grid_constant__ Params p) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float x = l[i][r];
-      const int q = work2.row + (warp_row2 + lane_row2 + i * 16 + r * 8);
-      const float x2 = x == 0.0f ? -infinity : m[i][r] + slopes * (float)wrap_sub(work2.row, q) + fast_log(x);
-      m[i][r] = x2;
+      m[i][r] = x == 0.0f ? -infinity : m[i][r] + fast_log(x);
     }
   }
   float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];
