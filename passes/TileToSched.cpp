@@ -565,7 +565,8 @@ private:
     });
   }
 
-  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big.
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it accumulates, so
+  /// that each eight products are summed on their own and added to the accumulator with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
     auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
     auto [ring, stage] = slotOf(op.getRhs());
@@ -575,6 +576,8 @@ private:
     TileType rightType = fragmentType({{"n", 8}, {"d", 8}}, bits, FragmentRole::B, 1);
     Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
     Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
+    Value partial = registers("partial", fragmentType({{"q", 16 * warps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, warps));
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
     auto split = [&](Value value, Value big, Value small, ValueRange at) {
       auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
       set(parts.getBig(), big, at);
@@ -595,8 +598,13 @@ private:
           split(value, rightBig, rightSmall, {i32(0), i32(0), e});
         });
         repeat(warpRows / 16, "i", [&](Value i) {
+          repeat(4, "e", [&](Value e) { set(zero, partial, {i32(0), i32(0), e}); });
           for (auto [a, b] : {std::pair(leftBig, rightSmall), std::pair(leftSmall, rightBig), std::pair(leftBig, rightBig)})
-            sched::MmaOp::create(builder, loc, acc, i, nn, a, i, i32(0), b, i32(0), i32(0));
+            sched::MmaOp::create(builder, loc, partial, i32(0), i32(0), a, i, i32(0), b, i32(0), i32(0));
+          repeat(4, "e", [&](Value e) {
+            Value sum = arith::AddFOp::create(builder, loc, get(acc, {i, nn, e}), get(partial, {i32(0), i32(0), e}));
+            set(sum, acc, {i, nn, e});
+          });
         });
       });
     });
