@@ -9,9 +9,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
+#include "passes/Constants.h"
 #include "passes/Passes.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
@@ -25,13 +25,6 @@ using namespace mlir;
 using namespace attune;
 
 namespace {
-
-std::optional<float> constantFloat(Value value) {
-  FloatAttr attribute;
-  if (!value.getType().isF32() || !matchPattern(value, m_Constant(&attribute)))
-    return std::nullopt;
-  return attribute.getValue().convertToFloat();
-}
 
 /// Neither zero, infinite nor so small or large that a product with another such factor could over- or underflow alone.
 bool isModerate(float value) { return std::isnormal(value) && std::fabs(std::log2(std::fabs(value))) < 60; }

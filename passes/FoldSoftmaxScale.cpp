@@ -12,11 +12,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
+#include "passes/Constants.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace attune {
@@ -30,13 +30,6 @@ using namespace attune;
 namespace {
 
 constexpr float log2e = 1.44269504088896340736f;
-
-std::optional<float> constantFloat(Value value) {
-  FloatAttr attribute;
-  if (!value.getType().isF32() || !matchPattern(value, m_Constant(&attribute)))
-    return std::nullopt;
-  return attribute.getValue().convertToFloat();
-}
 
 /// The positive constant by which `map` multiplies its result last, and the factor's partner.
 std::optional<std::pair<float, Value>> trailingFactor(tile::MapOp map) {

@@ -104,8 +104,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         roots.push_back(value);
     }
     for (Value root : roots)
-      if (llvm::none_of(map.getInputs(), [&](Value input) { return isa<TileType>(root.getType()) && input == root; }))
-        extract(map, root, dependence.of(root)[0]);
+      extract(map, root, dependence.of(root)[0]);
   }
 
   bool isWorthKeeping(Value root) {
