@@ -111,6 +111,9 @@ static std::vector<Case> makeCases() {
     for (const char *variant : variants)
       add("variants", variant, 2, 2048 / headDim, 2048 / headDim, 8192, headDim);
   add("variants", "causal", 2, 32, 8, 8192, 128);
+  // As many queries and visited tiles as window1024 has, without a mask.
+  for (int headDim : {128, 64})
+    add("variants", "none", 14, 2048 / headDim, 2048 / headDim, 1152, headDim);
   // A shape that nobody tunes for, once for every variant.
   for (const char *variant : variants)
     add("unlisted", variant, 4, 12, 12, 3000, 96);

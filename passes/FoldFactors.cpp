@@ -2,9 +2,11 @@
 //
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
+//     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
-// and a softcap's divisor become one factor.
+// and a softcap's divisor become one factor, and a bias by distance, as ALiBi's, leaves the scale at the end of the score, where the
+// exponent absorbs it. A loaded bias stays as it is: divided by the scale, the smallest finite number would become -inf.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,23 +51,49 @@ struct ProductOfConstants : OpRewritePattern<arith::MulFOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(arith::MulFOp op, PatternRewriter &rewriter) const override {
-    auto [inner, outerFactor] = factorOf(op);
+    auto [inner, outerFactor] = splitFactor(op);
     auto product = inner ? inner.getDefiningOp<arith::MulFOp>() : nullptr;
     if (!product)
       return rewriter.notifyMatchFailure(op, "no product with a constant inside");
-    auto [value, innerFactor] = factorOf(product);
+    auto [value, innerFactor] = splitFactor(product);
     if (!value || !isModerate(outerFactor) || !isModerate(innerFactor))
       return rewriter.notifyMatchFailure(op, "the factors are not two moderate constants");
     rewriter.replaceOpWithNewOp<arith::MulFOp>(op, value, constant(rewriter, op.getLoc(), outerFactor * innerFactor));
     return success();
   }
 
-  static std::pair<Value, float> factorOf(arith::MulFOp op) {
-    if (std::optional<float> factor = constantFloat(op.getRhs()))
-      return {op.getLhs(), *factor};
-    if (std::optional<float> factor = constantFloat(op.getLhs()))
-      return {op.getRhs(), *factor};
-    return {Value(), 0.0f};
+};
+
+/// Whether `value` is the same for every element of the map whose body is `block`.
+bool isBlockValue(Value value, Block *block) {
+  Operation *op = value.getDefiningOp();
+  if (value.getParentBlock() != block)
+    return true;
+  return op && llvm::all_of(op->getOperands(), [&](Value operand) { return isBlockValue(operand, block); });
+}
+
+struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::AddFOp op, PatternRewriter &rewriter) const override {
+    for (auto [scaled, term] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
+      auto product = scaled.getDefiningOp<arith::MulFOp>(), bias = term.getDefiningOp<arith::MulFOp>();
+      if (!product || !bias || !product->hasOneUse())
+        continue;
+      auto [value, factor] = splitFactor(product);
+      if (!value || factor <= 0 || !isModerate(factor))
+        continue;
+      for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())}) {
+        if (!n.getDefiningOp<arith::SIToFPOp>() || !isBlockValue(u, op->getBlock()))
+          continue;
+        Location loc = op.getLoc();
+        Value smaller = arith::MulFOp::create(rewriter, loc, u, constant(rewriter, loc, 1.0f / factor));
+        Value sum = arith::AddFOp::create(rewriter, loc, value, arith::MulFOp::create(rewriter, loc, smaller, n));
+        rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));
+        return success();
+      }
+    }
+    return rewriter.notifyMatchFailure(op, "no sum of a scaled value and a bias by an integer");
   }
 };
 
@@ -74,7 +102,7 @@ struct FoldFactors : attune::impl::FoldFactorsBase<FoldFactors> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DivisionByConstant, ProductOfConstants>(&getContext());
+    patterns.add<DivisionByConstant, ProductOfConstants, FactorOfSum>(&getContext());
     FrozenRewritePatternSet frozen(std::move(patterns));
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
       if (!kernel.getPrecise() && !kernel.getDtype().isF32())

@@ -1,12 +1,14 @@
 //===- SplitDistances.cpp - The distance k - q as a difference of two floats ----===//
 //
-// A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With q0 the tile's first query
+// A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With the tile's first query q0
+// and key k0
 //
-//     float(k - q)  =  float(k - q0) - float(q - q0)
-//                      column          row
+//     float(k - q)  =  (float(k0 - q0) + float(k - k0)) - float(q - q0)
+//                       column                            row
 //
-// converts once a column and once a row, and an element costs one subtraction. Both parts are exact below 2^24, and so is their
-// difference; beyond, |q - q0| is below a tile's height, so that the relative error stays at 2^-24.
+// columns and rows count in floats (coordinates of type f32), and an element costs one subtraction. All parts are exact below
+// 2^24, and so is their difference; beyond, |k - k0| and |q - q0| are below a tile's sides, so that the relative error stays at
+// 2^-24.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,18 +43,19 @@ struct SplitDistances : attune::impl::SplitDistancesBase<SplitDistances> {
     auto difference = conversion.getIn().getDefiningOp<arith::SubIOp>();
     if (!difference)
       return;
+    if (!conversion.getType().isF32())
+      return;
     bool forward = difference.getLhs() == k && difference.getRhs() == q;
     bool backward = difference.getLhs() == q && difference.getRhs() == k;
     if (!forward && !backward)
       return;
-    Value origin = map.getOrigins()[cast<BlockArgument>(q).getArgNumber() - map.getInputs().size()];
-    OpBuilder builder(conversion);
+    OpBuilder outer(map);
     Location loc = conversion.getLoc();
-    auto fromOrigin = [&](Value coordinate) -> Value {
-      return arith::SIToFPOp::create(builder, loc, conversion.getType(),
-                                     arith::SubIOp::create(builder, loc, coordinate, origin));
-    };
-    Value column = fromOrigin(k), row = fromOrigin(q);
+    Value apart = arith::SubIOp::create(outer, loc, map.originOf(cast<BlockArgument>(k)), map.originOf(cast<BlockArgument>(q)));
+    Value start = arith::SIToFPOp::create(outer, loc, conversion.getType(), apart);
+    Value zero = arith::ConstantOp::create(outer, loc, outer.getF32FloatAttr(0));
+    Value column = map.addCoordinate("k", tile::named(start, "distance")), row = map.addCoordinate("q", zero);
+    OpBuilder builder(conversion);
     Value distance = forward ? arith::SubFOp::create(builder, loc, column, row) : arith::SubFOp::create(builder, loc, row, column);
     conversion.replaceAllUsesWith(distance);
     conversion.erase();

@@ -246,18 +246,31 @@ private:
     return success();
   }
 
+  /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a constant once
+  /// loops are unrolled.
+  Value floatCoordinate(Value origin, Value lanePart, Value placePart) {
+    auto toFloat = [&](Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); };
+    Value start = toFloat(lanePart);
+    if (!matchPattern(origin, m_AnyZeroFloat()))
+      start = arith::AddFOp::create(builder, loc, origin, start);
+    return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, element(input, i, r, j, c));
-    for (auto [axis, origin] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins())) {
-      Value argument = op.getCoordinate(axis);
+    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                   op.getBody().getArguments().drop_front(op.getInputs().size()))) {
       if (argument.use_empty())
         continue;
-      Value offset = axis == "q" ? rowInTile(i, r) : columnInTile(j, c);
-      inner.map(argument, tile::named(add(mapping.lookup(origin), offset), axis));
+      if (origin.getType().isF32())
+        inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow), add(mul(i, 16), mul(r, 8)))
+                                        : floatCoordinate(mapping.lookup(origin), laneColumn, add(mul(j, 8), c)));
+      else
+        inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);

@@ -926,6 +926,12 @@ private:
   }
 
   Value coordinateAt(StringRef axis, Value origin, const Position &at) {
+    if (origin.getType().isF32()) {
+      Value offset = coordinateAt(axis, arith::ConstantIntOp::create(b, 0, 32), at);
+      Type type = offset.getType().isInteger() ? Type(b.getF32Type()) : VectorType::get({at.lanes}, b.getF32Type());
+      Value start = isa<VectorType>(type) ? widen(origin, at.lanes) : origin;
+      return arith::AddFOp::create(b, start, arith::SIToFPOp::create(b, type, offset));
+    }
     if (axis != at.type.axis(at.innerIndex))
       return add(origin, arith::TruncIOp::create(b, i32, at.outer));
     Value first = add(origin, arith::TruncIOp::create(b, i32, at.inner));

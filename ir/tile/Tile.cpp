@@ -387,23 +387,31 @@ void MapOp::build(OpBuilder &builder, OperationState &state, Type result, ValueR
   Block *body = builder.createBlock(state.addRegion());
   for (Value input : inputs)
     body->addArgument(cast<TileType>(input.getType()).getElementType(), state.location);
-  for (size_t i = 0; i < coordinates.size(); ++i)
-    body->addArgument(builder.getI32Type(), state.location);
+  for (auto [axis, origin] : coordinates)
+    body->addArgument(origin.getType(), state.location);
 }
 
 YieldOp MapOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
 
 BlockArgument MapOp::getCoordinate(StringRef axis) {
   for (auto [i, name] : llvm::enumerate(getAxes().getAsValueRange<StringAttr>()))
-    if (name == axis)
+    if (name == axis && getOrigins()[i].getType().isInteger(32))
       return getBody().getArgument(getInputs().size() + i);
   return {};
+}
+
+BlockArgument MapOp::addCoordinate(StringRef axis, Value origin) {
+  SmallVector<Attribute> axes(getAxes().getValue());
+  axes.push_back(StringAttr::get(getContext(), axis));
+  setAxesAttr(ArrayAttr::get(getContext(), axes));
+  getOriginsMutable().append(origin);
+  return getBody().addArgument(origin.getType(), getLoc());
 }
 
 ParseResult MapOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   SmallVector<OpAsmParser::UnresolvedOperand> inputs, origins;
-  SmallVector<Type> inputTypes;
+  SmallVector<Type> inputTypes, originTypes;
   SmallVector<StringRef> axes;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLParen())
@@ -413,14 +421,16 @@ ParseResult MapOp::parse(OpAsmParser &parser, OperationState &result) {
       return failure();
   if (succeeded(parser.parseOptionalKeyword("at"))) {
     auto parseOrigin = [&]() -> ParseResult {
+      Type &type = originTypes.emplace_back(builder.getI32Type());
       return failure(parser.parseKeyword(&axes.emplace_back()) || parser.parseEqual() ||
-                     parser.parseOperand(origins.emplace_back()));
+                     parser.parseOperand(origins.emplace_back()) ||
+                     (succeeded(parser.parseOptionalColon()) && parser.parseType(type)));
     };
     if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOrigin))
       return failure();
   }
   if (parser.resolveOperands(inputs, inputTypes, loc, result.operands) ||
-      parser.resolveOperands(origins, builder.getI32Type(), result.operands))
+      parser.resolveOperands(origins, originTypes, loc, result.operands))
     return failure();
   bool hasCondition = succeeded(parser.parseOptionalKeyword("only_if"));
   if (hasCondition) {
@@ -448,7 +458,12 @@ void MapOp::print(OpAsmPrinter &printer) {
   if (!getOrigins().empty()) {
     printer << " at(";
     llvm::interleaveComma(llvm::zip(getAxes().getAsValueRange<StringAttr>(), getOrigins()), printer,
-                          [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
+                          [&](auto pair) {
+                            auto [axis, origin] = pair;
+                            printer << axis << " = " << origin;
+                            if (!origin.getType().isInteger(32))
+                              printer << " : " << origin.getType();
+                          });
     printer << ")";
   }
   if (getOnlyIf())
@@ -494,9 +509,9 @@ LogicalResult MapOp::verify() {
                              << " of input " << type;
     expected.push_back(type.getElementType());
   }
-  expected.append(getOrigins().size(), IntegerType::get(getContext(), 32));
+  llvm::append_range(expected, getOrigins().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), expected))
-    return emitOpError("the region takes one value for each input and one i32 for each coordinate");
+    return emitOpError("the region takes one value for each input and one of its origin's type for each coordinate");
   ValueRange values = getYield().getValues();
   if (values.size() != 1 || values.front().getType() != result.getElementType())
     return emitOpError() << "the region must yield one " << result.getElementType();

@@ -217,19 +217,20 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   let summary = "tile computed element by element";
   let description = [{
     For each element of the result the region takes the inputs' elements at the same named coordinates (an input may
-    lack axes of the result: it is broadcast), then one i32 for each entry of `at`: the coordinate along that
-    axis, counted from the given origin. With `only_if` and a false flag the result is the first input unchanged.
+    lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
+    axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
+    false flag the result is the first input unchanged.
 
     ```mlir
     %y = tile.map(%x, %r : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>)
-           at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
-    ^bb0(%x1: f32, %r1: f32, %q: i32, %k: i32):
+           at(q = %q0, k = %k0, k = %distance : f32) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
+    ^bb0(%x1: f32, %r1: f32, %q: i32, %k: i32, %d: f32):
       ...
       tile.yield %2 : f32
     }
     ```
   }];
-  let arguments = (ins Variadic<TileType>:$inputs, Variadic<I32>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);
+  let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);
   let results = (outs TileType:$result);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -239,9 +240,15 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::ValueRange":$inputs,
       "::llvm::ArrayRef<std::pair<::llvm::StringRef, ::mlir::Value>>":$coordinates, CArg<"::mlir::Value", "{}">:$onlyIf)>];
   let extraClassDeclaration = [{
-    /// Region argument of input `i`, and of the coordinate along `axis` (null when not taken).
+    /// Region argument of input `i`, and of the i32 coordinate along `axis` (null when not taken).
     ::mlir::BlockArgument getElement(unsigned i) { return getBody().getArgument(i); }
     ::mlir::BlockArgument getCoordinate(::llvm::StringRef axis);
+    /// The origin of a coordinate of the region.
+    ::mlir::Value originOf(::mlir::BlockArgument coordinate) {
+      return getOrigins()[coordinate.getArgNumber() - getInputs().size()];
+    }
+    /// A new coordinate of the region along `axis`, counted from `origin`.
+    ::mlir::BlockArgument addCoordinate(::llvm::StringRef axis, ::mlir::Value origin);
     YieldOp getYield();
   }];
 }

@@ -295,6 +295,7 @@ gemma_local(const __grid_constant__ Params p) {
   const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
   const long long offset = p.offset_pointer ? *p.offset_pointer : p.offset;
   const float slopes = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);  // score:1
+  const float x = slopes * 0.02f;
   const bool has_keys = p.key_length > 0;
   const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 64 bf16
   const unsigned v_ring = shared_base + 16384;  // stage 2 x k 64 x dv 64 bf16
@@ -416,14 +417,15 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
+    const float distance = (float)wrap_sub(k0, q0);  // score:1
     if (has_keys) {
       const int thread2 = read_thread_id();
-      const int warp2 = thread2 / 32;
-      const int warp_row2 = warp2 * 32;
       const int lane2 = thread2 % 32;
-      const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
+      const int warp2 = thread2 / 32;
+      const int warp_row2 = warp2 * 32;
+      const int lane_row2 = lane2 / 4;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
@@ -433,9 +435,9 @@ gemma_local(const __grid_constant__ Params p) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int n6 = r * 2 + e;
-              const int k = k0 + (lane_column + j * 8 + e);
-              const float x = slopes * ((float)wrap_sub(k, q0) - (float)(warp_row2 + lane_row2 + i * 16 + r * 8));  // score:1
-              s[i][j][n6] = fast_tanh(s[i][j][n6] * 0.0025f) * 50.0f + x;
+              const float x2 = distance + (float)lane_column + (float)(j * 8 + e) -
+                  ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8));  // score:1
+              s[i][j][n6] = fast_tanh(s[i][j][n6] * 0.0025f) + x * x2;
             }
           }
         }
@@ -460,8 +462,8 @@ gemma_local(const __grid_constant__ Params p) {
               const int n6 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int k = k0 + (lane_column + j * 8 + e);
-              const float x = q >= k && wrap_sub(q, k) < 4096 && k < p.key_length ? s[i][j][n6] : -infinity;
-              s[i][j][n6] = x;
+              const float x2 = q >= k && wrap_sub(q, k) < 4096 && k < p.key_length ? s[i][j][n6] : -infinity;
+              s[i][j][n6] = x2;
             }
           }
         }
@@ -478,11 +480,11 @@ gemma_local(const __grid_constant__ Params p) {
           const int n6 = r * 2;
           m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n6], s[i][j][n6 + 1]));
         }
-        const float x = m_next[i][r];
-        const float x2 = shuffle_xor(x, 1);
-        const float x3 = fmaxf(x, x2);
-        const float x4 = shuffle_xor(x3, 2);
-        m_next[i][r] = fmaxf(x3, x4);
+        const float x2 = m_next[i][r];
+        const float x3 = shuffle_xor(x2, 1);
+        const float x4 = fmaxf(x2, x3);
+        const float x5 = shuffle_xor(x4, 2);
+        m_next[i][r] = fmaxf(x4, x5);
       }
     }
     float m_base[2][2];  // q 128 f32
@@ -490,15 +492,15 @@ gemma_local(const __grid_constant__ Params p) {
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float x = m_next[i][r];
-        m_base[i][r] = x == -infinity ? 0.0f : x;
+        const float x2 = m_next[i][r];
+        m_base[i][r] = x2 == -infinity ? 0.0f : x2;
       }
     }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        m[i][r] = fast_exp2(fmaf(m[i][r], 1.442695f, m_base[i][r] * -1.442695f));
+        m[i][r] = fast_exp2(fmaf(m[i][r], 72.13475f, m_base[i][r] * -72.13475f));
       }
     }
     const bool flag3 = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) || (m[1][1] != 1.0f);
@@ -545,9 +547,9 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n7 = kk * 2 + half;
               const int n8 = r * 2 + e;
-              const float x = fast_exp2(fmaf(s[i][n7][n8], 1.442695f, m_base[i][r] * -1.442695f));
-              s[i][n7][n8] = x;
-              l[i][r] += x;
+              const float x2 = fast_exp2(fmaf(s[i][n7][n8], 72.13475f, m_base[i][r] * -72.13475f));
+              s[i][n7][n8] = x2;
+              l[i][r] += x2;
             }
           }
         }
@@ -615,11 +617,11 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      const float x2 = shuffle_xor(x, 1);
-      const float x3 = x + x2;
-      const float x4 = shuffle_xor(x3, 2);
-      l[i][r] = x3 + x4;
+      const float x2 = l[i][r];
+      const float x3 = shuffle_xor(x2, 1);
+      const float x4 = x2 + x3;
+      const float x5 = shuffle_xor(x4, 2);
+      l[i][r] = x4 + x5;
     }
   }
   float inverse_l[2][2];  // q 128 f32
@@ -627,8 +629,8 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      inverse_l[i][r] = x == 0.0f ? 0.0f : fast_divide(p.keep_scale, x);
+      const float x2 = l[i][r];
+      inverse_l[i][r] = x2 == 0.0f ? 0.0f : fast_divide(p.keep_scale, x2);
     }
   }
   #pragma unroll
@@ -649,8 +651,8 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      m[i][r] = x == 0.0f ? -infinity : m[i][r] + fast_log(x);
+      const float x2 = l[i][r];
+      m[i][r] = x2 == 0.0f ? -infinity : m[i][r] * 50.0f + fast_log(x2);
     }
   }
   float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];

@@ -559,7 +559,7 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
-  // expected-error @+1 {{'tile.map' op the region takes one value for each input and one i32 for each coordinate}}
+  // expected-error @+1 {{'tile.map' op the region takes one value for each input and one of its origin's type for each coordinate}}
   %0 = tile.map(%t0 : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
   ^bb0(%x: f32, %j: i32):
     tile.yield %x : f32

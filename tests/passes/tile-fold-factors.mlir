@@ -15,3 +15,34 @@ attn.attention @softcap dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
   attn.yield %2 : f32
 } mask {
 }
+
+// ALiBi: the scale is the last factor, the slope is divided by it.
+// CHECK-LABEL: tile.kernel @alibi
+// CHECK: %[[INVERSE:.*]] = arith.constant 8.000000e+00 : f32
+// CHECK: %[[SMALLER:.*]] = arith.mulf %{{.*}}, %[[INVERSE]] : f32
+// CHECK: %[[BIAS:.*]] = arith.mulf %[[SMALLER]], %{{.*}} : f32
+// CHECK: %[[SUM:.*]] = arith.addf %{{.*}}, %[[BIAS]] : f32
+// CHECK: %[[X:.*]] = arith.mulf %[[SUM]], %{{.*}} : f32
+// CHECK-NEXT: tile.yield %[[X]]
+attn.attention @alibi dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "slopes"[%h] : (i32) -> f32
+  %1 = arith.subi %k, %q : i32
+  %2 = arith.sitofp %1 : i32 to f32
+  %3 = arith.mulf %0, %2 : f32
+  %4 = arith.addf %s, %3 : f32
+  attn.yield %4 : f32
+} mask {
+}
+
+// A loaded bias may be the smallest finite number: it is not divided.
+// CHECK-LABEL: tile.kernel @bias
+// CHECK: %[[LOADED:.*]] = tile.element
+// CHECK: arith.addf %{{.*}}, %[[LOADED]] : f32
+attn.attention @bias dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "bias"[%k] : (i32) -> f32
+  %1 = arith.addf %s, %0 : f32
+  attn.yield %1 : f32
+} mask {
+}

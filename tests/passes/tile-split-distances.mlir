@@ -2,11 +2,11 @@
 
 // CHECK-LABEL: tile.kernel @alibi
 // CHECK: %[[Q0:.*]] = tile.block_index "q"
-// CHECK: ^bb0(%{{.*}}: f32, %[[Q:.*]]: i32, %[[K:.*]]: i32):
-// CHECK: %[[A:.*]] = arith.subi %[[K]], %[[Q0]] : i32
-// CHECK: %[[COLUMN:.*]] = arith.sitofp %[[A]]
-// CHECK: %[[B:.*]] = arith.subi %[[Q]], %[[Q0]] : i32
-// CHECK: %[[ROW:.*]] = arith.sitofp %[[B]]
+// CHECK: tile.for_blocks (%[[K0:[^,]*]],
+// CHECK: %[[APART:.*]] = arith.subi %[[K0]], %[[Q0]] : i32
+// CHECK: %[[START:.*]] = arith.sitofp %[[APART]]
+// CHECK: at(q = %[[Q0]], k = %[[K0]], k = %[[START]] : f32, q = %{{.*}} : f32)
+// CHECK: ^bb0(%{{.*}}: f32, %{{.*}}: i32, %{{.*}}: i32, %[[COLUMN:.*]]: f32, %[[ROW:.*]]: f32):
 // CHECK: arith.subf %[[COLUMN]], %[[ROW]] : f32
 attn.attention @alibi dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
