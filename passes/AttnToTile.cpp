@@ -103,14 +103,19 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     Value q = map.getCoordinate("q"), k = map.getCoordinate("k");
-    Value visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, k, keyLength);
+    Value row = qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q;
+    BlockValues oneRow = block;
+    oneRow.q0 = row;
+    oneRow.tileQ = 1;
+    Value visible = emitRowInterval(builder, op, oneRow, k);
     auto require = [&](Value condition) { visible = arith::AndIOp::create(builder, loc, condition, visible); };
-    if (!op.getMask().empty())
+    if (!visible) {
+      visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, k, keyLength);
       require(cloneRegion(op.getMask(), {b, h, q, k}));
+    }
     if (attn::BlockPatternAttr pattern = op.getPatternAttr();
         pattern && patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK())) {
       attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-      Value row = qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q;
       require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h,
                                 row, k, pattern));
     }
@@ -135,8 +140,8 @@ private:
     qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
-    Value domain = buildDomain(builder, op, {b, h, q0, qOffset, batch, heads, queryLength, keyLength,
-                                             plan.getTileQ(), plan.getTileK()});
+    block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
+    Value domain = buildDomain(builder, op, block);
 
     int64_t rows = plan.getTileQ(), columns = plan.getTileK();
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -217,6 +222,7 @@ private:
   Type f32, i32;
   int64_t depth, depthV;
   Value b, h, q0, qOrigin, qOffset, keyLength;
+  BlockValues block;
 };
 
 struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {

@@ -149,6 +149,17 @@ public:
     return {begin, fullBegin, fullEnd, end};
   }
 
+  /// The ends of the interval of keys where the mask holds, if that is what it is: the hull and the full interval are one.
+  std::optional<std::pair<Linear, Linear>> exactInterval() {
+    auto [hull, full] = bounds();
+    if (hull.lo != full.lo || hull.hi != full.hi)
+      return std::nullopt;
+    // Keys lie in [0, Sk) without it: only the upper end needs a cut.
+    Linear lo = !hull.lo ? constantOf(0) : hull.lo->range.within(int32Range) ? *hull.lo : clampToKeys(*hull.lo);
+    Linear hi = hull.hi ? minimum(*hull.hi, keyCount) : keyCount;
+    return std::pair(lo, hi.range.within(int32Range) ? hi : highEnd(hull));
+  }
+
   Value toI32(const Linear &value, StringRef name) {
     assert(value.range.within(int32Range));
     Value result = materialize(value, builder->getI32Type());
@@ -322,7 +333,8 @@ private:
   const Linear &queryEnd() {
     if (!queryEndValue) {
       Linear end = addConstant(queryBegin, tileQ);
-      queryEndValue = minimum(end, queryCount);
+      // A single row needs no cut: what a row beyond the sequence sees is never stored.
+      queryEndValue = tileQ == 1 && builder ? end : minimum(end, queryCount);
       if (queryEndValue->terms.size() == 1 && !(*queryEndValue == queryCount)) {
         queryEndBase = queryEndValue->terms[0].first;
         if (Operation *definition = queryEndBase.getDefiningOp())
@@ -1096,6 +1108,22 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
                                 builder.getI64IntegerAttr(values.tileK), begins, ends,
                                 builder.getDenseBoolArrayAttr(full), view, indices, rows, columns, tileRows,
                                 /*reverse=*/UnitAttr());
+}
+
+Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k) {
+  assert(values.tileQ == 1 && "one row");
+  MaskAnalysis analysis(op, builder, values);
+  auto interval = analysis.exactInterval();
+  if (!interval)
+    return {};
+  auto [lo, hi] = *interval;
+  Location loc = op.getMask().empty() ? op.getLoc() : op.getMask().front().back().getOperand(0).getLoc();
+  using Predicate = arith::CmpIPredicate;
+  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, k, analysis.toI32(hi, "row_end"));
+  if (lo == constantOf(0))
+    return visible;
+  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, k, analysis.toI32(lo, "row_begin"));
+  return arith::AndIOp::create(builder, loc, begun, visible);
 }
 
 bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

@@ -97,10 +97,22 @@ def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
   let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{
     Requires: maps over q and k.
-    Ensures: no map converts k - q to float; it subtracts float(q - q0) from float(k - q0), q0 the tile's first query.
+    Ensures: no map converts k - q to float: columns and rows are coordinates of type f32, counted from float(k0 - q0) and 0.
     Why here: canonicalisation has put distances in one form; hoisting could not separate them.
     Before: `%d = sitofp(k - q)`
-    After: `%d = sitofp(k - q0) - sitofp(q - q0)`
+    After: `at(k = %distance : f32, q = %zero : f32)`, `%d = column - row`
+  }];
+}
+
+def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
+  let summary = "move the row part of a bias by distance from the scores to the LSE";
+  let description = [{
+    Requires: split distances; hoisted block values; the softmax in exp2 form.
+    Ensures: in bf16 kernels without `precise`, a score that adds u * (column - row), u a block value, adds u * column; what reads the
+    maximum after the loop subtracts u * row.
+    Why here: the exponents must show that a common shift cancels.
+    Before: `%x = map { s + slope * (column - row) }`, `%lse = map { m + log(l) }`
+    After: `%x = map { s + slope * column }`, `%lse = map { (m - slope * row) + log(l) }`
   }];
 }
 

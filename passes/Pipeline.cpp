@@ -45,6 +45,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createHoistInvariants());
   passes.addPass(createSplitDistances());
+  passes.addPass(createCancelRowTerms());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   if (!cpu) {

@@ -423,9 +423,6 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane2 = thread2 % 32;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
-      const int warp2 = thread2 / 32;
-      const int warp_row2 = warp2 * 32;
-      const int lane_row2 = lane2 / 4;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
@@ -435,9 +432,9 @@ gemma_local(const __grid_constant__ Params p) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int n6 = r * 2 + e;
-              const float x2 = distance + (float)lane_column + (float)(j * 8 + e) -
-                  ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8));  // score:1
-              s[i][j][n6] = fast_tanh(s[i][j][n6] * 0.0025f) + x * x2;
+              const float x2 = fast_tanh(s[i][j][n6] * 0.0025f) +
+                  x * (distance + (float)lane_column + (float)(j * 8 + e));  // score:1
+              s[i][j][n6] = x2;
             }
           }
         }
@@ -462,8 +459,9 @@ gemma_local(const __grid_constant__ Params p) {
               const int n6 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int k = k0 + (lane_column + j * 8 + e);
-              const float x2 = q >= k && wrap_sub(q, k) < 4096 && k < p.key_length ? s[i][j][n6] : -infinity;
-              s[i][j][n6] = x2;
+              const int row_end = min(wrap_add(q, 1), p.key_length);
+              const int row_begin = wrap_sub(q, 4095);
+              s[i][j][n6] = k >= row_begin && k < row_end ? s[i][j][n6] : -infinity;
             }
           }
         }
@@ -603,13 +601,13 @@ gemma_local(const __grid_constant__ Params p) {
     slot2 = next_slot;
     slot3 = next_fill;
   }
-  const GridTile work2 = grid_tile<128, false>(read_block_id(), p.query_length, p.heads);
   const int thread2 = read_thread_id();
-  const int lane2 = thread2 % 32;
-  const int quad_lane2 = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
+  const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
+  const GridTile work2 = grid_tile<128, false>(read_block_id(), p.query_length, p.heads);
+  const int quad_lane2 = lane2 % 4;
   const int lane_column = quad_lane2 * 2;
   wait_copies<0>();
   __syncthreads();
@@ -652,7 +650,8 @@ gemma_local(const __grid_constant__ Params p) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float x2 = l[i][r];
-      m[i][r] = x2 == 0.0f ? -infinity : m[i][r] * 50.0f + fast_log(x2);
+      const float x3 = (m[i][r] - x * ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8))) * 50.0f;
+      m[i][r] = x2 == 0.0f ? -infinity : x3 + fast_log(x2);
     }
   }
   float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];

@@ -12,7 +12,8 @@
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %{{.*}}, %cst
 // CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} only_if %[[PARTIAL]]
-// CHECK:             arith.cmpi sge
+// CHECK:             arith.minsi {{.*}} {tile.name = "row_end"}
+// CHECK-NEXT:        arith.cmpi slt
 // CHECK:             arith.select
 // CHECK:           %[[M:.*]] = tile.reduce max %[[X]] over "k"
 // CHECK:           tile.map(%[[M]] :

@@ -1,0 +1,205 @@
+//===- CancelRowTerms.cpp - A score's row terms leave the softmax -------------===//
+//
+// A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x - max(x)). Only the
+// LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the row part moves to the LSE, and an
+// element costs one multiply-add.
+//
+// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query: an error of s' of at most
+// 2^-24 * |u| * tile_q more. For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^7 even where s' is 1; beyond,
+// neighbouring keys differ by more than their errors. f16 keeps the formula.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Constants.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace attune {
+#define GEN_PASS_DEF_CANCELROWTERMS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+/// u * (column - row) among the terms that a map adds up; `negated` for u * (row - column).
+struct DistanceTerm {
+  arith::MulFOp product;
+  Value factor;
+  BlockArgument column;
+  bool negated;
+};
+
+/// The coordinate of type f32 along `axis` that `value` is.
+BlockArgument floatCoordinate(tile::MapOp map, Value value, StringRef axis) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() < map.getInputs().size() || !value.getType().isF32())
+    return {};
+  auto name = cast<StringAttr>(map.getAxes()[argument.getArgNumber() - map.getInputs().size()]);
+  return name == axis ? argument : BlockArgument();
+}
+
+std::optional<DistanceTerm> matchDistance(tile::MapOp map) {
+  SmallVector<Value> terms{map.getYield().getValues().front()};
+  while (!terms.empty()) {
+    Value term = terms.pop_back_val();
+    if (auto sum = term.getDefiningOp<arith::AddFOp>(); sum && sum->hasOneUse())
+      terms.append({sum.getLhs(), sum.getRhs()});
+    auto product = term.getDefiningOp<arith::MulFOp>();
+    if (!product || !product->hasOneUse() || product.getResult() == map.getYield().getValues().front())
+      continue;
+    for (auto [factor, distance] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())}) {
+      auto difference = distance.getDefiningOp<arith::SubFOp>();
+      if (!difference || map.getBody().isAncestor(factor.getParentRegion()))
+        continue;
+      for (bool negated : {false, true}) {
+        BlockArgument column = floatCoordinate(map, negated ? difference.getRhs() : difference.getLhs(), "k");
+        if (column && floatCoordinate(map, negated ? difference.getLhs() : difference.getRhs(), "q"))
+          return DistanceTerm{product, factor, column, negated};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// exp2(a * c + b * -c): unchanged when both inputs move by the same amount.
+bool isExponentOfDifference(tile::MapOp map) {
+  auto exp = map.getYield().getValues().front().getDefiningOp<math::Exp2Op>();
+  auto fma = exp ? exp.getOperand().getDefiningOp<math::FmaOp>() : nullptr;
+  auto shift = fma ? fma.getC().getDefiningOp<arith::MulFOp>() : nullptr;
+  if (!shift || map.getInputs().size() != 2 || fma.getA() != map.getElement(0) || shift.getLhs() != map.getElement(1))
+    return false;
+  std::optional<float> scale = constantFloat(fma.getB()), negative = constantFloat(shift.getRhs());
+  return scale && negative && *scale == -*negative;
+}
+
+/// Whether `map` returns `argument` or 0 or -inf, as the mask and the guard of the maximum do.
+bool onlySelects(tile::MapOp map, Value argument) {
+  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+    auto isInfinity = [](Value v) {
+      std::optional<float> constant = constantFloat(v);
+      return constant && std::isinf(*constant);
+    };
+    if (auto compare = dyn_cast<arith::CmpFOp>(user))
+      return isInfinity(compare.getRhs()) || isInfinity(compare.getLhs());
+    auto select = dyn_cast<arith::SelectOp>(user);
+    return select && select.getResult() == map.getYield().getValues().front() && select.getCondition() != argument;
+  });
+}
+
+/// Follows the shifted scores to what must undo the shift: the maps after the loop.
+class ShiftFlow {
+public:
+  bool follow(Value source) {
+    shifted.insert(source);
+    for (unsigned i = 0; i < shifted.size(); ++i)
+      for (OpOperand &use : shifted[i].getUses())
+        if (!visit(use))
+          return false;
+    return llvm::all_of(together, [&](Value value) { return shifted.contains(value); });
+  }
+
+  llvm::SetVector<tile::MapOp> readers;
+  llvm::SetVector<Value> shifted;
+
+private:
+  bool visit(OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto map = dyn_cast<tile::MapOp>(user)) {
+      if (use.getOperandNumber() >= map.getInputs().size())
+        return false;
+      if (!isa<tile::ForBlocksOp>(map->getParentOp())) {
+        readers.insert(map);
+        return true;
+      }
+      if (isExponentOfDifference(map)) {
+        llvm::append_range(together, map.getInputs());
+        return true;
+      }
+      if (!onlySelects(map, map.getElement(use.getOperandNumber())))
+        return false;
+      shifted.insert(map.getResult());
+      return true;
+    }
+    if (auto reduce = dyn_cast<tile::ReduceOp>(user)) {
+      if (reduce.getKind() != tile::Reduction::Max)
+        return false;
+      together.push_back(reduce.getTile());
+      if (reduce.getInit())
+        together.push_back(reduce.getInit());
+      shifted.insert(reduce.getResult());
+      return true;
+    }
+    auto yield = dyn_cast<tile::YieldOp>(user);
+    auto loop = yield ? dyn_cast<tile::ForBlocksOp>(yield->getParentOp()) : nullptr;
+    if (!loop)
+      return false;
+    auto init = loop.getInits()[use.getOperandNumber()].getDefiningOp<tile::SplatOp>();
+    std::optional<float> start = init ? constantFloat(init.getValue()) : std::nullopt;
+    if (!start || !std::isinf(*start))
+      return false;
+    shifted.insert(loop.getCarried()[use.getOperandNumber()]);
+    shifted.insert(loop.getResult(use.getOperandNumber()));
+    return true;
+  }
+
+  SmallVector<Value> together;
+};
+
+struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
+  using CancelRowTermsBase::CancelRowTermsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (kernel.getPrecise() || !kernel.getDtype().isBF16())
+        continue;
+      SmallVector<tile::MapOp> maps;
+      kernel.walk([&](tile::MapOp map) {
+        if (isa<tile::ForBlocksOp>(map->getParentOp()) && cast<TileType>(map.getResult().getType()).rank() == 2)
+          maps.push_back(map);
+      });
+      for (tile::MapOp map : maps)
+        if (std::optional<DistanceTerm> term = matchDistance(map))
+          cancel(map, *term);
+    }
+  }
+
+  void cancel(tile::MapOp map, DistanceTerm term) {
+    ShiftFlow flow;
+    if (map.getOnlyIf() || !flow.follow(map.getResult()))
+      return;
+    // u * column, or -u * column: the sign goes to the block's factor.
+    OpBuilder before(map);
+    Location loc = term.product.getLoc();
+    Value factor = term.factor;
+    if (term.negated)
+      factor = arith::NegFOp::create(before, loc, factor);
+    OpBuilder inside(term.product);
+    Value column = arith::MulFOp::create(inside, loc, factor, term.column);
+    term.product.replaceAllUsesWith(column);
+    term.product.erase();
+    for (tile::MapOp reader : flow.readers) {
+      OpBuilder outer(reader);
+      if (term.negated)
+        factor = arith::NegFOp::create(outer, loc, term.factor);
+      Value zero = arith::ConstantOp::create(outer, loc, outer.getF32FloatAttr(0));
+      BlockArgument row = reader.addCoordinate("q", zero);
+      OpBuilder inner = OpBuilder::atBlockBegin(&reader.getBody().front());
+      Value shift = arith::MulFOp::create(inner, loc, factor, row);
+      for (auto [i, input] : llvm::enumerate(reader.getInputs()))
+        if (flow.shifted.contains(input)) {
+          // The maximum of a row without keys stays -inf.
+          auto unshifted = arith::SubFOp::create(inner, loc, reader.getElement(i), shift);
+          reader.getElement(i).replaceAllUsesExcept(unshifted, unshifted);
+        }
+    }
+  }
+};
+
+} // namespace
