@@ -14,6 +14,8 @@ using attune::tile::MemorySpace;
 #include "ir/sched/SchedEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/sched/SchedAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/sched/SchedTypes.cpp.inc"
 #define GET_OP_CLASSES
 #include "ir/sched/SchedOps.cpp.inc"
 
@@ -21,6 +23,10 @@ void SchedDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/sched/SchedAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/sched/SchedTypes.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST
@@ -44,7 +50,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     parser.emitError(loc, "expected a, b, c, rows or columns");
     return {};
   }
-  return get(parser.getContext(), *parsed, warps);
+  return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps);
 }
 
 void FragmentAttr::print(AsmPrinter &printer) const {
@@ -70,6 +76,27 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
   llvm_unreachable("unknown fragment role");
 }
 
+LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError, FragmentRole, int64_t warps) {
+  if (warps < 1 || warps > 32)
+    return emitError() << "a fragment over " << warps << " warps; a block has 1 to 32";
+  return success();
+}
+
+LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages) {
+  if (stages < 1)
+    return emitError() << "a ring of " << stages << " stages; it needs at least 1";
+  return success();
+}
+
+LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, int64_t columns, Type elementType) {
+  if (rows < 1 || rows > 256 || columns < 1 || columns > 256)
+    return emitError() << "a box of " << rows << " x " << columns << " elements; each side is 1 to 256";
+  if (columns * int64_t(elementType.getIntOrFloatBitWidth()) % 128)
+    return emitError() << "a box whose rows have " << columns << " elements of " << elementType
+                       << " is not a multiple of 16 bytes wide";
+  return success();
+}
+
 LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t panel) {
   if (panel != 32 && panel != 64 && panel != 128)
     return emitError() << "a panel of " << panel << " bytes is not 32, 64 or 128";
@@ -89,7 +116,37 @@ LogicalResult KernelOp::verify() {
   });
   if (end > int64_t(getSharedBytes()))
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
+  int64_t warps = 0, registers = 0;
+  for (RoleOp role : getBody().getOps<RoleOp>()) {
+    warps += role.getWarps();
+    registers += int64_t(role.getWarps()) * 32 * role.getRegisters().value_or(0);
+  }
+  if (warps && warps * 32 != int64_t(getThreads()))
+    return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
+  if (registers > 65536)
+    return emitOpError() << "roles take " << registers << " registers, a multiprocessor has 65536";
   return success();
+}
+
+LogicalResult RoleOp::verify() {
+  if (getWarps() < 1)
+    return emitOpError("needs at least one warp");
+  if (!getRegisters())
+    return success();
+  if (getWarps() % 4)
+    return emitOpError() << getWarps() << " warps are not whole warpgroups, which `registers` needs";
+  if (*getRegisters() < 24 || *getRegisters() > 256 || *getRegisters() % 8)
+    return emitOpError() << *getRegisters() << " registers is not a multiple of 8 from 24 to 256";
+  return success();
+}
+
+void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst) {
+  auto &properties = state.getOrAddProperties<Properties>();
+  properties.order = WorkOrderAttr::get(builder.getContext(), order);
+  properties.tile_q = builder.getI64IntegerAttr(tileQ);
+  if (longestFirst)
+    properties.longest_first = builder.getUnitAttr();
+  state.addRegion();
 }
 
 ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -105,6 +162,18 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("tile_q", parser.getBuilder().getI64IntegerAttr(tileQ));
   if (succeeded(parser.parseOptionalKeyword("longest_first")))
     result.addAttribute("longest_first", parser.getBuilder().getUnitAttr());
+  if (succeeded(parser.parseOptionalKeyword("splits"))) {
+    int64_t splits;
+    if (parser.parseInteger(splits))
+      return failure();
+    result.addAttribute("splits", parser.getBuilder().getI64IntegerAttr(splits));
+  }
+  if (succeeded(parser.parseOptionalKeyword("from"))) {
+    OpAsmParser::UnresolvedOperand ring;
+    RingType type;
+    if (parser.parseOperand(ring) || parser.parseColonType(type) || parser.resolveOperand(ring, type, result.operands))
+      return failure();
+  }
   SmallVector<OpAsmParser::Argument> arguments;
   if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
     return failure();
@@ -116,16 +185,27 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void ForWorkOp::print(OpAsmPrinter &printer) {
   printer << " " << stringifyWorkOrder(getOrder()) << " tile_q " << getTileQ()
-          << (getLongestFirst() ? " longest_first (" : " (");
+          << (getLongestFirst() ? " longest_first" : "");
+  if (getSplits())
+    printer << " splits " << *getSplits();
+  if (getRing())
+    printer << " from " << getRing() << " : " << getRing().getType();
+  printer << " (";
   llvm::interleaveComma(getBody().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits"});
 }
 
 LogicalResult ForWorkOp::verify() {
-  if (getBody().getNumArguments() != 3)
-    return emitOpError("the body takes batch, head and first query row");
+  bool counts = getOrder() != WorkOrder::Grid;
+  if (getBody().getNumArguments() != (counts ? 4 : 3))
+    return emitOpError(counts ? "the body takes batch, head, first query row, and a count or share"
+                              : "the body takes batch, head and first query row");
+  if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
+    return emitOpError("`splits`, at least 1, belongs to the order split");
+  if ((getOrder() == WorkOrder::Atomic) != bool(getRing()))
+    return emitOpError("`from` a ring belongs to the order atomic");
   return success();
 }
 
@@ -271,13 +351,115 @@ LogicalResult WaitCopiesOp::verify() {
   return success();
 }
 
-LogicalResult MmaOp::verify() {
-  auto role = [](TileType type) {
-    auto fragment = dyn_cast_or_null<FragmentAttr>(type.getLayout());
-    return fragment ? std::optional(fragment.getRole()) : std::nullopt;
+//===----------------------------------------------------------------------===//
+// Rings and the copy engine
+//===----------------------------------------------------------------------===//
+
+LogicalResult RingOp::verify() {
+  if (getOffset() % 8)
+    return emitOpError() << "offset " << getOffset() << " is not a multiple of 8, the size of a barrier";
+  if (int64_t(getFilledBy()) < 1 || int64_t(getEmptiedBy()) < 1)
+    return emitOpError("needs at least one arrival to fill a stage and one to empty it");
+  return success();
+}
+
+LogicalResult ExpectBytesOp::verify() {
+  if (int64_t(getBytes()) < 16 || getBytes() % 16)
+    return emitOpError() << getBytes() << " bytes is not a positive multiple of 16";
+  return success();
+}
+
+static LogicalResult verifyNamedBarrier(Operation *op, uint64_t threads) {
+  if (threads < 32 || threads > 1024 || threads % 32)
+    return op->emitOpError() << threads << " threads is not a multiple of 32 up to 1024";
+  return success();
+}
+LogicalResult SyncWarpsOp::verify() { return verifyNamedBarrier(*this, getThreads()); }
+LogicalResult ArriveWarpsOp::verify() { return verifyNamedBarrier(*this, getThreads()); }
+
+LogicalResult TensorMapOp::verify() {
+  TensorMapType map = getResult().getType();
+  if (getView().getType().getRank() != 4 || getView().getType().getElementType() != map.getElementType())
+    return emitOpError() << "needs a view of batch, head, row and column of " << map.getElementType();
+  int64_t bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
+  if (bytes != getSwizzle().getPanel())
+    return emitOpError() << "boxes are " << bytes << " bytes wide, panels " << getSwizzle().getPanel();
+  return success();
+}
+
+/// Boxes of `map` are panels of `shared`: `rows` of them, or a part.
+static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared, bool wholePanel) {
+  auto swizzle = dyn_cast_or_null<SwizzleAttr>(shared.getLayout());
+  if (shared.getSpace() != MemorySpace::Shared || !swizzle || shared.rank() != 3 || shared.axis(0) != "stage" ||
+      shared.getElementType() != map.getElementType())
+    return op->emitOpError() << "needs a swizzled shared tile of stages, rows and columns of " << map.getElementType() << ", got " << shared;
+  int64_t rows = shared.getShape()[1], bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
+  if (bytes != swizzle.getPanel() || (wholePanel ? map.getRows() != rows : rows % map.getRows() != 0))
+    return op->emitOpError() << "boxes of " << map.getRows() << " x " << map.getColumns() << " are not the panels of " << shared;
+  return success();
+}
+LogicalResult LoadBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), true); }
+LogicalResult StoreBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), false); }
+
+LogicalResult AddRowsOp::verify() {
+  TileType shared = getShared().getType();
+  if (shared.getSpace() != MemorySpace::Shared || shared.rank() != 3 || !shared.getElementType().isF32() || shared.getLayout() ||
+      !getView().getType().getElementType().isF32())
+    return emitOpError("adds rows of an f32 tile of stages, rows and columns, without a swizzle, to a view of f32");
+  return success();
+}
+
+LogicalResult WaitBoxesOp::verify() {
+  if (int64_t(getPending()) < 0)
+    return emitOpError("pending must not be negative");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix instructions
+//===----------------------------------------------------------------------===//
+
+static std::optional<FragmentRole> roleOf(TileType type) {
+  auto fragment = dyn_cast_or_null<FragmentAttr>(type.getLayout());
+  return fragment ? std::optional(fragment.getRole()) : std::nullopt;
+}
+
+LogicalResult MmaAsyncOp::verify() {
+  TileType acc = getAcc().getType(), a = getA().getType(), b = getB().getType();
+  if (roleOf(acc) != FragmentRole::C || !acc.getElementType().isF32() ||
+      acc.getShape()[0] != 16 * cast<FragmentAttr>(acc.getLayout()).getWarps())
+    return emitOpError() << "needs an f32 c fragment of 16 rows a warp, got " << acc;
+  if (acc.getShape()[1] % 8 || acc.getShape()[1] > 256)
+    return emitOpError() << "has " << acc.getShape()[1] << " columns, which is not a multiple of 8 up to 256";
+  bool registers = roleOf(a) == FragmentRole::A;
+  auto isPanel = [](TileType type) {
+    return type.getSpace() == MemorySpace::Shared && isa_and_nonnull<SwizzleAttr>(type.getLayout()) && type.rank() == 3;
   };
-  if (role(getAcc().getType()) != FragmentRole::C || role(getA().getType()) != FragmentRole::A ||
-      role(getB().getType()) != FragmentRole::B)
+  if (!registers && !isPanel(a))
+    return emitOpError() << "needs an a fragment or a swizzled shared tile on the left, got " << a;
+  if (getAIndices().size() != (registers ? 2 : 3))
+    return emitOpError() << "needs " << (registers ? 2 : 3) << " indices of the left operand, got " << getAIndices().size();
+  if (!isPanel(b))
+    return emitOpError() << "needs a swizzled shared tile on the right, got " << b;
+  if (a.getElementType() != b.getElementType() || a.getElementType().getIntOrFloatBitWidth() != 16)
+    return emitOpError() << "multiplies 16-bit floats of one type, got " << a.getElementType() << " and " << b.getElementType();
+  if (b.getShape()[getTranspose() ? 2 : 1] != acc.getShape()[1])
+    return emitOpError() << "right operand " << b << " does not have the " << acc.getShape()[1] << " columns of " << acc;
+  return success();
+}
+
+LogicalResult MmaWaitOp::verify() {
+  if (int64_t(getPending()) < 0)
+    return emitOpError("pending must not be negative");
+  for (Value tile : getCompletes())
+    if (!roleOf(cast<TileType>(tile.getType())))
+      return emitOpError() << "completes register tiles, got " << tile.getType();
+  return success();
+}
+
+LogicalResult MmaOp::verify() {
+  if (roleOf(getAcc().getType()) != FragmentRole::C || roleOf(getA().getType()) != FragmentRole::A ||
+      roleOf(getB().getType()) != FragmentRole::B)
     return emitOpError("takes fragments c, a and b");
   return success();
 }

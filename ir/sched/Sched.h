@@ -26,6 +26,8 @@ inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 #include "ir/sched/SchedEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/sched/SchedAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/sched/SchedTypes.h.inc"
 
 namespace attune::sched {
 class NextOp;

@@ -16,10 +16,55 @@ def SchedDialect : Dialect {
     `scf.for` (with `sched.unroll` when unrolled), `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and
     `math`. Buffers are memory, not values: their ops have effects, and the order of ops is the program.
 
+    Warps may have roles (`sched.role`) that hand tiles to each other through rings. A ring has stages, and a stage two barriers:
+    full, on which its readers wait, and empty, on which its writers wait. Any role may write or read any ring:
+
+        writer                                       reader
+        sched.acquire %r[%s] phase %p                sched.wait %r[%s] phase %p
+        write stage %s: copies, stores               read stage %s
+        sched.commit %r[%s] or expect_bytes          sched.release %r[%s]
+        next stage; past the last one the first,     next stage, the same
+        and the phase flips
+
+    The phase is 0 in the first walk over the stages, then 1, 0, ... for writers and readers alike.
+
     The CUDA printer turns each op into one statement and takes no decision.
   }];
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+}
+
+def RingType : TypeDef<SchedDialect, "Ring"> {
+  let mnemonic = "ring";
+  let summary = "the barriers of a ring: full and empty, for each stage";
+  let description = [{
+    ```mlir
+    !sched.ring<2>
+    ```
+  }];
+  let parameters = (ins "int64_t":$stages);
+  let assemblyFormat = "`<` $stages `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bytes of shared memory: two barriers of eight bytes a stage.
+    int64_t bytes() const { return 16 * getStages(); }
+  }];
+}
+
+def TensorMapType : TypeDef<SchedDialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "how the copy engine reads or writes boxes of a view";
+  let description = [{
+    A box is `rows` x `columns` elements of one head, stored in shared memory as one panel of a `#sched.swizzle`.
+
+    ```mlir
+    !sched.tensor_map<64 x 64, bf16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rows `x` $columns `,` $elementType `>`";
+  let genVerifyDecl = 1;
 }
 
 def FragmentRole : I32EnumAttr<"FragmentRole", "what a register fragment holds",
@@ -45,7 +90,8 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
         | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
 
-    Here `rows` counts one warp's share. 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`
+    Here `rows` counts one warp's share. With 16 rows a warp the four warps of a warpgroup hold 64 rows, and `c`, `a` and `rows` are
+    just how wgmma m64 holds its accumulator and its left operand (PTX ISA section 9.7.15.5). 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`
     tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e at row 16 i + g + 8 (e % 2), column
     8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j + 2 c + e: the contraction
     visits columns in another order than the instruction numbers them, the same for both operands.
@@ -56,6 +102,7 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
   }];
   let parameters = (ins "::attune::sched::FragmentRole":$role, "int64_t":$warps);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Shape of the array that one lane holds for a tile of this layout (the table above).
     ::llvm::SmallVector<int64_t> laneShape(::attune::tile::TileType type) const;

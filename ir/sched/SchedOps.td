@@ -41,6 +41,37 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
   let hasVerifier = 1;
 }
 
+def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects, HasParent<"KernelOp">]> {
+  let summary = "what some warps of the block do, beside the other roles";
+  let description = [{
+    Roles take the block's warps in the order in which they stand: the first one warps 0 to `warps` - 1, and so on. With
+    `registers` each thread of the role has that many registers from then on, and `warps` is a multiple of four (PTX ISA
+    9.7.19.5, setmaxnreg). `sched.thread_id` counts from the role's first thread.
+
+    ```mlir
+    sched.role "producer" warps 4 registers 24 { ... }
+    sched.role "consumer" warps 8 registers 240 { ... }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$warps, OptionalAttr<I64Attr>:$registers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$name `warps` $warps (`registers` $registers^)? attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def ElectOp : SchedOp<"elect", [Effects]> {
+  let summary = "true in one lane of the role's first warp, false elsewhere";
+  let description = [{
+    For what one thread does for all: start copies, count their bytes.
+
+    ```mlir
+    %one = sched.elect
+    ```
+  }];
+  let results = (outs I1:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
     [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">,
      I32EnumAttrCase<"Atomic", 2, "atomic">, I32EnumAttrCase<"Split", 3, "split">]> {
@@ -52,18 +83,42 @@ def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
   let summary = "the tiles of work of a block";
   let description = [{
-    The body takes batch, head and the first query row of a tile of `tile_q` rows. `grid`: one tile a block, query tiles
-    of a head side by side, with `longest_first` from the last one down. `persistent`, `atomic` and `split` distribute
-    tiles over a fixed number of blocks.
+    The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile.
+
+        | order      | tiles of a block                                                                             |
+        |------------|----------------------------------------------------------------------------------------------|
+        | grid       | one; query tiles of a head side by side                                                      |
+        | persistent | every n-th one, n blocks in the grid; the body also takes how many came before (i32)         |
+        | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
+        | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
 
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
+    sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) { ... }
+    sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
+    sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
     ```
   }];
-  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first);
+  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
+                       Optional<RingType>:$ring);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst)>];
+}
+
+def ClaimWorkOp : SchedOp<"claim_work", [Effects]> {
+  let summary = "number of the next tile of work that no block has taken";
+  let description = [{
+    Counts in the workspace, atomically; past the last tile, -1. The counter is 0 again when the last block has asked.
+
+    ```mlir
+    %n = sched.claim_work : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
@@ -358,6 +413,264 @@ def BarrierOp : SchedOp<"barrier", [Effects]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Rings between roles (mbarrier)
+//===----------------------------------------------------------------------===//
+
+def RingOp : SchedOp<"ring", [Effects]> {
+  let summary = "the barriers of a ring in shared memory";
+  let description = [{
+    At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
+    each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
+    `emptied_by` arrivals (one by each warp that executes `sched.release`).
+
+    ```mlir
+    %kr = sched.ring "k" at 98304 filled_by 1 emptied_by 8 : !sched.ring<2>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$filled_by, I64Attr:$emptied_by);
+  let results = (outs RingType:$result);
+  let assemblyFormat = "$name `at` $offset `filled_by` $filled_by `emptied_by` $emptied_by attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def InitRingOp : SchedOp<"init_ring", [Effects]> {
+  let summary = "make all stages of a ring empty";
+  let description = [{
+    By one thread, before any other use; others see it after `sched.fence_init` of that thread and a barrier. PTX ISA
+    9.7.13.15.9, mbarrier.init.
+
+    ```mlir
+    sched.init_ring %kr : !sched.ring<2>
+    ```
+  }];
+  let arguments = (ins RingType:$ring);
+  let assemblyFormat = "$ring attr-dict `:` type($ring)";
+}
+
+def FenceInitOp : SchedOp<"fence_init", [Effects]> {
+  let summary = "show initialised barriers to the copy engine";
+  let description = [{
+    PTX ISA 9.7.13.4, fence.mbarrier_init.
+
+    ```mlir
+    sched.fence_init
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+class StageOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
+  let arguments = (ins RingType:$ring, I32:$stage);
+  let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring)";
+}
+class PhaseOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
+  let arguments = (ins RingType:$ring, I32:$stage, I32:$phase);
+  let assemblyFormat = "$ring `[` $stage `]` `phase` $phase attr-dict `:` type($ring)";
+}
+
+def AcquireOp : PhaseOp<"acquire"> {
+  let summary = "wait until a stage is empty";
+  let description = [{
+    The writer's side: readers have released what the stage held in the walk before. PTX ISA 9.7.13.15.16, mbarrier.try_wait.
+
+    ```mlir
+    sched.acquire %kr[%stage] phase %p : !sched.ring<2>
+    ```
+  }];
+}
+
+def WaitOp : PhaseOp<"wait"> {
+  let summary = "wait until a stage is full";
+  let description = [{
+    The reader's side. PTX ISA 9.7.13.15.16, mbarrier.try_wait.
+
+    ```mlir
+    sched.wait %kr[%stage] phase %p : !sched.ring<2>
+    ```
+  }];
+}
+
+def ExpectBytesOp : SchedOp<"expect_bytes", [Effects]> {
+  let summary = "arrive as a writer whose copies bring `bytes` bytes";
+  let description = [{
+    PTX ISA 9.7.13.15.13, mbarrier.arrive.expect_tx.
+
+    ```mlir
+    sched.expect_bytes 16384 on %kr[%stage] : !sched.ring<2>
+    ```
+  }];
+  let arguments = (ins I64Attr:$bytes, RingType:$ring, I32:$stage);
+  let assemblyFormat = "$bytes `on` $ring `[` $stage `]` attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+}
+
+def CommitOp : StageOp<"commit"> {
+  let summary = "arrive as a writer: what the thread stored to the stage is complete";
+  let description = [{
+    With `copies` the thread arrives when its `sched.copy_async` copies are complete (PTX ISA 9.7.13.15.15,
+    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive).
+
+    ```mlir
+    sched.commit %r[%stage] : !sched.ring<2>
+    ```
+  }];
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies);
+  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? attr-dict `:` type($ring)";
+}
+
+def ReleaseOp : StageOp<"release"> {
+  let summary = "arrive as a reader, once for the warp: it no longer reads the stage";
+  let description = [{
+    PTX ISA 9.7.13.15.13, mbarrier.arrive.
+
+    ```mlir
+    sched.release %kr[%stage] : !sched.ring<2>
+    ```
+  }];
+}
+
+def SyncWarpsOp : SchedOp<"sync_warps", [Effects]> {
+  let summary = "named barrier: wait until `threads` threads have arrived at or waited for barrier `id`";
+  let description = [{
+    Ids 1 to 15; 0 is that of `sched.barrier`. PTX ISA 9.7.13.1, barrier.cta.sync.
+
+    ```mlir
+    sched.sync_warps %id threads 256
+    ```
+  }];
+  let arguments = (ins I32:$id, I64Attr:$threads);
+  let assemblyFormat = "$id `threads` $threads attr-dict";
+  let hasVerifier = 1;
+}
+
+def ArriveWarpsOp : SchedOp<"arrive_warps", [Effects]> {
+  let summary = "named barrier: arrive at barrier `id` without waiting";
+  let description = [{
+    PTX ISA 9.7.13.1, barrier.cta.arrive.
+
+    ```mlir
+    sched.arrive_warps %id threads 256
+    ```
+  }];
+  let arguments = (ins I32:$id, I64Attr:$threads);
+  let assemblyFormat = "$id `threads` $threads attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// The copy engine (TMA)
+//===----------------------------------------------------------------------===//
+
+def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
+  let summary = "the launch's description of a view for the copy engine";
+  let description = [{
+    Boxes of the view's last two dimensions. The kernel takes the description as a parameter, which the launch makes from
+    the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
+    when read and left out when written. PTX ISA 5.5.8, tensor maps.
+
+    ```mlir
+    %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, SwizzleAttr:$swizzle);
+  let results = (outs TensorMapType:$result);
+  let assemblyFormat = "$view `swizzle` $swizzle attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def LoadBoxOp : SchedOp<"load_box", [Effects]> {
+  let summary = "start the copy of one box to shared memory, which completes on a ring's stage";
+  let description = [{
+    The box at `map[batch, head, row, column]` goes to the panel of `shared[stage]` that starts at `column`. One thread executes it. PTX
+    ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+
+    ```mlir
+    sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...
+    ```
+  }];
+  let arguments = (ins TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, TileType:$shared, I32:$stage,
+                       RingType:$ring);
+  let assemblyFormat = [{
+    $map `[` $batch `,` $head `,` $row `,` $column `]` `to` $shared `[` $stage `]` `signal` $ring attr-dict
+    `:` type($map) `,` type($shared) `,` type($ring)
+  }];
+  let hasVerifier = 1;
+}
+
+def StoreBoxOp : SchedOp<"store_box", [Effects]> {
+  let summary = "start the copy of one box from shared memory";
+  let description = [{
+    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`. One
+    thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+
+    ```mlir
+    sched.store_box %os[%stage, %r] to %m[%b, %h, %row, %c] : ...
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column);
+  let assemblyFormat = [{
+    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` attr-dict
+    `:` type($shared) `,` type($map)
+  }];
+  let hasVerifier = 1;
+}
+
+def AddRowsOp : SchedOp<"add_rows", [Effects]> {
+  let summary = "start adding `rows` contiguous rows of a shared float32 tile to global memory";
+  let description = [{
+    `view[view_row + r, c] += shared[stage, row + r, c]`, each element atomically; the view's rows are contiguous. One thread executes it,
+    after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.4.2, cp.reduce.async.bulk.
+
+    ```mlir
+    sched.add_rows 64 of %dq[%stage, %row] to %acc[%view_row] : ...
+    ```
+  }];
+  let arguments = (ins I64Attr:$rows, TileType:$shared, I32:$stage, I32:$row, ViewType:$view, I32:$view_row);
+  let assemblyFormat = [{
+    $rows `of` $shared `[` $stage `,` $row `]` `to` $view `[` $view_row `]` attr-dict `:` type($shared) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def CommitBoxesOp : SchedOp<"commit_boxes", [Effects]> {
+  let summary = "close the group of the thread's `store_box` and `add_rows` started so far";
+  let description = [{
+    PTX ISA 9.7.9.25.6.1, cp.async.bulk.commit_group.
+
+    ```mlir
+    sched.commit_boxes
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def WaitBoxesOp : SchedOp<"wait_boxes", [Effects]> {
+  let summary = "wait until at most `pending` groups of the thread still read shared memory";
+  let description = [{
+    PTX ISA 9.7.9.25.6.2, cp.async.bulk.wait_group.read.
+
+    ```mlir
+    sched.wait_boxes pending 0
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "`pending` $pending attr-dict";
+  let hasVerifier = 1;
+}
+
+def FenceAsyncOp : SchedOp<"fence_async", [Effects]> {
+  let summary = "show the thread's stores to shared memory to the copy engine and the tensor cores";
+  let description = [{
+    PTX ISA 9.7.13.4, fence.proxy.async.
+
+    ```mlir
+    sched.fence_async
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
 // Fragments and matrix instructions
 //===----------------------------------------------------------------------===//
 
@@ -450,6 +763,67 @@ def MmaOp : SchedOp<"mma", [Effects]> {
   let assemblyFormat = [{
     $acc `[` $i `,` $j `]` `,` $a `[` $ai `,` $aj `]` `,` $b `[` $bi `,` $bj `]` attr-dict `:` type($acc) `,` type($a) `,` type($b)
   }];
+  let hasVerifier = 1;
+}
+
+def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
+  let summary = "start one warpgroup-level matrix instruction";
+  let description = [{
+    For the warpgroup's 64 rows and all columns of `acc`, 16 of the contracted axis:
+    `acc = a * b`, plus `acc` where `accumulate` holds. `acc` is a `c` fragment of 16 rows a warp. `a` is an `a` fragment, `a[i, kk]`, or a
+    shared tile, `a[stage, row, column]`. `b` is a shared tile, `b[stage, row, column]`, stored as [columns of acc][contracted], or with
+    `transpose` as [contracted][columns of acc]. Between `sched.mma_fence` and the `sched.mma_wait` that completes it, `acc` and a
+    fragment `a` must not be touched. PTX ISA 9.7.15.5.2, wgmma.mma_async.
+
+    ```mlir
+    sched.mma_async %s, %q[%zero, %row, %d], %k[%stage, %zero, %d] accumulate %more : ...
+    sched.mma_async %o, %p[%zero, %kk], %v[%stage, %k16, %zero] accumulate %true transpose : ...
+    ```
+  }];
+  let arguments = (ins TileType:$acc, TileType:$a, Variadic<I32>:$a_indices, TileType:$b, I32:$stage, I32:$row, I32:$column,
+                       I1:$accumulate, UnitAttr:$transpose);
+  let assemblyFormat = [{
+    $acc `,` $a `[` $a_indices `]` `,` $b `[` $stage `,` $row `,` $column `]` `accumulate` $accumulate (`transpose` $transpose^)?
+    attr-dict `:` type($acc) `,` type($a) `,` type($b)
+  }];
+  let hasVerifier = 1;
+}
+
+def MmaFenceOp : SchedOp<"mma_fence", [Effects]> {
+  let summary = "order the warpgroup's register accesses before the asynchronous MMAs that follow";
+  let description = [{
+    PTX ISA 9.7.15.7.1, wgmma.fence.
+
+    ```mlir
+    sched.mma_fence
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def MmaCommitOp : SchedOp<"mma_commit", [Effects]> {
+  let summary = "close the group of the warpgroup's MMAs started so far";
+  let description = [{
+    PTX ISA 9.7.15.7.2, wgmma.commit_group.
+
+    ```mlir
+    sched.mma_commit
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def MmaWaitOp : SchedOp<"mma_wait", [Effects]> {
+  let summary = "wait until at most `pending` groups of the warpgroup's MMAs are under way";
+  let description = [{
+    `completes` names the accumulators and `a` fragments that may be touched from here on. PTX ISA 9.7.15.7.3, wgmma.wait_group.
+
+    ```mlir
+    sched.mma_wait pending 1 completes(%s) : !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending, Variadic<TileType>:$completes);
+  let assemblyFormat = "`pending` $pending (`completes` `(` $completes^ `)` `:` type($completes))? attr-dict";
   let hasVerifier = 1;
 }
 

@@ -283,3 +283,297 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
   // expected-error @+1 {{'sched.mma' op takes fragments c, a and b}}
   sched.mma %s[%i, %i], %a[%i, %i], %a[%i, %i] : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>, !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>, !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
 }
+
+// -----
+
+// expected-error @+1 {{a fragment over 0 warps; a block has 1 to 32}}
+func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 0>>)
+
+// -----
+
+// expected-error @+1 {{a ring of 0 stages; it needs at least 1}}
+func.func private @bad(!sched.ring<0>)
+
+// -----
+
+// expected-error @+1 {{a box of 512 x 64 elements; each side is 1 to 256}}
+func.func private @bad(!sched.tensor_map<512 x 64, bf16>)
+
+// -----
+
+// expected-error @+1 {{a box whose rows have 12 elements of 'bf16' is not a multiple of 16 bytes wide}}
+func.func private @bad(!sched.tensor_map<64 x 12, bf16>)
+
+// -----
+
+// expected-error @+1 {{'sched.kernel' op roles have 4 warps, the block has 12}}
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.role "a" warps 4 {
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'sched.kernel' op roles take 98304 registers, a multiprocessor has 65536}}
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.role "a" warps 12 registers 256 {
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.role' op needs at least one warp}}
+  sched.role "a" warps 0 { }
+  sched.role "b" warps 12 { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.role' op 6 warps are not whole warpgroups, which `registers` needs}}
+  sched.role "a" warps 6 registers 64 { }
+  sched.role "b" warps 6 { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.role' op 20 registers is not a multiple of 8 from 24 to 256}}
+  sched.role "a" warps 4 registers 20 { }
+  sched.role "b" warps 8 { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, and a count or share}}
+  sched.for_work persistent tile_q 64 (%b, %h, %q) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op `splits`, at least 1, belongs to the order split}}
+  sched.for_work split tile_q 64 (%b, %h, %q, %n) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op `from` a ring belongs to the order atomic}}
+  sched.for_work atomic tile_q 64 (%b, %h, %q, %n) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.ring' op offset 4 is not a multiple of 8, the size of a barrier}}
+  %r = sched.ring "k" at 4 filled_by 1 emptied_by 1 : !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.ring' op needs at least one arrival to fill a stage and one to empty it}}
+  %r = sched.ring "k" at 8 filled_by 0 emptied_by 1 : !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
+  // expected-error @+1 {{'sched.expect_bytes' op 24 bytes is not a positive multiple of 16}}
+  sched.expect_bytes 24 on %r[%z] : !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.sync_warps' op 100 threads is not a multiple of 32 up to 1024}}
+  sched.sync_warps %z threads 100
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.arrive_warps' op 0 threads is not a multiple of 32 up to 1024}}
+  sched.arrive_warps %z threads 0
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.tensor_map' op needs a view of batch, head, row and column of 'f16'}}
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, f16>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.tensor_map' op boxes are 64 bytes wide, panels 128}}
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 32, bf16>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'sched.load_box' op needs a swizzled shared tile of stages, rows and columns of 'bf16', got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared>'}}
+  sched.load_box %m[%z, %z, %z, %z] to %k[%z] signal %r : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared>, !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.load_box' op boxes of 64 x 64 are not the panels of '!tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>'}}
+  sched.load_box %m[%z, %z, %z, %z] to %k[%z] signal %r : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'sched.store_box' op needs a swizzled shared tile of stages, rows and columns of 'bf16', got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared>'}}
+  sched.store_box %k[%z, %z] to %m[%z, %z, %z, %z] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>, !sched.tensor_map<64 x 64, bf16>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+  %v = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.add_rows' op adds rows of an f32 tile of stages, rows and columns, without a swizzle, to a view of f32}}
+  sched.add_rows 64 of %k[%z, %z] to %v[%z] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>, !tile.view<3, f32>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.wait_boxes' op pending must not be negative}}
+  sched.wait_boxes pending -1
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.mma_wait' op pending must not be negative}}
+  sched.mma_wait pending -1
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_wait' op completes register tiles, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
+  sched.mma_wait pending 0 completes(%k) : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op needs an f32 c fragment of 16 rows a warp, got '!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>'}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 264, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op has 264 columns, which is not a multiple of 8 up to 256}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 264, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op needs an a fragment or a swizzled shared tile on the left, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared>'}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op needs 3 indices of the left operand, got 2}}
+  sched.mma_async %s, %a[%z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'sched.mma_async' op needs a swizzled shared tile on the right, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared>'}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, f16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op multiplies 16-bit floats of one type, got 'bf16' and 'f16'}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, f16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.shared "a" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op right operand '!tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>' does not have the 64 columns of '!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>'}}
+  sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+}

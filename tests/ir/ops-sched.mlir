@@ -99,13 +99,94 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       sched.next %n, %t : i32, !tile.tile<q 128, f32, register>
     }
   }
-  // CHECK: sched.for_work persistent tile_q 64 (
-  sched.for_work persistent tile_q 64 (%batch, %head, %q0) {
+  // CHECK: sched.for_work split tile_q 64 splits 4 (
+  sched.for_work split tile_q 64 splits 4 (%batch, %head, %q0, %share) {
   }
-  // CHECK: sched.for_work atomic tile_q 64 (
-  sched.for_work atomic tile_q 64 (%batch, %head, %q0) {
+}
+
+// Roles, rings, the copy engine, asynchronous matrix instructions.
+// CHECK-LABEL: sched.kernel @hopper
+sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64
+    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %O = tile.param "o" : !tile.view<4, bf16>
+  %lse3 = tile.param "lse" : !tile.view<3, f32>
+  %Sk = tile.param "Sk" : i32
+  %zero = arith.constant 0 : i32
+  %true = arith.constant true
+  %k = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  %q = sched.shared "q_tile" at 16384 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  %lse = sched.slice %lse3[%zero] : !tile.view<3, f32> -> !tile.view<2, f32>
+  %dq = sched.shared "dq" at 65536 : !tile.tile<stage 1 x q 128 x d 64, f32, shared>
+  // CHECK: %[[KR:.*]] = sched.ring "k" at 130000 filled_by 1 emptied_by 8 : <2>
+  %kr = sched.ring "k" at 130000 filled_by 1 emptied_by 8 : !sched.ring<2>
+  // CHECK: %[[WR:.*]] = sched.ring "work" at 130032 filled_by 1 emptied_by 8 : <1>
+  %wr = sched.ring "work" at 130032 filled_by 1 emptied_by 8 : !sched.ring<1>
+  // CHECK: sched.init_ring %[[KR]] : <2>
+  sched.init_ring %kr : !sched.ring<2>
+  // CHECK: sched.fence_init
+  sched.fence_init
+  // CHECK: %[[MAP:.*]] = sched.tensor_map %{{.*}} swizzle <128> : <4, bf16> -> <64 x 64, bf16>
+  %map = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  // CHECK: sched.role "producer" warps 4 registers 24 {
+  sched.role "producer" warps 4 registers 24 {
+    // CHECK: %{{.*}} = sched.elect
+    %one = sched.elect
+    // CHECK: sched.claim_work : i32
+    %claimed = sched.claim_work : i32
+    // CHECK: sched.for_work persistent tile_q 128 longest_first (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
+    sched.for_work persistent tile_q 128 longest_first (%b, %h, %q0, %count) {
+      // CHECK: sched.acquire %[[KR]][%{{.*}}] phase %{{.*}} : <2>
+      sched.acquire %kr[%zero] phase %zero : !sched.ring<2>
+      // CHECK: sched.expect_bytes 8192 on %[[KR]][%{{.*}}] : <2>
+      sched.expect_bytes 8192 on %kr[%zero] : !sched.ring<2>
+      // CHECK: sched.load_box %[[MAP]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] : <64 x 64, bf16>, <stage 2 x k 64 x d 64
+      sched.load_box %map[%b, %h, %zero, %zero] to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // CHECK: sched.commit %[[KR]][%{{.*}}] : <2>
+      sched.commit %kr[%zero] : !sched.ring<2>
+      // CHECK: sched.commit %[[KR]][%{{.*}}] copies : <2>
+      sched.commit %kr[%zero] copies : !sched.ring<2>
+    }
   }
-  // CHECK: sched.for_work split tile_q 64 (
-  sched.for_work split tile_q 64 (%batch, %head, %q0) {
+  // CHECK: sched.role "consumer" warps 8 registers 240 {
+  sched.role "consumer" warps 8 registers 240 {
+    %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+    %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
+    %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
+    // CHECK: sched.for_work atomic tile_q 128 from %[[WR]] : !sched.ring<1> (
+    sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> (%b, %h, %q0, %count) {
+      // CHECK: sched.wait %[[KR]][%{{.*}}] phase %{{.*}} : <2>
+      sched.wait %kr[%zero] phase %zero : !sched.ring<2>
+      // CHECK: sched.mma_fence
+      sched.mma_fence
+      // CHECK: sched.mma_async %[[S:.*]], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] accumulate %{{.*}} : <q 128 x k 64
+      sched.mma_async %s, %q[%zero, %zero, %zero], %k[%zero, %zero, %zero] accumulate %true : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.mma_commit
+      sched.mma_commit
+      // CHECK: sched.mma_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} accumulate %{{.*}} transpose : <q 128 x dv 64
+      sched.mma_async %o, %p[%zero, %zero], %k[%zero, %zero, %zero] accumulate %true transpose : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      sched.mma_commit
+      // CHECK: sched.mma_wait pending 1 completes(%[[S]]) : <q 128 x k 64
+      sched.mma_wait pending 1 completes(%s) : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+      // CHECK: sched.mma_wait pending 0
+      sched.mma_wait pending 0
+      // CHECK: sched.release %[[KR]][%{{.*}}] : <2>
+      sched.release %kr[%zero] : !sched.ring<2>
+      // CHECK: sched.sync_warps %{{.*}} threads 256
+      sched.sync_warps %zero threads 256
+      // CHECK: sched.arrive_warps %{{.*}} threads 256
+      sched.arrive_warps %zero threads 256
+      // CHECK: sched.fence_async
+      sched.fence_async
+      // CHECK: sched.store_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%[[B2:.*]], %{{.*}}, %{{.*}}, %{{.*}}] : <stage 1 x q 128
+      sched.store_box %q[%zero, %zero] to %omap[%b, %h, %q0, %zero] : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      // CHECK: sched.add_rows 64 of %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] : <stage 1 x q 128 x d 64, f32, shared>, <2, f32>
+      sched.add_rows 64 of %dq[%zero, %zero] to %lse[%q0] : !tile.tile<stage 1 x q 128 x d 64, f32, shared>, !tile.view<2, f32>
+      // CHECK: sched.commit_boxes
+      sched.commit_boxes
+      // CHECK: sched.wait_boxes pending 0
+      sched.wait_boxes pending 0
+    }
   }
 }
