@@ -160,14 +160,14 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
       sched.wait %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.mma_fence
       sched.mma_fence
-      // CHECK: sched.mma_async %[[S:.*]], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] accumulate %{{.*}} : <q 128 x k 64
+      // CHECK: sched.mma_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] accumulate %{{.*}} : <q 128 x k 64
       sched.mma_async %s, %q[%zero, %zero, %zero], %k[%zero, %zero, %zero] accumulate %true : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.mma_commit
       sched.mma_commit
       // CHECK: sched.mma_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} accumulate %{{.*}} transpose : <q 128 x dv 64
       sched.mma_async %o, %p[%zero, %zero], %k[%zero, %zero, %zero] accumulate %true transpose : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       sched.mma_commit
-      // CHECK: sched.mma_wait pending 1 completes(%[[S]]) : <q 128 x k 64
+      // CHECK: sched.mma_wait pending 1 completes(%{{.*}}) : !tile.tile<q 128 x k 64
       sched.mma_wait pending 1 completes(%s) : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
       // CHECK: sched.mma_wait pending 0
       sched.mma_wait pending 0
