@@ -187,7 +187,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.nvrtcVersion = nvrtc->version();
     image.cudaSource = std::move(lowered->source);
     image.sharedBytes = lowered->sharedBytes;
-    image.path = "mma.sync";
+    image.path = lowered->path;
     Expected<CubinKernel> facts = readCubin(image.binary, image.entry);
     if (!facts)
       return facts.error();

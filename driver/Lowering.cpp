@@ -209,6 +209,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.qRegisters = attr.getQRegisters();
   plan.blocksPerSm = int(attr.getBlocksPerSm());
   plan.longestFirst = attr.getLongestFirst();
+  plan.copyWarps = int(attr.getCopyWarps());
   return plan;
 }
 
@@ -468,6 +469,13 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     auto kernel = *module.getOps<sched::KernelOp>().begin();
     result.plan = planOf(kernel.getPlan());
     result.threads = int(kernel.getThreads());
+    result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
+    result.summary.signature.tensorMaps.clear();
+    kernel.walk([&](sched::TensorMapOp map) {
+      auto type = map.getResult().getType();
+      result.summary.signature.tensorMaps.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()),
+                                                     int(type.getColumns()), int(map.getSwizzle().getPanel())});
+    });
     result.sharedBytes = size_t(kernel.getSharedBytes());
     kernel.walk([&](sched::SharedOp buffer) {
       result.buffers.push_back(

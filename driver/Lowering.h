@@ -43,6 +43,7 @@ struct Lowered {
   Plan plan;
   int threads = 1;
   size_t sharedBytes = 0;
+  std::string path; ///< "mma.sync" or "wgmma", from sched on
   std::vector<PlacedBuffer> buffers;
   std::optional<PlanRequest> request;    ///< where the input had an attn op
   std::optional<RankedPlan> predicted;   ///< the cost of `plan`

@@ -44,10 +44,16 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
         for (Operation *user : buffer.getResult().getUsers())
           if (Operation *ancestor = block->findAncestorOpInBlock(*user); lifetime.last->isBeforeInBlock(ancestor))
             lifetime.last = ancestor;
-        lifetime.begin = lowestOffset(lifetime, placed);
+        auto over = buffer.getOver() ? buffer.getOver().getDefiningOp<sched::SharedOp>() : nullptr;
+        lifetime.begin = over ? int64_t(over.getOffset()) : lowestOffset(lifetime, placed);
         buffer.setOffset(lifetime.begin);
         total = std::max(total, lifetime.end());
         placed.push_back(lifetime);
+      });
+      // Barriers live as long as the kernel.
+      kernel.walk([&](sched::RingOp ring) {
+        ring.setOffset(total);
+        total += ring.getResult().getType().bytes();
       });
       kernel.setSharedBytes(llvm::alignTo(total, 16));
     }

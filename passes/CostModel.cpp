@@ -69,6 +69,7 @@ static constexpr Calibration calibration = {
 // Registers besides S, O and Q. Fitted to ptxas at the occupancy limit: 48 at Mw = 2, 40 at Mw = 1.
 static constexpr int addressRegisters = 24;
 static constexpr int dropoutRegisters = 16;
+static constexpr int warpgroupRegisters = 40; // m, l, addresses, loop state
 
 static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -165,6 +166,9 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 static int registersNeeded(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(roundUp(request.headDimV, 16));
+  if (plan.copyWarps) // S, P beside it, O
+    return plan.tileK / 2 + plan.tileK / 4 + dv / 2 + warpgroupRegisters + request.scoreRegisters +
+           (request.dropout ? dropoutRegisters : 0) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
@@ -284,6 +288,44 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
   cost.why = whyText(cost, arch);
 }
 
+/// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
+static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                                const ArchInfo &arch) {
+  const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
+  const double heads = double(request.batch) * request.heads;
+  const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
+  const double mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock;
+  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double perElement = 4 + request.aluPerElement + (request.dropout ? calibration.dropoutAlu : 0) +
+                            (request.precise ? calibration.preciseAlu : 0);
+  const double alu = elements * perElement / arch.fmaPerClockPerSM;
+  const double maskAlu = elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
+  // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
+  const double groups = plan.warps / 4;
+  const double operandBytes = groups * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
+  const double shared = operandBytes / arch.sharedBytesPerClockPerSM;
+  const double softmax = std::max(alu, special) + 0.5 * std::min(alu, special);
+  const double busiest = std::max({mma, softmax, shared});
+  const double overlap = groups >= 2 ? 0.25 : 0.6;
+  const double tile = busiest + overlap * (mma + softmax - std::max(mma, softmax)) + 150;
+  const double block = 3000;
+  const double blocks = heads * double(ceilDiv(request.queries, plan.tileQ));
+  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu) + blocks * block;
+  double cycles = work / arch.smCount;
+  if (request.mask.kind == MaskShape::Kind::Full)
+    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
+  else
+    cycles = std::max(cycles + 0.25 * work / blocks, tiles.longest * tile + block);
+  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
+  cost.mmaSeconds = spread(mma);
+  cost.specialSeconds = spread(special);
+  cost.aluSeconds = spread(alu) + heads * tiles.partial * maskAlu / (arch.smCount * clock);
+  cost.sharedSeconds = spread(shared);
+  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
+  cost.why = whyText(cost, arch);
+}
+
 /// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
 /// vectorised polynomial.
 static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
@@ -339,6 +381,11 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
   return std::nullopt;
 }
 
+/// Warpgroup-level products: 16-bit inputs and head dims of one instruction.
+static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
+  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
+}
+
 static std::optional<Error> checkRequest(const PlanRequest &request, const ArchInfo &arch) {
   if (auto error = checkHeadDim("head_dim", request.headDim, arch))
     return error;
@@ -366,6 +413,21 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
       return Error{fmt::format("stages {} is not available on the cpu target; use 1", *fixed.stages)};
     if (fixed.qRegisters.value_or(false))
       return Error{"q-registers is not available on the cpu target; leave it out"};
+    return std::nullopt;
+  }
+  if (usesWarpgroups(request, arch)) {
+    if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12)
+      return Error{fmt::format("warps {} is not supported on {}; use 4, 8 or 12", *fixed.warps, arch.name)};
+    if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
+      return Error{fmt::format("stages {} is not between 2 and 8", *fixed.stages)};
+    if (fixed.qRegisters.value_or(false))
+      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out", arch.name)};
+    if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192)
+      return Error{fmt::format("tile-q {} does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192", *fixed.tileQ)};
+    if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
+      return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps, 16 * *fixed.warps)};
+    if (fixed.tileK && *fixed.tileK > 256)
+      return Error{fmt::format("tile-k {} is above 256, the most columns of a warpgroup's product", *fixed.tileK)};
     return std::nullopt;
   }
   if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8)
@@ -408,6 +470,14 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
                             (request.mask.kind == MaskShape::Kind::Band &&
                              request.mask.right < MaskShape::unlimited && request.mask.left >= MaskShape::unlimited);
   std::vector<Plan> plans;
+  if (usesWarpgroups(request, arch)) {
+    for (int warps : choices(fixed.warps, {4, 8, 12}))
+      if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
+        for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
+          for (int stages : choices(fixed.stages, {2, 3}))
+            plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 4});
+    return plans;
+  }
   if (arch.isCpu()) {
     for (int tileQ : choices(fixed.tileQ, {16, 32, 48, 64, 96, 128}))
       for (int tileK : choices(fixed.tileK, {16, 32, 64, 128, 192, 256}))
@@ -439,12 +509,15 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
     cost.registers = registersNeeded(request, plan);
-    if (ranked.accepted() && cost.registers > arch.maxRegistersPerThread)
-      ranked.rejected = fmt::format("about {} registers per thread, above {}", cost.registers, arch.maxRegistersPerThread);
+    // Beside the copy warps a consumer has what setmaxnreg leaves it.
+    const int limit = !plan.copyWarps ? arch.maxRegistersPerThread : plan.warps == 12 ? 160 : 240;
+    if (ranked.accepted() && cost.registers > limit)
+      ranked.rejected = fmt::format("about {} registers per thread, above {}", cost.registers, limit);
   }
   if (ranked.accepted()) {
-    plan.blocksPerSm =
-        arch.isCpu() ? 1 : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+    plan.blocksPerSm = arch.isCpu() || plan.copyWarps
+                           ? 1
+                           : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
     if (plan.blocksPerSm == 0)
       ranked.rejected = fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
   }
@@ -452,7 +525,9 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   ranked.plan = plan;
   if (!ranked.accepted())
     return ranked;
-  if (!arch.isCpu())
+  if (plan.copyWarps)
+    cost.registerLimit = plan.warps == 12 ? 160 : 240;
+  else if (!arch.isCpu())
     cost.registerLimit = std::min(arch.maxRegistersPerThread,
                                   arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
   TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
@@ -462,6 +537,8 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   setBytes(cost, request, plan, tiles, arch);
   if (arch.isCpu())
     setCpuSeconds(cost, request, plan, tiles, arch);
+  else if (plan.copyWarps)
+    setWarpgroupSeconds(cost, request, plan, tiles, arch);
   else
     setSeconds(cost, request, plan, tiles, arch);
   return ranked;
@@ -493,6 +570,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 //===----------------------------------------------------------------------===//
 
 std::string Plan::text() const {
+  if (copyWarps)
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages);
   return fmt::format("{} x {}, {} warp{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", stages, stages == 1 ? "" : "s",
                      qRegisters ? "registers" : "shared memory", blocksPerSm, blocksPerSm == 1 ? "" : "s");

@@ -18,6 +18,8 @@
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
+// With copy warps (sm_90a) a warpgroup owns 64 rows, P has registers of its own beside S, and O is staged over Q.
+//
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2 + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
 //     + m and l 4 Mw + fragments + addresses + dropout + the score's temporaries
@@ -58,8 +60,9 @@ struct Plan {
   bool qRegisters = false;  ///< fragments of Q stay in registers
   int blocksPerSm = 0;      ///< the register budget is 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
+  int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
 
-  int threads() const { return warps * 32; }
+  int threads() const { return (warps + copyWarps) * 32; }
   /// Tiles of 16 rows that each warp owns.
   int rowTilesPerWarp() const { return tileQ / (16 * warps); }
   /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"

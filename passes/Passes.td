@@ -164,6 +164,30 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
 }
 
+def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
+  let summary = "a producer role copies tiles into rings that the consumer role reads";
+  let description = [{
+    Requires: one `tile.for_blocks`; layouts.
+    Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
+    after the last reader. Registers are split between the roles.
+    Why here: lifetimes of stages follow the tile ops that read them.
+    Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
+    After: `sched.role "producer" { sched.for_tiles ... { acquire; copy_tile ... signal %kr } }`,
+    `sched.role "consumer" { sched.for_tiles ... { wait; %s = tile.mma %q, %slot; release } }`
+  }];
+}
+
+def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
+  let summary = "run the softmax of a tile beside its neighbours' products";
+  let description = [{
+    Requires: a consumer role whose loop has a product with K, a softmax, and a product with V that adds to a rescaled accumulator.
+    Ensures: both products are asynchronous; that with V is the tile's before; waits carry their pending counts.
+    Why here: rings and stages are there, tiles are still values.
+    Before: `for_tiles { %s = mma %q, %k; softmax; %o = mma %p, %v add %acc }`
+    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`
+  }];
+}
+
 def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let summary = "expand tiles into the fragments of a lane";
   let description = [{

@@ -57,7 +57,10 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   // Layouts first: rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
+  // Each leaves kernels alone whose plan is for the other.
   passes.addPass(createPipelineCopies());
+  passes.addPass(createSpecializeWarps());
+  passes.addPass(createOverlapProducts());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

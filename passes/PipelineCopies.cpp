@@ -20,6 +20,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/TileSequence.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PIPELINECOPIES
@@ -31,68 +32,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-/// The tiles that a domain visits, as a sequence of tile indices.
-struct TileSequence {
-  tile::DomainOp domain;
-  Value first, bound;
-
-  static FailureOr<TileSequence> create(tile::DomainOp domain, OpBuilder &builder) {
-    for (unsigned i = 1; i < domain.getBegins().size(); ++i)
-      if (domain.getBegins()[i] != domain.getEnds()[i - 1])
-        return domain.emitError("segments that are not contiguous are not supported; start each where the one before ends");
-    if (domain.getReverse())
-      return domain.emitError("a reversed domain is not supported by this schedule; visit it forward");
-    TileSequence sequence{domain, domain.getBegins().front(), domain.getEnds().back()};
-    sequence.first = sequence.visibleFrom(builder, sequence.first);
-    return sequence;
-  }
-
-  /// The first visited tile at or after `index`.
-  Value visibleFrom(OpBuilder &builder, Value index) {
-    if (!domain.getPattern())
-      return index;
-    return tile::named(sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), domain.getPattern(),
-                                                    domain.getPatternIndices(), index, bound, *domain.getTileRows(),
-                                                    domain.getStep(), *domain.getPatternRows(),
-                                                    *domain.getPatternColumns()),
-                       "next_tile");
-  }
-
-  Value next(OpBuilder &builder, Value index) {
-    Location loc = domain.getLoc();
-    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
-    Value following = tile::named(arith::AddIOp::create(builder, loc, index, one), "next_tile");
-    return visibleFrom(builder, following);
-  }
-
-  Value origin(OpBuilder &builder, Value index) {
-    Value step = arith::ConstantIntOp::create(builder, domain.getLoc(), domain.getStep(), 32);
-    return tile::named(arith::MulIOp::create(builder, domain.getLoc(), index, step), "k0");
-  }
-
-  /// Whether the mask decides within tile `index`.
-  Value partial(OpBuilder &builder, Value index) {
-    Location loc = domain.getLoc();
-    Value partial = arith::ConstantIntOp::create(builder, loc, 1, 1);
-    for (auto [begin, end, full] : llvm::zip(domain.getBegins(), domain.getEnds(), domain.getFull())) {
-      if (!full)
-        continue;
-      // Nothing is visited before the first segment or after the last.
-      Value outside;
-      if (begin != domain.getBegins().front())
-        outside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, begin);
-      if (end != domain.getEnds().back()) {
-        Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, index, end);
-        outside = outside ? Value(arith::OrIOp::create(builder, loc, outside, after)) : after;
-      }
-      if (!outside)
-        outside = arith::ConstantIntOp::create(builder, loc, 0, 1);
-      partial = arith::AndIOp::create(builder, loc, partial, outside);
-    }
-    return tile::named(partial, "partial");
-  }
-};
 
 class LoopPipeliner {
 public:
@@ -129,13 +68,13 @@ private:
     auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
     StringRef name = tile::nameOf(load.getResult());
     std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
-    return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName, 0);
+    return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
   }
 
   /// A load before the loop: its copy shares the first group, its first wait is that of the first tile.
   void copyOnce(tile::LoadOp load) {
     Value buffer = ring(load, 1);
-    sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer, i32(0));
+    sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer, i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
     // What reads it before the loop (fragments kept in registers) has to wait for it there.
     for (Operation *user : llvm::make_early_inc_range(load.getResult().getUsers()))
@@ -163,7 +102,7 @@ private:
     for (Value i : ring.load.getIndices())
       indices.push_back(mapping.lookupOrDefault(i));
     sched::CopyTileOp::create(builder, ring.load.getLoc(), ring.load.getView(), indices, ring.load.getLimit(),
-                              ring.buffer, slot);
+                              ring.buffer, slot, Value());
   }
 
   void commit() { sched::CommitCopiesOp::create(builder, loc); }
@@ -303,6 +242,8 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (kernel.getPlan().getCopyWarps())
+        continue;
       SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
       for (tile::ForBlocksOp loop : loops) {
         auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();

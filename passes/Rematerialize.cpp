@@ -26,6 +26,9 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
+      // A consumer has registers to spare, and the thread index of a role is not the block's.
+      if (isa<sched::RoleOp>(work->getParentOp()))
+        return;
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
         for (auto branch : loop.getBody().getOps<scf::IfOp>())
           renewInBranch(branch);

@@ -234,7 +234,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst);
+                             plan.blocksPerSm, plan.longestFirst, plan.copyWarps);
 }
 
 //===----------------------------------------------------------------------===//

@@ -37,17 +37,17 @@ public:
 
   LogicalResult run() {
     auto target = sched::KernelOp::create(
-        builder, loc, kernel.getSymName(), arch, warps * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
+        builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
         kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
         kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
-    auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
-    builder.createBlock(&work.getBody(), {}, SmallVector<Type>(3, builder.getI32Type()), SmallVector<Location>(3, loc));
-    workBlock = &work.getBody().front();
-    writeLane();
-    for (Operation &op : kernel.getBody().front())
-      if (failed(expand(&op)))
-        return failure();
+    if (plan.getCopyWarps()) {
+      for (Operation &op : kernel.getBody().front())
+        if (failed(expand(&op)))
+          return failure();
+    } else if (failed(expandWork(kernel.getBody().front()))) {
+      return failure();
+    }
     // Room for every buffer; sched-assign-shared-memory places them.
     int64_t bytes = 0;
     target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
@@ -57,6 +57,27 @@ public:
   }
 
 private:
+  /// The work of a role, or of all warps.
+  LogicalResult expandWork(Block &body) {
+    auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&work.getBody(), {}, SmallVector<Type>(3, builder.getI32Type()), SmallVector<Location>(3, loc));
+    workBlock = &work.getBody().front();
+    slices.clear();
+    writeLane();
+    for (Operation &op : body)
+      if (failed(expand(&op)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult expandOp(sched::RoleOp op) {
+    auto role = sched::RoleOp::create(builder, loc, op.getName(), op.getWarps(), op.getRegistersAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&role.getBody());
+    return expandWork(op.getBody().front());
+  }
+
   //===--------------------------------------------------------------------===//
   // Small builders
   //===--------------------------------------------------------------------===//
@@ -189,7 +210,19 @@ private:
     return newBuffer(result);
   }
 
+  /// The buffer of the loop's carried tile whose next value `result` is, where nothing reads the tile any more.
+  Value carriedBuffer(Value result) {
+    Operation *op = result.getDefiningOp();
+    auto loop = op ? dyn_cast<sched::ForTilesOp>(op->getParentOp()) : nullptr;
+    if (!loop || !result.hasOneUse() || *result.getUsers().begin() != loop.getNext())
+      return {};
+    Value carried = loop.getBody().getArgument(result.getUses().begin()->getOperandNumber());
+    return carried.getType() == result.getType() && diesAt(carried, op) ? buffers.lookupOrNull(carried) : Value();
+  }
+
   Value newBuffer(Value result) {
+    if (Value carried = carriedBuffer(result))
+      return carried;
     StringRef name = tile::nameOf(result);
     return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
   }
@@ -218,10 +251,15 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp>(
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp,
+              sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
           buffers.map(shared.getResult(), builder.clone(*shared)->getResult(0));
+          return success();
+        })
+        .Case<sched::ThreadIdOp>([&](auto id) {
+          mapping.map(id.getResult(), workBlock ? thread : builder.clone(*id)->getResult(0));
           return success();
         })
         .Case<scf::IfOp>([&](auto branch) {
@@ -294,7 +332,8 @@ private:
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map) {
     ProbabilityChain chain{map, {}, {}, {}};
     auto type = cast<TileType>(map.getResult().getType());
-    if (type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+    // Beside asynchronous products exp must not wait for the conversion, which follows them.
+    if (plan.getCopyWarps() || type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
       return std::nullopt;
     for (Operation *user : map.getResult().getUsers()) {
       if (user->getBlock() != map->getBlock())
@@ -534,6 +573,12 @@ private:
       return op.emitError("needs a right operand in shared memory and a left operand contracted along its second axis");
     Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
     buffers.map(op.getResult(), acc);
+    if (plan.getCopyWarps()) {
+      if (op.getAcc() && buffers.lookup(op.getAcc()) != acc)
+        copyBuffer(buffers.lookup(op.getAcc()), acc);
+      multiplyAsync(op, acc, transpose);
+      return success();
+    }
     if (!op.getAcc()) {
       Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
       forEachPlace(acc, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(zero, acc, at); });
@@ -544,6 +589,45 @@ private:
       multiplyTf32(op, acc, transpose);
     else
       multiply16(op, acc, transpose);
+    return success();
+  }
+
+  /// m64nNk16 by each warpgroup: one instruction for each 16 of the contracted axis, all columns at once.
+  void multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
+    auto lhs = cast<TileType>(op.getLhs().getType());
+    auto [ring, stage] = slotOf(op.getRhs());
+    bool leftShared = inShared(op.getLhs());
+    Value isTrue = arith::ConstantIntOp::create(builder, loc, 1, 1);
+    sched::MmaFenceOp::create(builder, loc);
+    repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
+      Value along = mul(kk, 16), left;
+      SmallVector<Value> at;
+      if (leftShared) {
+        auto [leftRing, leftStage] = slotOf(op.getLhs());
+        left = queryBuffer = leftRing;
+        at = {leftStage, warpgroupRow(), along};
+      } else {
+        left = buffers.lookup(op.getLhs());
+        at = {i32(0), kk};
+      }
+      Value more = op.getAcc() ? isTrue : Value(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, kk, i32(0)));
+      Value zero = i32(0);
+      sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : zero, transpose ? zero : along, more,
+                                transpose);
+    });
+    sched::MmaCommitOp::create(builder, loc);
+    if (!op->hasAttr(sched::asyncAttr))
+      sched::MmaWaitOp::create(builder, loc, 0, leftShared ? ValueRange(acc) : ValueRange({acc, buffers.lookup(op.getLhs())}));
+  }
+
+  /// First row of the warpgroup's 64.
+  Value warpgroupRow() { return tile::named(mul(div(thread, 128), 64), "warpgroup_row"); }
+
+  LogicalResult expandOp(sched::MmaWaitOp op) {
+    SmallVector<Value> complete;
+    for (Value tile : op.getCompletes())
+      complete.push_back(buffers.lookup(tile));
+    sched::MmaWaitOp::create(builder, loc, op.getPending(), complete);
     return success();
   }
 
@@ -735,6 +819,8 @@ private:
   LogicalResult expandOp(sched::CopyTileOp op) {
     Value ring = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     auto type = cast<TileType>(ring.getType());
+    if (op.getRing())
+      return copyByEngine(op, ring, stage);
     int64_t rows = type.getShape()[1], columns = type.getShape()[2];
     int64_t viewColumns = type.axis(2) == "d" ? kernel.getHeadDim() : kernel.getHeadDimV();
     Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
@@ -752,8 +838,101 @@ private:
     return success();
   }
 
+  /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
+  Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
+    auto param = view.getDefiningOp<tile::ParamOp>();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+    auto type = cast<tile::ViewType>(view.getType());
+    int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
+    auto mapType = sched::TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
+    Value parameter = tile::ParamOp::create(builder, loc, type, param.getName());
+    return tile::named(sched::TensorMapOp::create(builder, loc, mapType, parameter, swizzle), (param.getName() + "_map").str());
+  }
+
+  /// One box for each panel of the tile; the stage is full when all of their bytes are there.
+  LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
+    auto type = cast<TileType>(buffer.getType());
+    auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
+    Value map = tensorMap(op.getView(), type.getShape()[1], swizzle), ring = mapping.lookup(op.getRing());
+    sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], ring, stage);
+    SmallVector<Value> at;
+    for (Value index : op.getIndices())
+      at.push_back(mapping.lookup(index));
+    int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns();
+    for (int64_t column = 0; column < type.getShape()[2]; column += columns)
+      sched::LoadBoxOp::create(builder, loc, map, at[0], at[1], at[2], i32(column), buffer, stage, ring);
+    return success();
+  }
+
   LogicalResult expandOp(tile::StoreOp op) {
-    return cast<TileType>(op.getTile().getType()).rank() == 1 ? storeRows(op) : storeThroughShared(op);
+    if (cast<TileType>(op.getTile().getType()).rank() == 1)
+      return storeRows(op);
+    return plan.getCopyWarps() ? storeByEngine(op) : storeThroughShared(op);
+  }
+
+  /// Through shared memory, where each warpgroup writes its own rows over those of Q that it alone has read.
+  LogicalResult storeByEngine(tile::StoreOp op) {
+    Value buffer = buffers.lookup(op.getTile());
+    auto type = cast<TileType>(op.getTile().getType());
+    Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
+    TileType sharedType = stagedType(type, element);
+    auto queries = cast<TileType>(queryBuffer.getType());
+    Value shared;
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfterValue(queryBuffer);
+      shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile",
+                                       sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout() ? queryBuffer
+                                                                                                                              : Value());
+    }
+    writeFragments(buffer, shared);
+    sched::FenceAsyncOp::create(builder, loc);
+    sched::SyncWarpsOp::create(builder, loc, add(div(thread, 128), 1), 128);
+    Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
+    Value map = tensorMap(op.getView(), 64, cast<sched::SwizzleAttr>(sharedType.getLayout()));
+    SmallVector<Value> at;
+    for (Value index : op.getIndices())
+      at.push_back(mapping.lookup(index));
+    onlyIf(first, [&] {
+      Value row = warpgroupRow();
+      for (int64_t column = 0; column < int64_t(kernel.getHeadDimV()); column += cast<sched::TensorMapType>(map.getType()).getColumns())
+        sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
+      sched::CommitBoxesOp::create(builder, loc);
+      sched::WaitBoxesOp::create(builder, loc, 0);
+    });
+    return success();
+  }
+
+  /// An output tile in shared memory.
+  TileType stagedType(TileType type, Type element) {
+    int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8, panel = 128;
+    while (rowBytes % panel)
+      panel /= 2;
+    return TileType::make(kernel.getContext(), {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}},
+                          element, MemorySpace::Shared, sched::SwizzleAttr::get(kernel.getContext(), panel));
+  }
+
+  /// A `c` fragment into a staged tile, two columns at a time.
+  void writeFragments(Value buffer, Value shared) {
+    Type element = cast<TileType>(shared.getType()).getElementType();
+    Value stage = i32(0);
+    SmallVector<int64_t> shape = laneShape(buffer);
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        repeat(shape[1], "j", [&](Value j) {
+          Value row = rowInTile(i, r), column = columnInTile(j, i32(0));
+          Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
+          if (element.isF32()) {
+            sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
+            sched::StoreSharedOp::create(builder, loc, second, shared, stage, row, add(column, 1));
+            return;
+          }
+          Value pair = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
+          sched::StoreSharedOp::create(builder, loc, pair, shared, stage, row, column);
+        });
+      });
+    });
   }
 
   /// One float a row, by the first lane of its quad.
@@ -785,30 +964,9 @@ private:
     Value buffer = buffers.lookup(op.getTile());
     auto type = cast<TileType>(op.getTile().getType());
     Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
-    int64_t rows = type.getShape()[0], columns = type.getShape()[1], bytes = element.getIntOrFloatBitWidth() / 8;
-    int64_t panel = 128;
-    while (columns * bytes % panel)
-      panel /= 2;
-    TileType sharedType = TileType::make(kernel.getContext(), {{"stage", 1}, {type.axis(0), rows}, {type.axis(1), columns}},
-                                         element, MemorySpace::Shared, sched::SwizzleAttr::get(kernel.getContext(), panel));
-    Value shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile", 0);
-    Value stage = i32(0);
-    SmallVector<int64_t> shape = laneShape(buffer);
-    repeat(shape[0], "i", [&](Value i) {
-      repeat(2, "r", [&](Value r) {
-        repeat(shape[1], "j", [&](Value j) {
-          Value row = rowInTile(i, r), column = columnInTile(j, i32(0));
-          Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
-          if (bytes == 4) {
-            sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
-            sched::StoreSharedOp::create(builder, loc, second, shared, stage, row, add(column, 1));
-            return;
-          }
-          Value pair = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
-          sched::StoreSharedOp::create(builder, loc, pair, shared, stage, row, column);
-        });
-      });
-    });
+    int64_t rows = type.getShape()[0], bytes = element.getIntOrFloatBitWidth() / 8;
+    Value shared = sched::SharedOp::create(builder, loc, stagedType(type, element), "o_tile");
+    writeFragments(buffer, shared);
     sched::BarrierOp::create(builder, loc);
     Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
     Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
@@ -835,9 +993,9 @@ private:
       }
       carried.push_back(buffer);
     }
-    auto loop = sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{});
-    if (Attribute name = op->getAttr(tile::nameAttr))
-      loop->setAttr(tile::nameAttr, name);
+    auto loop = sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{}, op.getKeeps());
+    loop->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    mapping.map(op.getKept(), loop.getKept());
     auto arguments = op.getBody().getArguments();
     for (auto [old, fresh] : llvm::zip(arguments, loop.getBody().getArguments()))
       mapping.map(old, fresh);
@@ -858,7 +1016,7 @@ private:
         next.push_back(mapping.lookup(value));
       sched::NextOp::create(builder, loc, next);
     }
-    for (auto [result, buffer] : llvm::zip(op.getResults(), carried))
+    for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
       buffers.map(result, buffer);
     return success();
   }
@@ -870,6 +1028,7 @@ private:
   Location loc;
   int64_t warps, warpRows;
   Block *workBlock = nullptr;
+  Value queryBuffer; ///< shared memory of Q, once a product has read it
   Value thread, lane, laneRow, laneColumn, quad, firstRow;
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them

@@ -10,7 +10,7 @@ using namespace attune;
 // Limits: CUDA C++ Programming Guide, "Compute Capabilities". Rates: the parts' data sheets; mmaTflops is
 // what mma.sync reaches, which on sm_90 is about two thirds of wgmma's 989.
 // clang-format off
-static constexpr std::array<ArchInfo, 6> archs = {{
+static constexpr std::array<ArchInfo, 7> archs = {{
     {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
      .sharedBytesPerBlock = 163 * 1024, .sharedBytesPerSM = 164 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .maxThreadsPerSM = 2048,
@@ -35,6 +35,12 @@ static constexpr std::array<ArchInfo, 6> archs = {{
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 640,
      .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
      .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+    {.name = "sm_90a", .part = "H200 SXM", .computeMajor = 9, .computeMinor = 0,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 989,
+     .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .warpgroups = true},
     {.name = "sm_120", .part = "RTX 5090", .computeMajor = 12, .computeMinor = 0,
      .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .maxThreadsPerSM = 1536,
@@ -84,8 +90,6 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
   std::string valid;
   for (const ArchInfo &arch : archs)
     fmt::format_to(std::back_inserter(valid), "{}{}", valid.empty() ? "" : ", ", arch.name);
-  if (name == "sm_90a")
-    return Error{"architecture sm_90a is not supported yet; use sm_90, which runs on the same devices"};
   if (name == "sm_100" || name == "sm_100a")
     return Error{fmt::format("architecture {} is not supported yet; valid are {}", name, valid)};
   return Error{fmt::format("architecture '{}' is unknown; valid are {}", name, valid)};
@@ -94,7 +98,8 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
 bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {
   // Jetson parts share the major number and do not run desktop cubins.
   bool jetson = computeMajor == 8 && computeMinor == 7;
-  return !arch.isCpu() && !jetson && arch.computeMajor == computeMajor && arch.computeMinor <= computeMinor;
+  bool minor = arch.warpgroups ? arch.computeMinor == computeMinor : arch.computeMinor <= computeMinor;
+  return !arch.isCpu() && !jetson && arch.computeMajor == computeMajor && minor;
 }
 
 const ArchInfo *attune::archForDevice(int computeMajor, int computeMinor) {

@@ -44,6 +44,7 @@ struct ArchInfo {
   int specialPerClockPerSM; ///< ex2, rcp, ... results
   int fmaPerClockPerSM;     ///< float32 fused multiply-adds
   int sharedBytesPerClockPerSM;
+  bool warpgroups = false; ///< wgmma, TMA and setmaxnreg; the cubin runs on just this compute capability
 
   bool isCpu() const { return computeMajor == 0; }
 

@@ -82,6 +82,7 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   find(d.cuEventElapsedTime, "cuEventElapsedTime");
   find(d.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   find(d.cuFuncGetParamInfo, "cuFuncGetParamInfo", false);
+  find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)
     return Error{
         fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",

@@ -114,6 +114,8 @@ public:
   int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
   int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
   // Absent in older drivers; null there.
+  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
+                                int, int, int, int) = nullptr;
   int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;
 
 private:

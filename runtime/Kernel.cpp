@@ -82,7 +82,8 @@ struct Kernel::State {
   /// The module for a launch from this thread, whose context is `current`.
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
-  Expected<void> launchCuda(Stream stream, const PackedLaunch &packed) const;
+  Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
+  Expected<void> encodeTensorMaps(PackedLaunch &packed) const;
   void launchHost(const PackedLaunch &packed) const;
   Expected<void> queryPointers(const LaunchArgs &args) const;
 };
@@ -152,13 +153,48 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-Expected<void> Kernel::State::launchCuda(Stream stream, const PackedLaunch &packed) const {
+/// Describes q, k, v or o to the copy engine: dimensions from the inmost one on, strides in bytes.
+Expected<void> Kernel::State::encodeTensorMaps(PackedLaunch &packed) const {
+  // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
+  constexpr int float16 = 6, bfloat16 = 9, promoteTo256 = 3;
+  const LaunchParams &params = packed.params();
+  std::byte *out = packed.bytes + tensorMapOffset(image.signature);
+  for (const TensorMapParam &map : image.signature.tensorMaps) {
+    const char which = map.tensor.front();
+    const bool keys = which == 'k' || which == 'v';
+    const int64_t *stride = which == 'q' ? params.qStride : which == 'k' ? params.kStride : which == 'v' ? params.vStride : params.oStride;
+    const void *address = which == 'q' ? params.q : which == 'k' ? params.k : which == 'v' ? params.v : params.o;
+    const int64_t extent[] = {which == 'v' || which == 'o' ? image.signature.headDimV : image.signature.headDim,
+                              keys ? params.keyLength : params.queryLength, keys ? params.kvHeads : params.heads, params.batch};
+    uint64_t dimensions[4], strides[3];
+    for (int i = 0; i < 4; ++i)
+      dimensions[i] = std::max<int64_t>(extent[i], 1);
+    // The stride of a dimension of one element is never used, but must be valid.
+    for (int i = 0; i < 3; ++i)
+      strides[i] = dimensions[i + 1] == 1 ? 16 * ((2 * dimensions[0] + 15) / 16) : uint64_t(2 * stride[2 - i]);
+    const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
+    const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
+    int code = cuda->cuTensorMapEncodeTiled(out, image.signature.dtype == DType::BF16 ? bfloat16 : float16, 4, const_cast<void *>(address),
+                                            dimensions, strides, box, steps, 0, swizzle, promoteTo256, 0);
+    if (code != 0)
+      return cuda->result(code, fmt::format("{} with row, head and batch strides {}, {}, {} cannot be described to the copy engine; make it "
+                                            "contiguous, or compile for sm_90",
+                                            map.tensor, stride[2], stride[1], stride[0]));
+    out += 128;
+  }
+  return {};
+}
+
+Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
   CudaContext current = cuda->currentContext();
+  if (!image.signature.tensorMaps.empty())
+    if (Expected<void> encoded = encodeTensorMaps(packed); !encoded)
+      return encoded;
   Expected<const LoadedModule *> loaded = moduleFor(current);
   if (!loaded)
     return loaded.error();
   ContextScope scope(cuda, current, (*loaded)->context);
-  void *arguments[] = {const_cast<std::byte *>(packed.bytes)};
+  void *arguments[] = {packed.bytes};
   int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
@@ -263,6 +299,8 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
         fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
                     "budget",
                     image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
+  if (!image.signature.tensorMaps.empty() && !(*cuda)->cuTensorMapEncodeTiled)
+    return driverTooOld((*cuda)->version(), image.nvrtcVersion);
   Expected<CudaContext> primary = (*cuda)->primaryContext(device);
   if (!primary)
     return primary.error();

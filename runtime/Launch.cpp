@@ -12,11 +12,19 @@ static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
 static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or vector load
 
-size_t KernelSignature::packedBytes() const {
-  size_t bytes = sizeof(LaunchParams) + 8 * scalars.size();
-  for (const TensorParam &tensor : tensors)
+static constexpr size_t tensorMapBytes = 128;
+
+static size_t plainBytes(const KernelSignature &signature) {
+  size_t bytes = sizeof(LaunchParams) + 8 * signature.scalars.size();
+  for (const TensorParam &tensor : signature.tensors)
     bytes += 8 + 16 * size_t(tensor.rank);
   return bytes;
+}
+
+size_t attune::tensorMapOffset(const KernelSignature &signature) { return (plainBytes(signature) + 63) / 64 * 64; }
+
+size_t KernelSignature::packedBytes() const {
+  return tensorMaps.empty() ? plainBytes(*this) : tensorMapOffset(*this) + tensorMapBytes * tensorMaps.size();
 }
 
 uint32_t attune::dropoutThreshold(float probability) {
@@ -418,7 +426,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.tensors.size() > signature.tensors.size())
     return surplus(signature.tensors, args.tensors, "captured tensor");
 
-  packed.size = size_t(cursor - packed.bytes);
+  packed.size = signature.packedBytes();
   packed.queryTiles = ceilDiv(params.queryLength, image.tileQ);
   // The first product fits 64 bits (2^30 * 2^31); the second may not.
   int64_t perBatch = packed.queryTiles * params.heads;

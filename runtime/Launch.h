@@ -14,7 +14,7 @@ namespace attune {
 
 /// The parameters of one launch. Left uninitialised: packLaunch writes what is read.
 struct PackedLaunch {
-  alignas(16) std::byte bytes[maxPackedBytes];
+  alignas(64) std::byte bytes[maxPackedBytes];
   size_t size;
   int64_t blocks;     ///< queryTiles * H * B; 0 for empty work
   int64_t queryTiles; ///< ceil(Sq / tileQ)
@@ -25,6 +25,9 @@ struct PackedLaunch {
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
 Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
+
+/// Where the tensor maps start in the packed parameters, a multiple of 64.
+size_t tensorMapOffset(const KernelSignature &signature);
 
 /// Error when the signature does not fit the parameter space or the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);

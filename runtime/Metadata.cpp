@@ -20,6 +20,8 @@ static json toJson(const KernelSignature &signature) {
                  {"qOffset", signature.qOffset},
                  {"scalars", scalars},
                  {"tensors", tensors}};
+  for (const TensorMapParam &map : signature.tensorMaps)
+    result["tensorMaps"].push_back({{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},
@@ -127,6 +129,15 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       reader.read(tensor, "dtype", param.dtype);
       reader.read(tensor, "rank", param.rank);
     }
+  if (from.contains("tensorMaps"))
+    if (const json *maps = reader.array(from, "tensorMaps"))
+      for (const json &map : *maps) {
+        TensorMapParam &param = to.tensorMaps.emplace_back();
+        reader.read(map, "tensor", param.tensor);
+        reader.read(map, "rows", param.rows);
+        reader.read(map, "columns", param.columns);
+        reader.read(map, "swizzle", param.swizzle);
+      }
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {
       to.blockPattern.emplace();

@@ -47,7 +47,53 @@ const std::vector<Primitive> &table() {
   return all;
 }
 
+constexpr std::string_view mmaAsync = "mma_async_";
+
+/// wgmma.mma_async for one shape. Accumulator register e of columns 8 j and on is d[j][e].
+std::string mmaAsyncFunction(std::string_view name) {
+  std::string_view rest = name.substr(mmaAsync.size());
+  std::string type(rest.substr(0, rest.find('_')));
+  rest.remove_prefix(type.size() + 2); // "_n"
+  int columns = 0;
+  for (; !rest.empty() && rest.front() != '_'; rest.remove_prefix(1))
+    columns = 10 * columns + (rest.front() - '0');
+  const bool leftShared = rest == "_shared";
+  const int registers = columns / 2;
+  auto list = [](int first, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += (i ? i % 16 ? ", " : ", \"\n               \"" : "") + ("%" + std::to_string(first + i));
+    return text;
+  };
+  auto operand = [](int n) { return "%" + std::to_string(n); };
+  int next = registers;
+  std::string left = leftShared ? operand(next) : "{" + list(next, 4) + "}";
+  next += leftShared ? 1 : 4;
+  std::string text = "/// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, " + std::to_string(columns) +
+                     " columns. PTX 9.7.15.5.2, wgmma.mma_async.\n"
+                     "template <int transpose>\n__device__ __forceinline__ void " +
+                     std::string(name) + "(float (&d)[" + std::to_string(columns / 8) + "][4], " +
+                     (leftShared ? "unsigned long long a" : "unsigned (&a)[4]") + ", unsigned long long b, bool accumulate) {\n" +
+                     "  asm volatile(\"{\\n.reg .pred more;\\nsetp.ne.b32 more, " + operand(next + 1) + ", 0;\\n\"\n" +
+                     "               \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type + " \"\n" +
+                     "               \"{" + list(0, registers) + "}, \"\n" +
+                     "               \"" + left + ", " + operand(next) + ", more, 1, 1, " + (leftShared ? "0, " : "") + operand(next + 2) +
+                     ";\\n}\"\n               :";
+  for (int j = 0; j < columns / 8; ++j) {
+    text += j ? j % 4 ? "," : ",\n                " : "";
+    for (int e = 0; e < 4; ++e)
+      text += (e ? ", " : " ") + ("\"+f\"(d[" + std::to_string(j) + "][" + std::to_string(e) + "])");
+  }
+  text += leftShared ? "\n               : \"l\"(a), "
+                     : "\n               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), ";
+  return text + "\"l\"(b), \"r\"(int(accumulate)), \"n\"(transpose));\n}";
+}
+
 } // namespace
+
+std::string codegen::mmaAsyncName(std::string_view type, int columns, bool leftShared) {
+  return std::string(mmaAsync) + std::string(type) + "_n" + std::to_string(columns) + (leftShared ? "_shared" : "_registers");
+}
 
 std::string_view codegen::primitivesSource() {
   static constexpr char text[] =
@@ -66,7 +112,7 @@ const std::set<std::string, std::less<>> &codegen::primitiveNames() {
   return names;
 }
 
-bool codegen::isPrimitive(std::string_view name) { return primitiveNames().count(name); }
+bool codegen::isPrimitive(std::string_view name) { return primitiveNames().count(name) || name.substr(0, mmaAsync.size()) == mmaAsync; }
 
 std::string codegen::primitives(const std::set<std::string, std::less<>> &names) {
   std::set<std::string, std::less<>> wanted = names;
@@ -79,5 +125,8 @@ std::string codegen::primitives(const std::set<std::string, std::less<>> &names)
   for (const Primitive &primitive : all)
     if (wanted.count(primitive.name))
       text += primitive.text + "\n\n";
+  for (const std::string &name : names)
+    if (name.compare(0, mmaAsync.size(), mmaAsync) == 0)
+      text += mmaAsyncFunction(name) + "\n\n";
   return text;
 }

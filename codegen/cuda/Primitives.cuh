@@ -458,3 +458,180 @@ __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, u
   }
   return {c0, c1, c2, c3};
 }
+
+//===----------------------------------------------------------------------===//
+// Barriers in shared memory, and registers of roles (sm_90)
+//===----------------------------------------------------------------------===//
+
+//@ decrease_registers
+/// From here on the warpgroup's threads have `count` registers. PTX 9.7.19.5, setmaxnreg.dec.
+template <int count> __device__ __forceinline__ void decrease_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+//@ increase_registers
+/// From here on the warpgroup's threads have `count` registers. PTX 9.7.19.5, setmaxnreg.inc.
+template <int count> __device__ __forceinline__ void increase_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+//@ elect_one
+/// True in one lane of a converged warp. PTX 9.7.13.14, elect.sync.
+__device__ __forceinline__ bool elect_one() {
+  unsigned is;
+  asm volatile("{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\nselp.u32 %0, 1, 0, one;\n}" : "=r"(is));
+  return is;
+}
+
+//@ init_ring
+/// Full barriers of `stages` stages, then their empty ones. PTX 9.7.13.15.9, mbarrier.init.
+template <int stages> __device__ __forceinline__ void init_ring(unsigned barriers, int filled_by, int emptied_by) {
+#pragma unroll
+  for (int i = 0; i < stages; ++i) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barriers + i * 8), "r"(filled_by) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barriers + (stages + i) * 8), "r"(emptied_by) : "memory");
+  }
+}
+
+//@ fence_init
+/// Barriers initialised before are there for the copy engine. PTX 9.7.13.4, fence.mbarrier_init.
+__device__ __forceinline__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+//@ wait_barrier
+/// Waits until the barrier's phase of the given parity is complete. PTX 9.7.13.15.16, mbarrier.try_wait.parity.
+__device__ __forceinline__ void wait_barrier(unsigned barrier, int parity) {
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra again;\n"
+               "}" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+//@ expect_bytes
+/// Arrives, and makes the phase wait for that many bytes of copies too. PTX 9.7.13.15.13, mbarrier.arrive.expect_tx.
+__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+//@ arrive
+/// PTX 9.7.13.15.13, mbarrier.arrive.
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+//@ arrive_after_copies
+/// Arrives once the thread's cp.async copies are complete. PTX 9.7.13.15.15, cp.async.mbarrier.arrive.noinc.
+__device__ __forceinline__ void arrive_after_copies(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+//@ arrive_as_warp : arrive
+/// One lane arrives for the warp, whose reads are done.
+__device__ __forceinline__ void arrive_as_warp(unsigned barrier) {
+  if (threadIdx.x % 32 == 0)
+    arrive(barrier);
+}
+
+//@ sync_warps
+/// Named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.sync.
+__device__ __forceinline__ void sync_warps(int id, int threads) {
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+//@ arrive_warps
+/// Arrives at a named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.arrive.
+__device__ __forceinline__ void arrive_warps(int id, int threads) {
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// The copy engine (sm_90)
+//===----------------------------------------------------------------------===//
+
+//@ TensorMap
+/// What the launch tells the copy engine about a tensor. PTX 5.5.8, tensor maps.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+//@ load_box
+/// Starts the copy of a box to shared memory; its bytes count on the barrier. PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
+__device__ __forceinline__ void load_box(unsigned shared, const TensorMap &map, unsigned barrier, int batch, int head, int row,
+                                         int column) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
+                   shared),
+               "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
+//@ store_box
+/// Starts the copy of a box from shared memory. PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
+__device__ __forceinline__ void store_box(const TensorMap &map, unsigned shared, int batch, int head, int row, int column) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map), "r"(shared),
+               "r"(column), "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
+//@ add_rows
+/// Starts adding `bytes` bytes of floats to global memory. PTX 9.7.9.25.4.2, cp.reduce.async.bulk.
+__device__ __forceinline__ void add_rows(float *global, unsigned shared, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes)
+               : "memory");
+}
+
+//@ commit_boxes
+/// PTX 9.7.9.25.6.1, cp.async.bulk.commit_group.
+__device__ __forceinline__ void commit_boxes() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+//@ wait_boxes
+/// Until at most `pending` groups still read shared memory. PTX 9.7.9.25.6.2, cp.async.bulk.wait_group.read.
+template <int pending> __device__ __forceinline__ void wait_boxes() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
+//@ fence_async
+/// The thread's stores to shared memory are there for the copy engine and wgmma. PTX 9.7.13.4, fence.proxy.async.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+//===----------------------------------------------------------------------===//
+// Warpgroup-level matrix instructions (sm_90a)
+//===----------------------------------------------------------------------===//
+
+//@ matrix_descriptor
+/// A matrix in shared memory, in panels of `panel` bytes a row: `leading` bytes from panel to panel, `stride` bytes from eight rows to
+/// the next eight. PTX 9.7.15.5.1.2.2, matrix descriptor format.
+template <int panel, int leading, int stride> __device__ __forceinline__ unsigned long long matrix_descriptor(unsigned shared) {
+  constexpr unsigned long long swizzle = panel == 128 ? 1 : panel == 64 ? 2 : 3;
+  constexpr unsigned long long layout =
+      swizzle << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4 & 0x3fff) << 16;
+  return layout | (shared & 0x3ffff) >> 4;
+}
+
+//@ mma_fence
+/// PTX 9.7.15.7.1, wgmma.fence.
+__device__ __forceinline__ void mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+//@ mma_commit
+/// PTX 9.7.15.7.2, wgmma.commit_group.
+__device__ __forceinline__ void mma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+//@ hold
+/// The compiler moves no access of these registers over this point.
+template <int n> __device__ __forceinline__ void hold(float (&x)[n][4]) {
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    asm volatile("" : "+f"(x[j][0]), "+f"(x[j][1]), "+f"(x[j][2]), "+f"(x[j][3])::"memory");
+}
+template <int n> __device__ __forceinline__ void hold(unsigned (&x)[n][4]) {
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    asm volatile("" : "+r"(x[j][0]), "+r"(x[j][1]), "+r"(x[j][2]), "+r"(x[j][3])::"memory");
+}
+
+//@ mma_wait : hold
+/// Until at most `pending` groups of matrix instructions are under way; `complete` may be touched then. PTX 9.7.15.7.3, wgmma.wait_group.
+template <int pending, typename... Registers> __device__ __forceinline__ void mma_wait(Registers &...complete) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+  (hold(complete), ...);
+}

@@ -231,6 +231,12 @@ private:
   void printMma(MmaOp op);
   void printElement(tile::ElementOp op);
   void printNextVisible(NextVisibleOp op);
+  void printRoles(RoleOp first);
+  void printMmaAsync(MmaAsyncOp op);
+  /// Address of a stage's full or empty barrier.
+  Expr barrier(Value ring, Value stage, bool full);
+  /// A shared tile as an operand of a warpgroup's product, from `column` of `row` on.
+  Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
 
   /// The expression of a scalar op without regions or effects; nothing where `op` is not such an op.
   std::optional<Expr> expression(Operation *op);
@@ -281,6 +287,8 @@ private:
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
+  llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
+  unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
   std::string lastLine;
@@ -566,7 +574,7 @@ Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row,
       return {"0"};
     return elementBytes == 1 ? index : infix(index, "*", {std::to_string(elementBytes)}, Product);
   };
-  Expr rowExpr = value(row), columnExpr = value(column);
+  Expr rowExpr = row ? value(row) : Expr{"0"}, columnExpr = column ? value(column) : Expr{"0"};
   if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
     if (rowBytes % swizzle.getPanel())
       fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) + " bytes");
@@ -978,7 +986,7 @@ void Printer::printOp(Operation *op) {
       return;
     if (isa<ThreadIdOp>(op)) {
       std::string name = nameFor(op, "thread");
-      statement(op, "const int " + name + " = threadIdx.x;");
+      statement(op, "const int " + name + " = threadIdx.x" + (firstThread ? " - " + std::to_string(firstThread) : "") + ";");
       values[op->getResult(0)] = natural({name});
     } else if (expr->text.size() <= longest && canInline(op)) {
       values[op->getResult(0)] = *expr;
@@ -1102,6 +1110,84 @@ void Printer::printStatement(Operation *op) {
       })
       // Statements of their own although they have no effects: all lanes must take part.
       .Case([&](AnyLaneOp o) { declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())})); })
+      .Case([&](RoleOp o) {
+        if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
+          printRoles(o);
+      })
+      .Case([&](ElectOp o) { declare(cast<OpResult>(o.getResult()), primitive("elect_one", {})); })
+      .Case([&](RingOp o) {
+        used.insert("shared_address");
+        std::string name = names.take(o.getName());
+        rings[o.getResult()] = name;
+        statement(op, "const unsigned " + name + " = shared_base + " + std::to_string(o.getOffset()) + ";  // full and empty, " +
+                          std::to_string(o.getResult().getType().getStages()) + " each");
+      })
+      .Case([&](InitRingOp o) {
+        auto ring = o.getRing().getDefiningOp<RingOp>();
+        statement(op, primitive("init_ring", "<" + Twine(o.getRing().getType().getStages()) + ">",
+                                {{rings[o.getRing()]}, {std::to_string(ring.getFilledBy())}, {std::to_string(ring.getEmptiedBy())}})
+                              .text + ";");
+      })
+      .Case([&](FenceInitOp) { statement(op, primitive("fence_init", {}).text + ";"); })
+      .Case([&](AcquireOp o) {
+        // Nothing is in a ring at first: its empty barriers count as complete in the phase before.
+        Expr phase = infix(integer(o.getPhase()), "^", {"1"}, BitXor);
+        statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), false), phase}).text + ";");
+      })
+      .Case([&](WaitOp o) {
+        statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), true), integer(o.getPhase())}).text + ";");
+      })
+      .Case([&](ExpectBytesOp o) {
+        statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
+      })
+      .Case([&](CommitOp o) {
+        statement(op, primitive(o.getCopies() ? "arrive_after_copies" : "arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";");
+      })
+      .Case([&](ReleaseOp o) {
+        statement(op, primitive("arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
+      })
+      .Case([&](SyncWarpsOp o) {
+        statement(op, primitive("sync_warps", {integer(o.getId()), {std::to_string(o.getThreads())}}).text + ";");
+      })
+      .Case([&](ArriveWarpsOp o) {
+        statement(op, primitive("arrive_warps", {integer(o.getId()), {std::to_string(o.getThreads())}}).text + ";");
+      })
+      .Case([&](TensorMapOp o) {
+        std::string name = nameFor(op, "map");
+        maps[o.getResult()] = "p." + name;
+        params += "  TensorMap " + name + ";\n";
+        paramsBytes = llvm::alignTo(paramsBytes, 64) + 128;
+      })
+      .Case([&](LoadBoxOp o) {
+        Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
+        statement(op, primitive("load_box", {to, {maps[o.getMap()]}, barrier(o.getRing(), o.getStage(), true), integer(o.getBatch()),
+                                             integer(o.getHead()), integer(o.getRow()), integer(o.getColumn())})
+                              .text + ";");
+      })
+      .Case([&](StoreBoxOp o) {
+        Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
+        statement(op, primitive("store_box", {{maps[o.getMap()]}, from, integer(o.getBatch()), integer(o.getHead()), integer(o.getRow()),
+                                              integer(o.getColumn())})
+                              .text + ";");
+      })
+      .Case([&](AddRowsOp o) {
+        TileType type = o.getShared().getType();
+        Expr to = globalAddress(views[o.getView()], {integer(o.getViewRow())});
+        Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), {});
+        statement(op, primitive("add_rows", {to, from, {std::to_string(o.getRows() * type.getShape()[2] * 4)}}).text + ";");
+      })
+      .Case([&](CommitBoxesOp) { statement(op, primitive("commit_boxes", {}).text + ";"); })
+      .Case([&](WaitBoxesOp o) { statement(op, primitive("wait_boxes", "<" + Twine(o.getPending()) + ">", {}).text + ";"); })
+      .Case([&](FenceAsyncOp) { statement(op, primitive("fence_async", {}).text + ";"); })
+      .Case([&](MmaAsyncOp o) { printMmaAsync(o); })
+      .Case([&](MmaFenceOp) { statement(op, primitive("mma_fence", {}).text + ";"); })
+      .Case([&](MmaCommitOp) { statement(op, primitive("mma_commit", {}).text + ";"); })
+      .Case([&](MmaWaitOp o) {
+        SmallVector<Expr> complete;
+        for (Value tile : o.getCompletes())
+          complete.push_back({element(tile, ArrayRef<Expr>{{"0"}})});
+        statement(op, primitive("mma_wait", "<" + Twine(o.getPending()) + ">", complete).text + ";");
+      })
       .Case([&](PhiloxOp o) { printPhilox(o); })
       .Case([&](NextVisibleOp o) { printNextVisible(o); })
       .Case([&](scf::ForOp o) { printFor(o); })
@@ -1240,6 +1326,60 @@ void Printer::printMma(MmaOp op) {
                     ";");
 }
 
+Expr Printer::barrier(Value ring, Value stage, bool full) {
+  std::string text = rings[ring];
+  if (!full)
+    text += " + " + std::to_string(8 * cast<RingType>(ring.getType()).getStages());
+  Expr at = integer(stage);
+  if (isNumber(at) ? at.text != "0" : true)
+    text += " + " + (isNumber(at) ? std::to_string(8 * std::stoll(at.text)) : ::at(at, Product) + " * 8");
+  return {text, Sum};
+}
+
+Expr Printer::matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose) {
+  auto type = cast<TileType>(shared.getType());
+  int64_t panel = cast<SwizzleAttr>(type.getLayout()).getPanel();
+  // Stored with the contracted axis along rows of a panel, the panels of further columns lie a panel's rows apart.
+  int64_t leading = transpose ? type.getShape()[1] * panel : 16;
+  return primitive("matrix_descriptor", "<" + Twine(panel) + ", " + Twine(leading) + ", " + Twine(8 * panel) + ">",
+                   {sharedAddress(op, shared, stage, row, column)});
+}
+
+void Printer::printMmaAsync(MmaAsyncOp op) {
+  TileType acc = op.getAcc().getType(), a = op.getA().getType();
+  bool leftShared = a.getSpace() == tile::MemorySpace::Shared;
+  SmallVector<Value> at(op.getAIndices());
+  Expr left = leftShared ? matrixDescriptor(op, op.getA(), at[0], at[1], at[2], false)
+                         : Expr{element(op.getA(), {value(at[0]), value(at[1])})};
+  Expr right = matrixDescriptor(op, op.getB(), op.getStage(), op.getRow(), op.getColumn(), op.getTranspose());
+  std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(acc.getShape()[1]), leftShared);
+  statement(op, primitive(name, op.getTranspose() ? "<1>" : "<0>",
+                          {{element(op.getAcc(), ArrayRef<Expr>{{"0"}})}, left, right, value(op.getAccumulate())})
+                        .text + ";");
+}
+
+/// One chain of branches: each warpgroup takes one of them.
+void Printer::printRoles(RoleOp role) {
+  const int64_t threads = kernel.getThreads(), atLaunch = std::min<int64_t>(255, 65536 / (threads * kernel.getBlocksPerSm())) / 8 * 8;
+  for (bool first = true; role; role = dyn_cast_or_null<RoleOp>(role->getNextNode()), first = false) {
+    unsigned end = firstThread + 32 * role.getWarps();
+    bool last = !isa_and_nonnull<RoleOp>(role->getNextNode());
+    std::string condition = "if (threadIdx.x < " + std::to_string(end) + ") {";
+    std::string head = first ? condition : last ? "} else {" : "} else " + condition;
+    if (!first)
+      --depth;
+    line(head + "  // " + role.getName());
+    ++depth;
+    if (std::optional<uint64_t> registers = role.getRegisters())
+      line(primitive(int64_t(*registers) < atLaunch ? "decrease_registers" : "increase_registers",
+                     "<" + Twine(std::min<uint64_t>(*registers, 256)) + ">", {}).text + ";");
+    printBlock(role.getBody().front());
+    firstThread = end;
+  }
+  firstThread = 0;
+  close();
+}
+
 void Printer::printPhilox(PhiloxOp op) {
   std::string name = nameFor(op, "random");
   SmallVector<Expr> arguments;
@@ -1364,8 +1504,16 @@ void Printer::printForTiles(ForTilesOp op) {
   for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), carried))
     values[argument] = {name};
   comment(op);
+  if (op.getKeeps()) {
+    line("int " + inits + ";");
+    inits.clear();
+    for (auto [result, name] : llvm::zip(op.getKept(), carried))
+      values[result] = {name};
+  } else {
+    inits.insert(0, "int ");
+  }
   line("#pragma unroll 1");
-  open(op, "for (int " + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
+  open(op, "for (" + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
   printBlock(op.getBody().front());
   if (error)
     return;
@@ -1391,7 +1539,8 @@ void Printer::printForTiles(ForTilesOp op) {
       statement(next, name + " = " + value + ";");
   }
   close();
-  names.close(mark);
+  if (!op.getKeeps())
+    names.close(mark);
 }
 
 //===----------------------------------------------------------------------===//
@@ -1487,6 +1636,8 @@ Expected<std::string> Printer::run() {
   for (StringRef alias : {"bf16", "f16"})
     if (uses(alias))
       out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
+  if (!maps.empty())
+    out += codegen::primitives({"TensorMap"});
   out += "// Strides count elements: batch, head, row; the stride of a column is 1.\n"
          "struct Params {\n"
          "  const " + dtype.str() + " *q, *k, *v;  // [B, H, Sq, " + std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " +

@@ -84,6 +84,16 @@ struct BlockPatternParam {
   friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
+/// Says that the kernel takes a tensor map of q, k, v or o: the launch describes the tensor to the copy engine in boxes of
+/// rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128).
+struct TensorMapParam {
+  std::string tensor;
+  int rows = 0;
+  int columns = 0;
+  int swizzle = 0;
+  friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;
+};
+
 /// What a kernel takes. The order of `scalars` and `tensors` is the order of the packed parameters
 /// (LaunchParams.h); a block pattern's tensor is among `tensors`.
 struct KernelSignature {
@@ -95,8 +105,10 @@ struct KernelSignature {
   std::vector<ScalarParam> scalars = {};
   std::vector<TensorParam> tensors = {};
   std::optional<BlockPatternParam> blockPattern = {};
+  std::vector<TensorMapParam> tensorMaps = {};
 
-  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor.
+  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor, and from the next
+  /// multiple of 64 on 128 per tensor map.
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };

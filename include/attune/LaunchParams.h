@@ -9,6 +9,7 @@
 //     | sizeof(LaunchParams)     | the fields below                                 |
 //     | 8 per scalar             | f32, i32, bool in the low bytes; i64             |
 //     | 8 + 16 * rank per tensor | address; int64 strides (elements); int64 extents |
+//     | 128 per tensor map       | from the next multiple of 64 on                  |
 //
 //===----------------------------------------------------------------------===//
 #pragma once

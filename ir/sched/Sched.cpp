@@ -209,13 +209,17 @@ LogicalResult ForWorkOp::verify() {
   return success();
 }
 
-void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles) {
+void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles, bool keeps) {
   OpBuilder::InsertionGuard guard(builder);
   state.addOperands(inits);
   state.addOperands(bound);
   state.addOperands(tiles);
   state.getOrAddProperties<Properties>().operandSegmentSizes = {int32_t(inits.size()), 1, int32_t(tiles.size())};
   state.addTypes(tiles.getTypes());
+  if (keeps) {
+    state.getOrAddProperties<Properties>().keeps = builder.getUnitAttr();
+    state.addTypes(inits.getTypes());
+  }
   Block *body = builder.createBlock(state.addRegion());
   for (Value value : llvm::concat<Value>(SmallVector<Value>(inits), SmallVector<Value>(tiles)))
     body->addArgument(value.getType(), state.location);
@@ -247,6 +251,7 @@ ParseResult ForTilesOp::parse(OpAsmParser &parser, OperationState &result) {
     if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseTile))
       return failure();
   }
+  bool keeps = succeeded(parser.parseOptionalKeyword("keeps"));
   Region *body = result.addRegion();
   if (parser.resolveOperands(inits, builder.getI32Type(), result.operands) ||
       parser.resolveOperand(bound, builder.getI32Type(), result.operands) ||
@@ -256,6 +261,10 @@ ParseResult ForTilesOp::parse(OpAsmParser &parser, OperationState &result) {
   ensureTerminator(*body, builder, result.location);
   result.getOrAddProperties<Properties>().operandSegmentSizes = {int32_t(inits.size()), 1, int32_t(tiles.size())};
   result.addTypes(tileTypes);
+  if (keeps) {
+    result.getOrAddProperties<Properties>().keeps = builder.getUnitAttr();
+    result.addTypes(SmallVector<Type>(inits.size(), builder.getI32Type()));
+  }
   return success();
 }
 
@@ -271,9 +280,9 @@ void ForTilesOp::print(OpAsmPrinter &printer) {
     });
     printer << ")";
   }
-  printer << " ";
+  printer << (getKeeps() ? " keeps " : " ");
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {getOperandSegmentSizeAttr()});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {getOperandSegmentSizeAttr(), "keeps"});
 }
 
 NextOp ForTilesOp::getNext() { return cast<NextOp>(getBody().front().getTerminator()); }
@@ -285,12 +294,26 @@ LogicalResult ForTilesOp::verify() {
   llvm::append_range(carried, getTiles().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), carried) || !llvm::equal(getNext().getValues().getTypes(), carried))
     return emitOpError("initial, carried and next values differ in number or type");
+  SmallVector<Type> results(getTiles().getTypes());
+  if (getKeeps())
+    llvm::append_range(results, getInits().getTypes());
+  if (!llvm::equal(getResultTypes(), results))
+    return emitOpError("results are the tiles, with `keeps` then the carried i32 values");
   return success();
 }
 
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
+
+void SharedOp::build(OpBuilder &builder, OperationState &state, TileType type, StringRef name, Value over) {
+  auto &properties = state.getOrAddProperties<Properties>();
+  properties.name = builder.getStringAttr(name);
+  properties.offset = builder.getI64IntegerAttr(0);
+  if (over)
+    state.addOperands(over);
+  state.addTypes(type);
+}
 
 LogicalResult SharedOp::verify() {
   if (getResult().getType().getSpace() != MemorySpace::Shared)

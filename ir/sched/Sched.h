@@ -20,6 +20,9 @@ using tile::ViewType;
 /// Marks an `scf.for` whose body is repeated in the generated source's `#pragma unroll`.
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
+/// Marks a `tile.mma` that starts only: a `sched.mma_wait` further on completes it.
+inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
+
 } // namespace attune::sched
 
 #include "ir/sched/SchedDialect.h.inc"

@@ -41,7 +41,8 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
   let hasVerifier = 1;
 }
 
-def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects, HasParent<"KernelOp">]> {
+def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects,
+                              ParentOneOf<["KernelOp", "::attune::tile::KernelOp"]>]> {
   let summary = "what some warps of the block do, beside the other roles";
   let description = [{
     Roles take the block's warps in the order in which they stand: the first one warps 0 to `warps` - 1, and so on. With
@@ -125,21 +126,26 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
   let summary = "loop while the first carried value is below a bound";
   let description = [{
     The body takes the carried i32 values (first the tile index; then, where the schedule needs them, the tiles after
-    it and ring slots) and, before expansion, tiles; `sched.next` gives their next values.
+    it and ring slots) and, before expansion, tiles; `sched.next` gives their next values. Results are the tiles; with `keeps` the
+    carried i32 values follow them, as the last `sched.next` left them.
 
     ```mlir
     sched.for_tiles (%n, %slot) = (%begin, %zero) below %end { ... sched.next %n1, %slot1 : i32, i32 }
+    %last:2 = sched.for_tiles (%n, %slot) = (%begin, %zero) below %end keeps { ... }
     ```
   }];
-  let arguments = (ins Variadic<I32>:$inits, I32:$bound, Variadic<TileType>:$tiles);
-  let results = (outs Variadic<TileType>:$results);
+  let arguments = (ins Variadic<I32>:$inits, I32:$bound, Variadic<TileType>:$tiles, UnitAttr:$keeps);
+  let results = (outs Variadic<AnyTypeOf<[TileType, I32]>>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::mlir::ValueRange":$inits, "::mlir::Value":$bound, "::mlir::ValueRange":$tiles)>];
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$inits, "::mlir::Value":$bound, "::mlir::ValueRange":$tiles,
+                                 CArg<"bool", "false">:$keeps)>];
   let extraClassDeclaration = [{
     NextOp getNext();
+    /// The carried i32 values after the loop, with `keeps`.
+    ::mlir::ValueRange getKept() { return getResults().drop_front(getTiles().size()); }
   }];
 }
 
@@ -220,15 +226,19 @@ def SharedOp : SchedOp<"shared", [Effects]> {
   let summary = "a buffer in shared memory";
   let description = [{
     At `offset` bytes from the start of the block's dynamic shared memory. Buffers whose lifetimes do not overlap may have
-    overlapping ranges.
+    overlapping ranges; so may a buffer `over` another one, whose rows each warpgroup has read before it writes its own.
 
     ```mlir
     %k = sched.shared "k_ring" at 16384 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+    %o = sched.shared "o_tile" at 0 over %q : <stage 1 x q 128 x d 64, ...> , ...
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$offset);
+  let arguments = (ins StrAttr:$name, I64Attr:$offset, Optional<TileType>:$over);
   let results = (outs TileType:$result);
-  let assemblyFormat = "$name `at` $offset attr-dict `:` type($result)";
+  let assemblyFormat = "$name `at` $offset (`over` $over^ `:` type($over) `,`):(`:`)? type($result) attr-dict";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::attune::tile::TileType":$type, "::llvm::StringRef":$name,
+                                 CArg<"::mlir::Value", "{}">:$over)>];
   let hasVerifier = 1;
 }
 
@@ -345,18 +355,21 @@ def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
 // Asynchronous copies (cp.async)
 //===----------------------------------------------------------------------===//
 
-def CopyTileOp : SchedOp<"copy_tile", [Effects]> {
+def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the asynchronous copy of a tile (before expansion)";
   let description = [{
-    Rows at or beyond `limit` and columns beyond the view's last extent become zero.
+    Rows at or beyond `limit` and columns beyond the view's last extent become zero. By the threads of the block (cp.async), or with
+    `signal` by one thread and the copy engine, for which `limit` is the view's extent.
 
     ```mlir
-    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ring[%slot] : ...
+    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] : ...
+    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] signal %kr : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage);
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage, Optional<RingType>:$ring);
   let assemblyFormat = [{
-    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` attr-dict `:` type($view) `,` type($shared)
+    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` (`signal` $ring^ `:` type($ring) `,`):(`:`)? type($view) `,`
+    type($shared) attr-dict
   }];
 }
 

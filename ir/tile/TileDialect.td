@@ -91,14 +91,16 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
     `tile_q` x `tile_k` is the tile of S; `warps` share its rows; K and V rings have `stages` stages (1: K and V
     alternate, each with one buffer); `q_registers` keeps the fragments of Q in registers instead of reading them
     from shared memory for each K tile; `blocks_per_sm` is the occupancy that the register budget aims at;
-    `longest_first` starts with the last query tile.
+    `longest_first` starts with the last query tile. With `copy_warps` that many more warps copy tiles for the others, by the copy
+    engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level.
 
     ```mlir
     #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
     ```
   }];
   let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
-                        "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first);
+                        "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
+                        DefaultValuedParameter<"int64_t", "0">:$copy_warps);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

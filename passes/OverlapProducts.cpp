@@ -1,0 +1,208 @@
+//===- OverlapProducts.cpp - The softmax of a tile beside the products of its neighbours ---===//
+//
+// The consumers' loop is rotated: the product with V of tile n - 1 starts after that with K of tile n, and both run beside
+// the softmax of tile n.
+//
+//     before                                     after
+//     ----------------------------------         --------------------------------------------------
+//     for tiles n:                               first tile: S = Q K; P, m, l = softmax(S)
+//       wait K(n); S = Q K(n); release           for tiles n after it:
+//       m, l, alpha, P = softmax(S)                wait K(n); start S = Q K(n)
+//       O = O * alpha                              wait V(n - 1); start O += P V(n - 1)
+//       wait V(n); O += P V(n); release            wait until S is there; release K(n)
+//                                                  m, l, alpha = softmax(S)
+//                                                  wait until O is there; release V(n - 1)
+//                                                  O = O * alpha; P = convert(S)
+//                                                O += P V(last)
+//
+// A wait's pending count is the number of products committed after the one that it needs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_OVERLAPPRODUCTS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using sched::ForTilesOp;
+
+namespace {
+
+/// The parts of a consumer's loop body.
+struct Parts {
+  tile::MmaOp scores, output;
+  tile::ConvertOp probability;
+  tile::MapOp rescale;
+  sched::WaitOp waitKeys, waitValues;
+  sched::ReleaseOp releaseKeys, releaseValues;
+  sched::SlotOp keys, values;
+  unsigned accumulator = 0; ///< index among the loop's tiles
+};
+
+std::optional<Parts> match(ForTilesOp loop) {
+  Parts parts;
+  Block &body = loop.getBody().front();
+  for (auto mma : body.getOps<tile::MmaOp>())
+    (mma.getAcc() ? parts.output : parts.scores) = mma;
+  if (!parts.scores || !parts.output || llvm::range_size(body.getOps<tile::MmaOp>()) != 2)
+    return std::nullopt;
+  parts.probability = parts.output.getLhs().getDefiningOp<tile::ConvertOp>();
+  parts.rescale = parts.output.getAcc().getDefiningOp<tile::MapOp>();
+  parts.keys = parts.scores.getRhs().getDefiningOp<sched::SlotOp>();
+  parts.values = parts.output.getRhs().getDefiningOp<sched::SlotOp>();
+  if (!parts.probability || !parts.rescale || !parts.keys || !parts.values || !parts.probability->hasOneUse() || !parts.rescale->hasOneUse())
+    return std::nullopt;
+  auto carried = dyn_cast<BlockArgument>(parts.rescale.getInputs().front());
+  unsigned scalars = loop.getInits().size();
+  if (!carried || carried.getOwner() != &body || !carried.hasOneUse() ||
+      loop.getNext().getValues()[carried.getArgNumber()] != parts.output.getResult())
+    return std::nullopt;
+  parts.accumulator = carried.getArgNumber() - scalars;
+  for (auto wait : body.getOps<sched::WaitOp>())
+    (wait->isBeforeInBlock(parts.scores) ? parts.waitKeys : parts.waitValues) = wait;
+  for (auto release : body.getOps<sched::ReleaseOp>())
+    (release->isBeforeInBlock(parts.output) ? parts.releaseKeys : parts.releaseValues) = release;
+  if (!parts.waitKeys || !parts.waitValues || !parts.releaseKeys || !parts.releaseValues)
+    return std::nullopt;
+  return parts;
+}
+
+class LoopRotator {
+public:
+  LoopRotator(ForTilesOp loop, Parts parts) : loop(loop), parts(parts), builder(loop), loc(loop.getLoc()) {}
+
+  void run() {
+    unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
+    // Entered at most once: only where there is a tile.
+    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles());
+    outer->setAttr("tile.names", builder.getStrArrayAttr({"first_tile", "first_stage", "first_phase"}));
+    builder.setInsertionPointToStart(&outer.getBody().front());
+    auto entered = outer.getBody().getArguments();
+
+    // The first tile.
+    IRMapping first;
+    for (auto [old, argument] : llvm::zip(loop.getBody().getArguments(), entered))
+      first.map(old, argument);
+    for (Operation &op : loop.getBody().front().without_terminator())
+      if (!isValuesPart(&op) && &op != parts.rescale)
+        builder.clone(op, first);
+    Value accumulator = entered[scalars + parts.accumulator];
+
+    // The others. They also carry where V of the tile before lies, and P.
+    SmallVector<Value> inits, carried;
+    OperandRange next = loop.getNext().getValues();
+    for (unsigned i = 0; i < scalars; ++i)
+      inits.push_back(first.lookupOrDefault(next[i]));
+    inits.append({entered[1], entered[2]});
+    for (unsigned i = 0; i < tiles; ++i)
+      carried.push_back(i == parts.accumulator ? accumulator : first.lookupOrDefault(next[scalars + i]));
+    carried.push_back(first.lookup(parts.probability.getResult()));
+    auto inner = ForTilesOp::create(builder, loc, inits, loop.getBound(), carried, /*keeps=*/true);
+    inner->setAttr("tile.names", builder.getStrArrayAttr({"tile", "stage", "phase", "v_stage", "v_phase"}));
+    builder.setInsertionPointToStart(&inner.getBody().front());
+    writeBody(inner, scalars);
+
+    // The last product with V.
+    builder.setInsertionPointAfter(inner);
+    Value stage = inner.getKept()[scalars], phase = inner.getKept()[scalars + 1];
+    IRMapping last;
+    Value output = multiplyValues(last, inner.getResult(tiles), inner.getResult(parts.accumulator), stage, phase, /*async=*/false);
+    release(parts.releaseValues, stage);
+    SmallVector<Value> leave{loop.getBound()};
+    leave.append({inner.getKept()[1], inner.getKept()[2]});
+    for (unsigned i = 0; i < tiles; ++i)
+      leave.push_back(i == parts.accumulator ? output : inner.getResult(i));
+    sched::NextOp::create(builder, loc, leave);
+    loop.replaceAllUsesWith(outer.getResults());
+    loop.erase();
+  }
+
+private:
+  bool isValuesPart(Operation *op) {
+    return op == parts.waitValues || op == parts.values || op == parts.output || op == parts.releaseValues;
+  }
+
+  void wait(sched::WaitOp like, Value stage, Value phase) {
+    sched::WaitOp::create(builder, like.getLoc(), like.getRing(), stage, phase);
+  }
+  void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage); }
+
+  /// O + P V of the given stage.
+  Value multiplyValues(IRMapping &mapping, Value probability, Value accumulator, Value stage, Value phase, bool async) {
+    wait(parts.waitValues, stage, phase);
+    Value slot = sched::SlotOp::create(builder, loc, parts.values.getResult().getType(), parts.values.getRing(), stage);
+    mapping.map(parts.output.getLhs(), probability);
+    mapping.map(parts.output.getRhs(), slot);
+    mapping.map(parts.output.getAcc(), accumulator);
+    Operation *product = builder.clone(*parts.output, mapping);
+    if (async)
+      product->setAttr(sched::asyncAttr, builder.getUnitAttr());
+    return product->getResult(0);
+  }
+
+  void writeBody(ForTilesOp inner, unsigned scalars) {
+    auto arguments = inner.getBody().getArguments();
+    IRMapping mapping;
+    for (unsigned i = 0; i < scalars; ++i)
+      mapping.map(loop.getBody().getArgument(i), arguments[i]);
+    unsigned tiles = loop.getTiles().size();
+    for (unsigned i = 0; i < tiles; ++i)
+      mapping.map(loop.getBody().getArgument(scalars + i), arguments[scalars + 2 + i]);
+    Value valueStage = arguments[scalars], valuePhase = arguments[scalars + 1];
+    Value probability = arguments[scalars + 2 + tiles], accumulator = arguments[scalars + 2 + parts.accumulator];
+
+    Value output;
+    for (Operation &op : loop.getBody().front().without_terminator()) {
+      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys)
+        continue;
+      Operation *copy = builder.clone(op, mapping);
+      if (&op != parts.scores)
+        continue;
+      copy->setAttr(sched::asyncAttr, builder.getUnitAttr());
+      IRMapping before;
+      output = multiplyValues(before, probability, accumulator, valueStage, valuePhase, /*async=*/true);
+      // S is the older of two groups.
+      sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
+      release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));
+    }
+    sched::MmaWaitOp::create(builder, loc, 0, ValueRange{output, probability});
+    release(parts.releaseValues, valueStage);
+    mapping.map(parts.rescale.getInputs().front(), output);
+    builder.clone(*parts.rescale, mapping);
+    builder.clone(*parts.probability, mapping);
+
+    SmallVector<Value> next;
+    OperandRange values = loop.getNext().getValues();
+    for (unsigned i = 0; i < scalars; ++i)
+      next.push_back(mapping.lookupOrDefault(values[i]));
+    next.append({arguments[1], arguments[2]});
+    for (unsigned i = 0; i < tiles; ++i)
+      next.push_back(i == parts.accumulator ? mapping.lookup(parts.rescale.getResult()) : mapping.lookupOrDefault(values[scalars + i]));
+    next.push_back(mapping.lookup(parts.probability.getResult()));
+    sched::NextOp::create(builder, loc, next);
+  }
+
+  ForTilesOp loop;
+  Parts parts;
+  OpBuilder builder;
+  Location loc;
+};
+
+struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
+  using OverlapProductsBase::OverlapProductsBase;
+
+  void runOnOperation() override {
+    SmallVector<ForTilesOp> loops;
+    getOperation().walk([&](sched::RoleOp role) { llvm::append_range(loops, role.getBody().getOps<ForTilesOp>()); });
+    for (ForTilesOp loop : loops)
+      if (std::optional<Parts> parts = match(loop))
+        LoopRotator(loop, *parts).run();
+  }
+};
+
+} // namespace

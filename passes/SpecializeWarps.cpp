@@ -1,0 +1,292 @@
+//===- SpecializeWarps.cpp - One role copies, the other computes -------------===//
+//
+// The kernel's loads become rings that a producer role fills by the copy engine and a consumer role reads:
+//
+//     producer (4 warps, of which the first copies)      consumers (the plan's warps)
+//     -------------------------------------------        ------------------------------------
+//     copy Q                                             wait Q
+//     for tiles n:                                       for tiles n:
+//       acquire K stage; copy K(n)                         wait K stage; S = Q K(n); release it
+//       acquire V stage; copy V(n)                         softmax
+//                                                          wait V stage; O += P V(n); release it
+//
+// Both walk the same tiles and the same stages. Registers move from the producer to the consumers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/TileSequence.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace attune {
+#define GEN_PASS_DEF_SPECIALIZEWARPS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+/// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536.
+struct RegisterSplit {
+  int64_t producer, consumer;
+};
+RegisterSplit registerSplit(int64_t consumerWarps) {
+  switch (consumerWarps / 4) {
+  case 1:
+    return {56, 256};
+  case 2:
+    return {24, 240};
+  default:
+    return {32, 160};
+  }
+}
+
+class WarpSpecializer {
+public:
+  WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
+      : kernel(kernel), loop(loop), builder(kernel), loc(loop.getLoc()), plan(kernel.getPlan()) {}
+
+  LogicalResult run() {
+    Block &body = kernel.getBody().front();
+    SmallVector<Operation *> original;
+    for (Operation &op : body)
+      original.push_back(&op);
+    for (Operation *op : original)
+      if (auto load = dyn_cast<tile::LoadOp>(op))
+        once.push_back({load});
+    for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
+      streamed.push_back({load});
+
+    builder.setInsertionPointToStart(&body);
+    for (Ring &ring : once)
+      declare(ring, 1);
+    for (Ring &ring : streamed)
+      declare(ring, plan.getStages());
+    initialise();
+    RegisterSplit split = registerSplit(plan.getWarps());
+    Block *producer = role("producer", plan.getCopyWarps(), split.producer);
+    Block *consumer = role("consumer", plan.getWarps(), split.consumer);
+    if (failed(writeProducer(producer, original)))
+      return failure();
+    for (Operation *op : original)
+      op->moveBefore(consumer, consumer->end());
+    return writeConsumer();
+  }
+
+private:
+  struct Ring {
+    tile::LoadOp load;
+    Value buffer = {}, barriers = {};
+  };
+  /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
+  struct Position {
+    Value stage, phase;
+  };
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  void declare(Ring &ring, int64_t stages) {
+    TileType type = ring.load.getResult().getType();
+    SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
+    SmallVector<int64_t> shape{stages};
+    llvm::append_range(axes, type.getAxes());
+    llvm::append_range(shape, type.getShape());
+    auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+    StringRef name = tile::nameOf(ring.load.getResult());
+    StringRef letter = name.take_until([](char c) { return c == '_'; });
+    ring.buffer = sched::SharedOp::create(builder, ring.load.getLoc(), ringType, (stages > 1 ? letter + "_ring" : name).str());
+    ring.barriers = sched::RingOp::create(builder, ring.load.getLoc(), sched::RingType::get(builder.getContext(), stages),
+                                          (letter + "_barriers").str(), 0, 1, plan.getWarps());
+  }
+
+  /// One thread makes the barriers; nobody goes on before.
+  void initialise() {
+    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
+    auto branch = scf::IfOp::create(builder, loc, first, /*withElseRegion=*/false);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(branch.thenBlock());
+      for (Ring &ring : llvm::concat<Ring>(once, streamed))
+        sched::InitRingOp::create(builder, loc, ring.barriers);
+      sched::FenceInitOp::create(builder, loc);
+    }
+    sched::BarrierOp::create(builder, loc);
+  }
+
+  Block *role(StringRef name, int64_t warps, int64_t registers) {
+    auto role = sched::RoleOp::create(builder, loc, name, warps, builder.getI64IntegerAttr(registers));
+    return &role.getBody().emplaceBlock();
+  }
+
+  /// The next stage of a ring, and the phase that goes with it.
+  Position advance(Position at, int64_t stages) {
+    Value one = i32(1), flipped = arith::XOrIOp::create(builder, loc, at.phase, one);
+    if (stages == 1)
+      return {at.stage, tile::named(flipped, "next_phase")};
+    Value following = arith::AddIOp::create(builder, loc, at.stage, one);
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, following, i32(stages));
+    return {tile::named(arith::SelectOp::create(builder, loc, wraps, i32(0), following), "next_stage"),
+            tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")};
+  }
+
+  void nameCarried(sched::ForTilesOp tiles) {
+    tiles->setAttr("tile.names", builder.getStrArrayAttr({"tile", "stage", "phase"}));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The producer
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(block);
+    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
+    auto branch = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+    // What the copies' places follow from is computed again here; what is not needed, canonicalisation drops.
+    IRMapping mapping;
+    for (Operation *op : original) {
+      if (op == loop)
+        break;
+      if (op->getNumRegions() == 0 && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
+        builder.clone(*op, mapping);
+    }
+    auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
+    FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
+    if (failed(sequence))
+      return failure();
+    elected(one, [&] {
+      for (Ring &ring : once)
+        copy(ring, mapping, i32(0));
+    });
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, i32(0), i32(0)}, sequence->bound, ValueRange());
+    nameCarried(tiles);
+    builder.setInsertionPointToStart(&tiles.getBody().front());
+    Value index = tiles.getBody().getArgument(0);
+    Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
+    mapping.map(loop.getOrigin(), sequence->origin(builder, index));
+    elected(one, [&] {
+      for (Ring &ring : streamed) {
+        sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+        copy(ring, mapping, at.stage);
+      }
+    });
+    Value following = sequence->next(builder, index);
+    Position next = advance(at, plan.getStages());
+    sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
+    domain.erase();
+    return success();
+  }
+
+  void elected(Value condition, function_ref<void()> body) {
+    auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+
+  void copy(Ring &ring, IRMapping &mapping, Value stage) {
+    SmallVector<Value> indices;
+    for (Value index : ring.load.getIndices())
+      indices.push_back(mapping.lookupOrDefault(index));
+    sched::CopyTileOp::create(builder, ring.load.getLoc(), mapping.lookupOrDefault(ring.load.getView()), indices,
+                              mapping.lookupOrDefault(ring.load.getLimit()), ring.buffer, stage, ring.barriers);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The consumers
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult writeConsumer() {
+    builder.setInsertionPoint(loop);
+    auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+    FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
+    if (failed(sequence))
+      return failure();
+    for (Ring &ring : once) {
+      sched::WaitOp::create(builder, loc, ring.barriers, i32(0), i32(0));
+      Value slot = sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, i32(0));
+      ring.load.getResult().replaceAllUsesWith(slot);
+      ring.load.erase();
+    }
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, i32(0), i32(0)}, sequence->bound, loop.getInits());
+    nameCarried(tiles);
+    Block &body = tiles.getBody().front();
+    builder.setInsertionPointToStart(&body);
+    Value index = body.getArgument(0);
+    Position at{body.getArgument(1), body.getArgument(2)};
+    loop.getPartial().replaceAllUsesWith(sequence->partial(builder, index));
+    loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
+    for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(3)))
+      old.replaceAllUsesWith(argument);
+    tile::YieldOp yield = loop.getYield();
+    SmallVector<Value> carried(yield.getValues());
+    yield.erase();
+    body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+    for (Ring &ring : streamed)
+      readStage(ring, at);
+    builder.setInsertionPointToEnd(&body);
+    Value following = sequence->next(builder, index);
+    Position next = advance(at, plan.getStages());
+    SmallVector<Value> values{following, next.stage, next.phase};
+    llvm::append_range(values, carried);
+    sched::NextOp::create(builder, loc, values);
+    loop.replaceAllUsesWith(tiles.getResults());
+    loop.erase();
+    domain.erase();
+    return success();
+  }
+
+  /// The load is the ring's stage: full from its wait on, released after its last reader.
+  void readStage(Ring &ring, Position at) {
+    Operation *first = nullptr, *last = nullptr;
+    for (Operation *user : ring.load.getResult().getUsers()) {
+      Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
+      if (!first || ancestor->isBeforeInBlock(first))
+        first = ancestor;
+      if (!last || last->isBeforeInBlock(ancestor))
+        last = ancestor;
+    }
+    builder.setInsertionPoint(first ? first : ring.load);
+    sched::WaitOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage, at.phase);
+    Value slot = sched::SlotOp::create(builder, ring.load.getLoc(), ring.load.getResult().getType(), ring.buffer, at.stage);
+    builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
+    sched::ReleaseOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage);
+    ring.load.getResult().replaceAllUsesWith(slot);
+    ring.load.erase();
+  }
+
+  tile::KernelOp kernel;
+  tile::ForBlocksOp loop;
+  OpBuilder builder;
+  Location loc;
+  tile::PlanAttr plan;
+  SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
+};
+
+struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {
+  using SpecializeWarpsBase::SpecializeWarpsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getPlan().getCopyWarps())
+        continue;
+      SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
+      if (loops.size() != 1) {
+        kernel.emitError() << "has " << loops.size() << " loops over tiles; warps are specialised around one";
+        return signalPassFailure();
+      }
+      if (failed(WarpSpecializer(kernel, loops.front()).run()))
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
