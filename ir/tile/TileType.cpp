@@ -150,10 +150,12 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
-                               int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool) {
+                               int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
     return emitError() << "warps, stages and blocks_per_sm must be positive";
+  if (dvWarps <= 0 || warps % dvWarps)
+    return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
   return success();
 }
