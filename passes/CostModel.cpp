@@ -71,8 +71,8 @@ static constexpr Calibration calibration = {
 static constexpr int addressRegisters = 24;
 static constexpr int dropoutRegisters = 16;
 
-// Up to here a warp holds all columns of O.
-static constexpr int maxUnsplitHeadDim = 256;
+// Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
+static constexpr int wideHeadDim = 256;
 static constexpr int maxHeadDim = 512;
 
 static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -356,9 +356,11 @@ static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
 
 static std::vector<int> warpChoices(const PlanRequest &request) { return choices(request.fixed.warps, {4, 8}); }
 
-/// Warps that may split the columns of V and O: one where a warp has the registers for all of them.
+/// How many warps may split the columns of V and O. Each repeats the work of S; for that a block has fewer rows of Q, and a warp
+/// fewer columns of O.
 static std::vector<int> dvWarpChoices(const PlanRequest &request) {
-  return choices(request.fixed.dvWarps, request.headDimV > maxUnsplitHeadDim ? std::vector{2, 4} : std::vector{1});
+  const bool wide = std::max(request.headDim, request.headDimV) > wideHeadDim;
+  return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
 }
 
 /// "64, 128 or 256"

@@ -13,8 +13,9 @@
 //
 // The kernel that a plan describes (forward): one block of `warps` warps owns tileQ rows of one head. Each warp
 // owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head
-// dim 256 the rows are split over warps / dvWarps warps only: G = dvWarps warps share them, each computes S for all
-// keys, and accumulates Dv / G columns of O (Dv is padded to 16 G below). K and V are read from global memory once.
+// dim 256, where registers or shared memory no longer hold as much, G = dvWarps warps may share the same rows: then
+// Mw = tileQ / (16 * warps / G), each warp computes S for all keys, and accumulates Dv / G columns of O (below, Dv is
+// padded to 16 G). The block reads K and V from global memory once in any case.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds

@@ -155,6 +155,13 @@ std::vector<Point> grid(const std::string &full) {
       points.push_back({arch, variants[turn % 10], turn % 5 == 4 && dim <= 128 ? f32 : turn % 2 ? f16 : bf16, dim, dim});
     }
   points.push_back({"sm_90", "causal", bf16, 192, 128});
+  // Head dims above 256.
+  points.push_back({"sm_80", "plain", bf16, 512, 512});
+  points.push_back({"sm_86", "dropout", f16, 264, 264});
+  points.push_back({"sm_90", "causal", bf16, 320, 320});
+  points.push_back({"sm_90", "gemma", bf16, 64, 512});
+  points.push_back({"sm_120", "softcap", bf16, 512, 64});
+  points.push_back({"sm_89", "causal", f32, 512, 512});
   points.push_back({"sm_80", "plain", f16, 40, 72});
   return points;
 }
