@@ -184,6 +184,11 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   int allowed = known == knownSpills.end() ? 0 : known->second;
   if (small && image->spillBytes > allowed)
     found.push_back(fmt::format("{} bytes of local memory a thread, known are {}", image->spillBytes, allowed));
+  // O takes nearly all registers: some spills are known, many would be a plan that does not fit.
+  constexpr int wideSpills = 256;
+  bool wide = point.dtype != f32 && std::max(point.headDim, point.headDimV) > 256;
+  if (wide && image->spillBytes > wideSpills)
+    found.push_back(fmt::format("{} bytes of local memory a thread, above {}", image->spillBytes, wideSpills));
   if (allowed && image->spillBytes < allowed)
     fmt::print("{}: knownSpills says {} bytes, found are {}\n", point.text(), allowed, image->spillBytes);
 
