@@ -350,8 +350,9 @@ Expected<void> bench::measureCandidates(const Options &options) {
       fixed.warps = candidate["warps"];
       fixed.stages = candidate["stages"];
       fixed.qRegisters = candidate["qRegisters"];
-      const std::string key = fmt::format("{} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK, *fixed.warps,
-                                          *fixed.stages, *fixed.qRegisters);
+      fixed.dvWarps = candidate["dvWarps"];
+      const std::string key = fmt::format("{} {} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK, *fixed.warps,
+                                          *fixed.stages, *fixed.qRegisters, *fixed.dvWarps);
       // Options do not name blocks per SM: of plans that differ in it alone the first stands for both.
       auto &mine = jobsOf[i];
       Job &job = jobs.try_emplace(key, Job{&one, fixed, candidate["text"], false}).first->second;

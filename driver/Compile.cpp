@@ -119,6 +119,7 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
   field("warps", options.warps);
   field("stages", options.stages);
   field("q_registers", options.qRegisters);
+  field("dv_warps", options.dvWarps);
   fmt::format_to(out, "schedule auto {} budget {}\n", costModelVersion, options.sramBudget);
   if (source.text)
     fmt::format_to(out, "text\n{}", source.text->text);
@@ -205,7 +206,8 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
 
 /// Whether compilation chooses the schedule.
 static bool choosesSchedule(const Source &source, const CompileOptions &options, const Target &target) {
-  if (!target.isCuda() || options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters)
+  if (!target.isCuda() || options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters ||
+      options.dvWarps)
     return false;
   if (source.variant)
     return true;
@@ -219,6 +221,7 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
   options.warps = plan.warps;
   options.stages = plan.stages;
   options.qRegisters = plan.qRegisters;
+  options.dvWarps = plan.dvWarps;
   return options;
 }
 
@@ -262,6 +265,7 @@ static Plan planOf(const KernelImage &image) {
   plan.warps = json.at("warps");
   plan.stages = json.at("stages");
   plan.qRegisters = json.at("qRegisters");
+  plan.dvWarps = json.at("dvWarps");
   return plan;
 }
 

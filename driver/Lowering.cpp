@@ -209,6 +209,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.qRegisters = attr.getQRegisters();
   plan.blocksPerSm = int(attr.getBlocksPerSm());
   plan.longestFirst = attr.getLongestFirst();
+  plan.dvWarps = int(attr.getDvWarps());
   plan.copyWarps = int(attr.getCopyWarps());
   return plan;
 }
@@ -300,7 +301,7 @@ Expected<OwningOpRef<ModuleOp>> parse(MLIRContext *context, const IrText &text) 
 //===----------------------------------------------------------------------===//
 
 bool fixesSchedule(const CompileOptions &options) {
-  return options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters;
+  return options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters || options.dvWarps;
 }
 
 PipelineOptions pipelineOptions(const CompileOptions &options, const Target &target) {
@@ -312,6 +313,7 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
   result.warps = options.warps.value_or(0);
   result.stages = options.stages.value_or(0);
   result.qRegisters = options.qRegisters ? int(*options.qRegisters) : -1;
+  result.dvWarps = options.dvWarps.value_or(0);
   return result;
 }
 
@@ -349,7 +351,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   request.sramBudget = int64_t(options.sramBudget);
   if (auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan")) {
     Plan plan = planOf(given);
-    request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters};
+    request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters, plan.dvWarps};
   }
   if (options.tileQ)
     request.fixed.tileQ = options.tileQ;
@@ -361,12 +363,14 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
     request.fixed.stages = options.stages;
   if (options.qRegisters)
     request.fixed.qRegisters = options.qRegisters;
+  if (options.dvWarps)
+    request.fixed.dvWarps = options.dvWarps;
   return request;
 }
 
 /// The cost of exactly `plan`, where the model has it.
 std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
-  request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters};
+  request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters, plan.dvWarps};
   Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
   if (!ranked)
     return std::nullopt;

@@ -23,6 +23,7 @@ ordered_json attune::driver::candidateJson(const RankedPlan &candidate, bool cho
                          {"warps", plan.warps},
                          {"stages", plan.stages},
                          {"qRegisters", plan.qRegisters},
+                         {"dvWarps", plan.dvWarps},
                          {"blocksPerSm", plan.blocksPerSm},
                          {"text", plan.text()},
                          {"chosen", chosen},
@@ -67,6 +68,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"threads", lowered.threads},
                          {"stages", plan.stages},
                          {"qRegisters", plan.qRegisters},
+                         {"dvWarps", plan.dvWarps},
                          {"blocksPerSm", plan.blocksPerSm},
                          {"longestFirst", plan.longestFirst},
                          {"text", plan.text()}};

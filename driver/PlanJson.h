@@ -1,7 +1,7 @@
 //===- PlanJson.h - A plan as JSON ------------------------------------------===//
 //
 //     {"arch": "sm_90", "tileQ": 128, "tileK": 64, "warps": 4, "threads": 128, "stages": 2, "qRegisters": true,
-//      "blocksPerSm": 2, "longestFirst": true, "text": "128 x 64, 4 warps, ...",
+//      "dvWarps": 1, "blocksPerSm": 2, "longestFirst": true, "text": "128 x 64, 4 warps, ...",
 //      "shared": {"bytes": 98304, "budget": 232448, "buffers": [{"name": "q_tile", "bytes": 32768, "offset": 0}]},
 //      "registers": {"estimated": 231, "limit": 255, "actual": 238, "spillBytes": 0},
 //      "hbm": {"bytes": 1.2e9, "standardAttentionBytes": 5.2e9, "ratio": 4.3,

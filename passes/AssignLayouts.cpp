@@ -4,6 +4,10 @@
 // left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
 // exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
 //
+// Where the plan has `dv_warps`, the columns of what runs along dv are split over them, and all else is held once by each:
+//
+//     warps 8, dv_warps 2     S, P: q over 4 warps, twice     O: q over 4 warps x dv over 2     m, l: q over 4 warps, twice
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
@@ -26,13 +30,18 @@ namespace {
 struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   using AssignLayoutsBase::AssignLayoutsBase;
 
-  FragmentAttr fragment(FragmentRole role) { return FragmentAttr::get(&getContext(), role, warps); }
+  FragmentAttr fragment(FragmentRole role, int64_t columnWarps = 1) {
+    return FragmentAttr::get(&getContext(), role, warps, columnWarps);
+  }
 
-  /// The widest panel of at most 128 bytes that divides a row.
+  /// Warps that split the last axis of `type`.
+  int64_t columnWarpsOf(TileType type) { return type.axis(type.rank() - 1) == "dv" ? dvWarps : 1; }
+
+  /// The widest panel of at most 128 bytes that divides a warp's share of a row: its columns then start with a panel.
   Attribute swizzle(TileType type) {
-    int64_t rowBytes = type.getShape().back() * type.getElementType().getIntOrFloatBitWidth() / 8;
+    int64_t shareBytes = type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
     int64_t panel = 128;
-    while (rowBytes % panel)
+    while (shareBytes % panel)
       panel /= 2;
     return sched::SwizzleAttr::get(&getContext(), panel);
   }
@@ -41,8 +50,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     if (type.getSpace() == MemorySpace::Shared)
       return swizzle(type);
     if (type.rank() == 1)
-      return fragment(type.hasAxis("q") ? FragmentRole::Rows : FragmentRole::Columns);
-    return fragment(FragmentRole::C);
+      return type.hasAxis("q") ? fragment(FragmentRole::Rows) : fragment(FragmentRole::Columns, columnWarpsOf(type));
+    return fragment(FragmentRole::C, columnWarpsOf(type));
   }
 
   void assign(Value value) {
@@ -75,7 +84,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      warps = kernel.getPlan().getWarps();
+      warps = kernel.getPlan().getRowWarps();
+      dvWarps = kernel.getPlan().getDvWarps();
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
@@ -85,7 +95,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     }
   }
 
-  int64_t warps = 0;
+  int64_t warps = 0, dvWarps = 1;
 };
 
 } // namespace

@@ -27,7 +27,8 @@ class KernelWriter {
 public:
   KernelWriter(attn::AttentionOp op, tile::PlanAttr plan, int64_t granularity)
       : op(op), plan(plan), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()),
-        depth(llvm::alignTo(op.getHeadDim(), granularity)), depthV(llvm::alignTo(op.getHeadDimV(), granularity)) {}
+        depth(llvm::alignTo(op.getHeadDim(), granularity)),
+        depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
     auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(),

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 using namespace attune;
@@ -71,8 +72,17 @@ static constexpr int addressRegisters = 24;
 static constexpr int dropoutRegisters = 16;
 static constexpr int warpgroupRegisters = 40; // m, l, addresses, loop state
 
+// Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
+static constexpr int wideHeadDim = 256;
+static constexpr int maxHeadDim = 512;
+
 static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.
+static int64_t paddedHeadDimV(const PlanRequest &request, const Plan &plan) {
+  return roundUp(request.headDimV, 16 * plan.dvWarps);
+}
 
 //===----------------------------------------------------------------------===//
 // Visited tiles
@@ -165,7 +175,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 
 static int registersNeeded(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
-  const int d = int(roundUp(request.headDim, 16)), dv = int(roundUp(request.headDimV, 16));
+  const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
   if (plan.copyWarps) // S, P beside it, O
     return plan.tileK / 2 + plan.tileK / 4 + dv / 2 + warpgroupRegisters + request.scoreRegisters +
            (request.dropout ? dropoutRegisters : 0) + (request.precise ? 4 : 0);
@@ -184,7 +194,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan) {
 }
 
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
-  const int64_t d = roundUp(request.headDim, 16), dv = roundUp(request.headDimV, 16), e = request.elementBytes;
+  const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
   std::vector<SharedBuffer> buffers = {{"Q", plan.tileQ * d * e},
                                        {"K", plan.stages * plan.tileK * d * e},
                                        {"V", plan.stages * plan.tileK * dv * e}};
@@ -226,8 +236,10 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
                        const ArchInfo &arch) {
   const Calibration &c = calibration;
   const double tileQ = plan.tileQ, tileK = plan.tileK, e = request.elementBytes;
-  const double d = roundUp(request.headDim, 16), dv = roundUp(request.headDimV, 16);
+  const double d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan);
   const double elements = tileQ * tileK;
+  // Warps that split dv compute the same S and P, each for itself.
+  const double copies = plan.dvWarps;
   const double heads = double(request.batch) * request.heads;
   const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
   const double clock = arch.clockGHz * 1e9;
@@ -235,22 +247,22 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
 
   // Cycles of one SM for one tile, unit by unit.
   const double mmaRate = c.mmaScale * arch.mmaTflops * 1e12 / (arch.smCount * clock);
-  const double flops = 2 * elements * (d + dv) * (f32 ? c.float32MmaFactor : 1);
+  const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
   const double mma = flops / mmaRate;
-  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
-  const double readBytes = (plan.warps * tileK * (d + dv) + (plan.qRegisters ? 0 : tileQ * d)) * e;
+  const double special = copies * elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double readBytes = (plan.rowWarps() * tileK * (copies * d + dv) + (plan.qRegisters ? 0 : copies * tileQ * d)) * e;
   const double writeBytes = tileK * (d + dv) * e;
   const double shared = (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
   // Four schedulers issue one warp instruction each: an mma of 4096 flops, an ldmatrix of 512 bytes, 32 exp2.
-  const double issue = (flops / 4096 + readBytes / 512 + elements / 32) / 4;
+  const double issue = (flops / 4096 + readBytes / 512 + copies * elements / 32) / 4;
   double aluPerElement = c.softmaxAlu + request.aluPerElement;
   if (request.dropout)
     aluPerElement += c.dropoutAlu;
   if (request.precise || f32)
     aluPerElement += c.preciseAlu;
   const double rescale = tileQ * dv;
-  const double alu = (elements * aluPerElement + rescale) / arch.fmaPerClockPerSM + issue;
-  const double maskAlu = elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
+  const double alu = (copies * elements * aluPerElement + rescale) / arch.fmaPerClockPerSM + issue;
+  const double maskAlu = copies * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
 
   const double residentBlocks = std::min<double>(plan.blocksPerSm, std::ceil(blocks / arch.smCount));
   const double warps = residentBlocks * plan.warps;
@@ -373,17 +385,38 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
     return Error{fmt::format("{} {} is not positive; use a multiple of 8", name, dim)};
   if (dim % 8)
     return Error{fmt::format("{} {} is not a multiple of 8; pad the last dimension to {}", name, dim, roundUp(dim, 8))};
-  if (!arch.isCpu() && dim > 256)
-    return Error{fmt::format("{} {} is above 256, the limit of the mma.sync path{}", name, dim,
-                             dim <= 512 ? "; use the cpu target" : "")};
-  if (dim > 512)
-    return Error{fmt::format("{} {} is above 512, the limit of the cpu target", name, dim)};
+  if (dim > maxHeadDim)
+    return Error{fmt::format("{} {} is above {}, the limit of the {}", name, dim, maxHeadDim,
+                             arch.isCpu() ? "cpu target" : "mma.sync path")};
   return std::nullopt;
 }
 
 /// Warpgroup-level products: 16-bit inputs and head dims of one instruction.
 static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
   return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
+}
+
+template <typename T>
+static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
+  return fixed ? std::vector<T>{*fixed} : all;
+}
+
+static std::vector<int> warpChoices(const PlanRequest &request) { return choices(request.fixed.warps, {4, 8}); }
+
+/// How many warps may split the columns of V and O. Each repeats the work of S; for that a block has fewer rows of Q, and a warp
+/// fewer columns of O.
+static std::vector<int> dvWarpChoices(const PlanRequest &request) {
+  const bool wide = std::max(request.headDim, request.headDimV) > wideHeadDim;
+  return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
+}
+
+/// "64, 128 or 256"
+static std::string orList(const auto &numbers) {
+  std::string text;
+  size_t left = numbers.size();
+  for (int number : numbers)
+    fmt::format_to(std::back_inserter(text), "{}{}", number, --left > 1 ? ", " : left ? " or " : "");
+  return text;
 }
 
 static std::optional<Error> checkRequest(const PlanRequest &request, const ArchInfo &arch) {
@@ -413,6 +446,8 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
       return Error{fmt::format("stages {} is not available on the cpu target; use 1", *fixed.stages)};
     if (fixed.qRegisters.value_or(false))
       return Error{"q-registers is not available on the cpu target; leave it out"};
+    if (fixed.dvWarps.value_or(1) != 1)
+      return Error{fmt::format("dv-warps {} is not available on the cpu target; use 1", *fixed.dvWarps)};
     return std::nullopt;
   }
   if (usesWarpgroups(request, arch)) {
@@ -434,22 +469,23 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return Error{fmt::format("warps {} is not supported; use 4 or 8", *fixed.warps)};
   if (fixed.stages && (*fixed.stages < 1 || *fixed.stages > 8))
     return Error{fmt::format("stages {} is not between 1 and 8", *fixed.stages)};
+  if (fixed.dvWarps && *fixed.dvWarps != 1 && *fixed.dvWarps != 2 && *fixed.dvWarps != 4)
+    return Error{fmt::format("dv-warps {} is not supported; use 1, 2 or 4", *fixed.dvWarps)};
   if (fixed.tileQ) {
-    std::vector<int> valid = fixed.warps ? std::vector<int>{*fixed.warps * 16, *fixed.warps * 32}
-                                         : std::vector<int>{64, 128, 256};
-    if (std::find(valid.begin(), valid.end(), *fixed.tileQ) == valid.end())
-      return fixed.warps ? Error{fmt::format("tile-q {} does not give each of {} warps 16 or 32 rows; use {} or {}",
-                                             *fixed.tileQ, *fixed.warps, valid[0], valid[1])}
-                         : Error{fmt::format("tile-q {} does not give each of 4 or 8 warps 16 or 32 rows; use 64, "
-                                             "128 or 256",
-                                             *fixed.tileQ)};
+    std::set<int> valid;
+    for (int warps : warpChoices(request))
+      for (int dvWarps : dvWarpChoices(request))
+        for (int rowTiles : {1, 2})
+          valid.insert(warps / dvWarps * 16 * rowTiles);
+    if (!valid.count(*fixed.tileQ)) {
+      std::string split;
+      if (std::vector<int> dvWarps = dvWarpChoices(request); dvWarps != std::vector{1})
+        split = fmt::format(", {} of which split dv,", orList(dvWarps));
+      return Error{fmt::format("tile-q {} does not give each of {} warps{} 16 or 32 rows; use {}", *fixed.tileQ,
+                               orList(warpChoices(request)), split, orList(valid))};
+    }
   }
   return std::nullopt;
-}
-
-template <typename T>
-static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
-  return fixed ? std::vector<T>{*fixed} : all;
 }
 
 /// Axes of the block pattern that the tile does not divide: a smaller tile wastes nothing, a larger one reads
@@ -475,7 +511,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
           for (int stages : choices(fixed.stages, {2, 3}))
-            plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 4});
+            plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
     return plans;
   }
   if (arch.isCpu()) {
@@ -484,16 +520,17 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
     return plans;
   }
-  for (int warps : choices(fixed.warps, {4, 8}))
-    for (int rowTiles : {1, 2}) {
-      const int tileQ = warps * rowTiles * 16;
-      if (fixed.tileQ && *fixed.tileQ != tileQ)
-        continue;
-      for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
-        for (int stages : choices(fixed.stages, {1, 2, 3}))
-          for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
-            plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst});
-    }
+  for (int warps : warpChoices(request))
+    for (int dvWarps : dvWarpChoices(request))
+      for (int rowTiles : {1, 2}) {
+        const int tileQ = warps / dvWarps * rowTiles * 16;
+        if (fixed.tileQ && *fixed.tileQ != tileQ)
+          continue;
+        for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
+          for (int stages : choices(fixed.stages, {1, 2, 3}))
+            for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
+              plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
+      }
   return plans;
 }
 
@@ -548,7 +585,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
 static Error nothingFits(const PlanRequest &request, const std::vector<RankedPlan> &plans, const ArchInfo &arch,
                          int64_t budget) {
   const PlanChoice &fixed = request.fixed;
-  const bool any = fixed.tileQ || fixed.tileK || fixed.warps || fixed.stages || fixed.qRegisters;
+  const bool any = fixed.tileQ || fixed.tileK || fixed.warps || fixed.stages || fixed.qRegisters || fixed.dvWarps;
   auto least = [&](auto key) {
     return *std::min_element(plans.begin(), plans.end(), [&](auto &a, auto &b) { return key(a) < key(b); });
   };
@@ -572,8 +609,9 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 std::string Plan::text() const {
   if (copyWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages);
-  return fmt::format("{} x {}, {} warp{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
-                     warps == 1 ? "" : "s", stages, stages == 1 ? "" : "s",
+  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
+                     warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
+                     stages == 1 ? "" : "s",
                      qRegisters ? "registers" : "shared memory", blocksPerSm, blocksPerSm == 1 ? "" : "s");
 }
 

@@ -12,7 +12,10 @@
 //     plans->front().cost.hbmBytes            // exact for this tiling
 //
 // The kernel that a plan describes (forward): one block of `warps` warps owns tileQ rows of one head. Each warp
-// owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns.
+// owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head
+// dim 256, where registers or shared memory no longer hold as much, G = dvWarps warps may share the same rows: then
+// Mw = tileQ / (16 * warps / G), each warp computes S for all keys, and accumulates Dv / G columns of O (below, Dv is
+// padded to 16 G). The block reads K and V from global memory once in any case.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
@@ -21,7 +24,7 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, P has registers of its own beside S, and O is staged over Q.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
-//     S Mw*tileK/2 + O Mw*pad16(Dv)/2 + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
+//     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
 //     + m and l 4 Mw + fragments + addresses + dropout + the score's temporaries
 //     P overlaps S: fragments are packed as exp2 is taken.
 //
@@ -49,7 +52,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 1;
+inline constexpr int costModelVersion = 2;
 
 /// The fields of #tile.plan.
 struct Plan {
@@ -60,12 +63,15 @@ struct Plan {
   bool qRegisters = false;  ///< fragments of Q stay in registers
   int blocksPerSm = 0;      ///< the register budget is 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
+  int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
 
   int threads() const { return (warps + copyWarps) * 32; }
+  /// Warps that split the rows.
+  int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp owns.
-  int rowTilesPerWarp() const { return tileQ / (16 * warps); }
-  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"
+  int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2
   std::string text() const;
   friend bool operator==(const Plan &, const Plan &) = default;
 };
@@ -74,6 +80,7 @@ struct Plan {
 struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
   std::optional<bool> qRegisters = {};
+  std::optional<int> dvWarps = {};
 };
 
 /// What is visible, as far as the count of tiles is concerned.

@@ -14,7 +14,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/CostModel.h). tile-q, tile-k, warps, stages and q-registers fix fields, and
+    A plan comes from the cost model (passes/CostModel.h). tile-q, tile-k, warps, stages, q-registers and dv-warps fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [
@@ -25,6 +25,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"warps", "warps", "int64_t", "0", "warps of a block; 0 lets the cost model choose">,
     Option<"stages", "stages", "int64_t", "0", "stages of the K and V rings; 0 lets the cost model choose">,
     Option<"qRegisters", "q-registers", "std::string", "\"auto\"", "fragments of Q in registers: true, false or auto">,
+    Option<"dvWarps", "dv-warps", "int64_t", "0", "warps that split the columns of V and O; 0 lets the cost model choose">,
     Option<"queries", "sq", "int64_t", "4096", "queries to rank for">,
     Option<"keys", "sk", "int64_t", "4096", "keys to rank for">,
     Option<"heads", "heads", "int64_t", "0", "heads to rank for; 0 is 2048 / head_dim">,

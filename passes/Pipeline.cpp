@@ -30,6 +30,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   tiles.tileK = options.tileK;
   tiles.warps = options.warps;
   tiles.stages = options.stages;
+  tiles.dvWarps = options.dvWarps;
   tiles.qRegisters = options.qRegisters < 0 ? "auto" : options.qRegisters ? "true" : "false";
   passes.addPass(createTileSize(tiles));
 

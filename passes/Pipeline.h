@@ -10,7 +10,7 @@ namespace attune {
 struct PipelineOptions {
   std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
   int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
-  int64_t tileQ = 0, tileK = 0, warps = 0, stages = 0;
+  int64_t tileQ = 0, tileK = 0, warps = 0, stages = 0, dvWarps = 0;
   int qRegisters = -1;        ///< -1: the cost model decides
 };
 

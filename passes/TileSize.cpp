@@ -234,7 +234,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.copyWarps);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps);
 }
 
 //===----------------------------------------------------------------------===//
@@ -266,7 +266,7 @@ private:
     auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
     if (given) {
       request.fixed = {int(given.getTileQ()), int(given.getTileK()), int(given.getWarps()), int(given.getStages()),
-                       given.getQRegisters()};
+                       given.getQRegisters(), int(given.getDvWarps())};
     }
     // An option overrules the plan in the text.
     auto fix = [](std::optional<int> &field, int64_t option) {
@@ -277,6 +277,7 @@ private:
     fix(request.fixed.tileK, tileK);
     fix(request.fixed.warps, warps);
     fix(request.fixed.stages, stages);
+    fix(request.fixed.dvWarps, dvWarps);
     if (qRegisters != "auto")
       request.fixed.qRegisters = qRegisters == "true";
 

@@ -6,6 +6,10 @@
 //     g = lane / 4, c = lane % 4        fragment row and column pair
 //     first_row = warp * rows of a warp
 //
+// and, where R warps split the rows and others the columns of V and O (#tile.plan's dv_warps),
+//
+//     first_row = warp % R * rows of a warp        first_dv = warp / R * columns of a warp
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
@@ -33,7 +37,7 @@ class KernelExpander {
 public:
   KernelExpander(tile::KernelOp kernel, StringRef arch)
       : kernel(kernel), arch(arch), plan(kernel.getPlan()), builder(kernel), loc(kernel.getLoc()),
-        warps(plan.getWarps()), warpRows(plan.getTileQ() / plan.getWarps()) {}
+        warps(plan.getWarps()), rowWarps(plan.getRowWarps()), warpRows(plan.getTileQ() / rowWarps) {}
 
   LogicalResult run() {
     auto target = sched::KernelOp::create(
@@ -138,13 +142,30 @@ private:
     Value quadLane = tile::named(rem(lane, 4), "quad_lane");
     quad = quadLane;
     laneColumn = tile::named(mul(quadLane, 2), "lane_column");
-    firstRow = warps == 1 ? i32(0) : tile::named(mul(warp, warpRows), "warp_row");
+    Value rowWarp = rowWarps == warps ? warp : rem(warp, rowWarps);
+    firstRow = rowWarps == 1 ? i32(0) : tile::named(mul(rowWarp, warpRows), "warp_row");
+    dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
   }
 
   /// Row within the tile of fragment i, half r: first_row + 16 i + g + 8 r.
   Value rowInTile(Value i, Value r) { return add(add(add(firstRow, laneRow), mul(i, 16)), mul(r, 8)); }
-  /// Column within the tile of fragment j, element c: 8 j + 2 (lane % 4) + c.
-  Value columnInTile(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
+  /// Column within the warp's share of fragment j, element c: 8 j + 2 (lane % 4) + c.
+  Value columnInShare(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
+  /// The same within the tile that `layout` holds.
+  Value columnInTile(TileType type, Value j, Value c) {
+    Value first = firstColumn(type);
+    return first ? add(first, columnInShare(j, c)) : columnInShare(j, c);
+  }
+  /// First column of the warp's share of a register tile; null where each warp has all columns.
+  Value firstColumn(TileType type) {
+    int64_t columnWarps = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+    if (columnWarps == 1)
+      return {};
+    assert(columnWarps == plan.getDvWarps() && "layouts follow the plan");
+    OpBuilder::InsertionGuard guard(builder); // once, before any loop
+    builder.setInsertionPointAfterValue(dvWarp);
+    return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
+  }
 
   /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c) {
@@ -304,11 +325,13 @@ private:
                                                    op.getBody().getArguments().drop_front(op.getInputs().size()))) {
       if (argument.use_empty())
         continue;
+      Value firstOfColumns = firstColumn(cast<TileType>(op.getResult().getType()));
+      auto columnPart = [&] { return firstOfColumns ? add(firstOfColumns, laneColumn) : laneColumn; };
       if (origin.getType().isF32())
         inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow), add(mul(i, 16), mul(r, 8)))
-                                        : floatCoordinate(mapping.lookup(origin), laneColumn, add(mul(j, 8), c)));
+                                        : floatCoordinate(mapping.lookup(origin), columnPart(), add(mul(j, 8), c)));
       else
-        inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(j, c)), axis));
+        inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
@@ -553,7 +576,7 @@ private:
   Value leftFloat(Value tile, Value i, Value kk, Value e) {
     auto [ring, stage] = slotOf(tile);
     return sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)),
-                                       columnInTile(kk, div(e, 2)));
+                                       columnInShare(kk, div(e, 2)));
   }
 
   void loadLeftFloats(Value tile, Value fragment) {
@@ -635,13 +658,16 @@ private:
   void multiply16(tile::MmaOp op, Value acc, bool transpose) {
     auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
     auto [ring, stage] = slotOf(op.getRhs());
-    int64_t columns = rhs.getShape()[transpose ? 1 : 0];
+    // The warp's share of the columns starts with a panel: the swizzle of a step from there is an exclusive or.
+    auto accType = cast<TileType>(acc.getType());
+    int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
+    Value first = firstColumn(accType);
     bool leftShared = inShared(op.getLhs());
     std::string name = tile::nameOf(op.getRhs()).take_until([](char c) { return c == '_'; }).str();
     if (name.empty())
       name = transpose ? "v" : "k";
     Value left = leftShared ? registers("q_fragment", fragmentType({{"q", plan.getTileQ()}, {"d", 16}}, lhs.getElementType(),
-                                                                   FragmentRole::A, warps))
+                                                                   FragmentRole::A, rowWarps))
                             : buffers.lookup(op.getLhs());
     Value right = registers(name + "_fragment", fragmentType({{"n", 16}, {"d", 16}}, rhs.getElementType(), FragmentRole::B, 1));
     repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
@@ -651,6 +677,8 @@ private:
         // Rows and columns of the four 8 x 8 matrices: see ldmatrix; r0 r1 are the first eight columns, r2 r3 the next.
         Value low = rem(lane, 8), second = rem(div(lane, 8), 2), upper = div(lane, 16);
         Value row = add(mul(transpose ? second : upper, 8), low), column = mul(transpose ? upper : second, 8);
+        if (first)
+          (transpose ? column : row) = add(first, transpose ? column : row);
         sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(transpose ? kk : nn, 16),
                                     mul(transpose ? nn : kk, 16), right, i32(0), i32(0), transpose);
         repeat(2, "n", [&](Value n) {
@@ -665,15 +693,17 @@ private:
   /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it accumulates, so
   /// that each eight products are summed on their own and added to the accumulator with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
-    auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
+    auto lhs = cast<TileType>(op.getLhs().getType());
     auto [ring, stage] = slotOf(op.getRhs());
-    int64_t columns = rhs.getShape()[transpose ? 1 : 0];
+    auto accType = cast<TileType>(acc.getType());
+    int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
+    Value first = firstColumn(accType);
     Type bits = builder.getI32Type();
-    TileType leftType = fragmentType({{"q", plan.getTileQ()}, {"d", 8}}, bits, FragmentRole::A, warps);
+    TileType leftType = fragmentType({{"q", plan.getTileQ()}, {"d", 8}}, bits, FragmentRole::A, rowWarps);
     TileType rightType = fragmentType({{"n", 8}, {"d", 8}}, bits, FragmentRole::B, 1);
     Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
     Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
-    Value partial = registers("partial", fragmentType({{"q", 16 * warps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, warps));
+    Value partial = registers("partial", fragmentType({{"q", 16 * rowWarps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowWarps));
     Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
     auto split = [&](Value value, Value big, Value small, ValueRange at) {
       auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
@@ -689,7 +719,9 @@ private:
       });
       repeat(columns / 8, "nn", [&](Value nn) {
         repeat(2, "e", [&](Value e) {
-          Value across = add(mul(nn, 8), laneRow), along = columnInTile(kk, e);
+          Value across = add(mul(nn, 8), laneRow), along = columnInShare(kk, e);
+          if (first)
+            across = add(first, across);
           Value row = transpose ? along : across, column = transpose ? across : along;
           Value value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, row, column);
           split(value, rightBig, rightSmall, {i32(0), i32(0), e});
@@ -921,7 +953,7 @@ private:
     repeat(shape[0], "i", [&](Value i) {
       repeat(2, "r", [&](Value r) {
         repeat(shape[1], "j", [&](Value j) {
-          Value row = rowInTile(i, r), column = columnInTile(j, i32(0));
+          Value row = rowInTile(i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
           Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
           if (element.isF32()) {
             sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
@@ -942,6 +974,10 @@ private:
     auto write = [&] {
       Value rows = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
       Value firstLane = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, quad, i32(0));
+      // Warps that split the columns of O hold the same rows: the first of them writes.
+      if (dvWarp)
+        firstLane = arith::AndIOp::create(builder, loc, firstLane,
+                                          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, dvWarp, i32(0)));
       forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
         Value row = tile::named(add(mapping.lookup(op.getIndices().back()), rowInTile(i, r)), "row");
         Value inside = below(row, mapping.lookup(op.getLimit()));
@@ -1026,10 +1062,10 @@ private:
   tile::PlanAttr plan;
   OpBuilder builder;
   Location loc;
-  int64_t warps, warpRows;
+  int64_t warps, rowWarps, warpRows;
   Block *workBlock = nullptr;
   Value queryBuffer; ///< shared memory of Q, once a product has read it
-  Value thread, lane, laneRow, laneColumn, quad, firstRow;
+  Value thread, lane, laneRow, laneColumn, quad, firstRow, dvWarp;
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;

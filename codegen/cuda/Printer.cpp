@@ -1583,7 +1583,9 @@ void Printer::printHeader(std::string &out) {
   facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + ", head_dim " +
                                   std::to_string(kernel.getHeadDim()) + " x " + std::to_string(kernel.getHeadDimV()) + traits});
   facts.push_back({"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
-                               std::to_string(plan.getWarps()) + " warps, " + std::to_string(plan.getStages()) +
+                               std::to_string(plan.getWarps()) + " warps" +
+                               (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv), " : ", ") +
+                               std::to_string(plan.getStages()) +
                                (plan.getStages() == 1 ? " stage" : " stages") +
                                (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
                                (plan.getLongestFirst() ? ", last query tile first" : "")});

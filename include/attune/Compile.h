@@ -72,6 +72,7 @@ struct CompileOptions {
   std::optional<int> warps = {};          ///< warps per block
   std::optional<int> stages = {};         ///< buffers of the K and V rings
   std::optional<bool> qRegisters = {};    ///< whether fragments of Q stay in registers
+  std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
   std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
 };
@@ -135,8 +136,8 @@ struct ProblemSizes {
 ///
 ///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion",
 ///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
-///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "blocksPerSm", "text", "chosen",
-///                      "rejected", "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
+///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "dvWarps", "blocksPerSm", "text",
+///                      "chosen", "rejected", "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
 ///      "plan": {...}}
 ///
 /// `candidates` are ranked for `sizes`, the rejected ones last; `plan` is KernelImage::planJson of the one that

@@ -40,21 +40,28 @@ void SchedDialect::initialize() {
 
 Attribute FragmentAttr::parse(AsmParser &parser, Type) {
   StringRef role;
-  int64_t warps = 0;
+  int64_t warps = 0, columnWarps = 1;
   SMLoc loc;
   if (parser.parseLess() || parser.getCurrentLocation(&loc) || parser.parseKeyword(&role) || parser.parseComma() ||
-      parser.parseKeyword("warps") || parser.parseInteger(warps) || parser.parseGreater())
+      parser.parseKeyword("warps") || parser.parseInteger(warps))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("x")) && parser.parseInteger(columnWarps))
+    return {};
+  if (parser.parseGreater())
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
     parser.emitError(loc, "expected a, b, c, rows or columns");
     return {};
   }
-  return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps);
+  return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
 }
 
 void FragmentAttr::print(AsmPrinter &printer) const {
-  printer << "<" << stringifyFragmentRole(getRole()) << ", warps " << getWarps() << ">";
+  printer << "<" << stringifyFragmentRole(getRole()) << ", warps " << getWarps();
+  if (getColumnWarps() != 1)
+    printer << " x " << getColumnWarps();
+  printer << ">";
 }
 
 SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
@@ -67,18 +74,26 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
   case FragmentRole::B:
     return {first / 8, second / depth, 2};
   case FragmentRole::C:
-    return {first / (16 * getWarps()), second / 8, 4};
+    return {first / (16 * getWarps()), second / (8 * getColumnWarps()), 4};
   case FragmentRole::Rows:
     return {first / (16 * getWarps()), 2};
   case FragmentRole::Columns:
-    return {first / 8, 2};
+    return {first / (8 * getColumnWarps()), 2};
   }
   llvm_unreachable("unknown fragment role");
 }
 
-LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError, FragmentRole, int64_t warps) {
-  if (warps < 1 || warps > 32)
-    return emitError() << "a fragment over " << warps << " warps; a block has 1 to 32";
+LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError, FragmentRole role, int64_t warps,
+                                   int64_t columnWarps) {
+  if (warps < 1 || columnWarps < 1 || warps > 32 || warps * columnWarps > 32) {
+    InFlightDiagnostic error = emitError() << "a fragment over " << warps;
+    if (columnWarps != 1)
+      error << " x " << columnWarps;
+    return error << " warps; a block has 1 to 32";
+  }
+  if (columnWarps > 1 && role != FragmentRole::C && role != FragmentRole::Columns)
+    return emitError() << "columns of a fragment of role " << stringifyFragmentRole(role)
+                       << " are not split over warps; only those of c and columns are";
   return success();
 }
 
@@ -330,6 +345,13 @@ LogicalResult RegistersOp::verify() {
     return emitOpError() << "needs a register tile with a #sched.fragment layout, got " << type;
   if (llvm::is_contained(fragment.laneShape(type), 0))
     return emitOpError() << "the tile " << type << " is smaller than one fragment a warp";
+  int64_t columnWarps = fragment.getColumnWarps();
+  if (columnWarps > 1 && type.getShape().back() % (8 * columnWarps))
+    return emitOpError() << "the columns of " << type << " do not give each of " << columnWarps << " warps a multiple of 8";
+  if (auto kernel = (*this)->getParentOfType<KernelOp>();
+      kernel && int64_t(kernel.getThreads()) / 32 < fragment.getWarps() * columnWarps)
+    return emitOpError() << "the block has " << kernel.getThreads() / 32 << " warps, fewer than the "
+                         << fragment.getWarps() * columnWarps << " that hold " << type;
   return success();
 }
 

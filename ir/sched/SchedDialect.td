@@ -79,7 +79,8 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
   let summary = "how the lanes of the warps hold a register tile (mma.sync m16n8)";
   let description = [{
     The first axis of an `a` or `c` tile is split over `warps` warps, 16 rows at a time: warp w holds the rows
-    `w * rows / warps` and on. With g = lane / 4 and c = lane % 4 a lane holds, per PTX ISA section 9.7.14
+    `w mod warps * rows / warps` and on; a block with more warps holds the tile more than once. `warps R x C` splits the
+    columns of a `c` or `columns` tile as well: warp w holds the columns `w / R * columns / C` and on. With g = lane / 4 and c = lane % 4 a lane holds, per PTX ISA section 9.7.14
     (warp-level matrix instructions, m16n8k16):
 
         | role    | array of one lane         | element [i][j][e] is at                                          |
@@ -90,7 +91,7 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
         | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
 
-    Here `rows` counts one warp's share. With 16 rows a warp the four warps of a warpgroup hold 64 rows, and `c`, `a` and `rows` are
+    Here `rows` and `columns` count one warp's share. With 16 rows a warp the four warps of a warpgroup hold 64 rows, and `c`, `a` and `rows` are
     just how wgmma m64 holds its accumulator and its left operand (PTX ISA section 9.7.15.5). 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`
     tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e at row 16 i + g + 8 (e % 2), column
     8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j + 2 c + e: the contraction
@@ -98,9 +99,14 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
 
     ```mlir
     #sched.fragment<c, warps 4>
+    #sched.fragment<c, warps 4 x 2>
     ```
   }];
-  let parameters = (ins "::attune::sched::FragmentRole":$role, "int64_t":$warps);
+  let parameters = (ins "::attune::sched::FragmentRole":$role, "int64_t":$warps, "int64_t":$column_warps);
+  let builders = [AttrBuilder<(ins "::attune::sched::FragmentRole":$role, "int64_t":$warps, CArg<"int64_t", "1">:$columnWarps), [{
+    return $_get($_ctxt, role, warps, columnWarps);
+  }]>];
+  let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

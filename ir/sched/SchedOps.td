@@ -693,7 +693,7 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
     Each lane gives the address of one row: `shared[stage, row + row_step, column + column_step]`; registers `fragment[i, j, ...]`
     onward receive the matrices. Steps are multiples of 16, the same in all lanes, and let the address be the lane's own
     plus a constant: `row` and `column` then hold what differs from lane to lane (row below 16 but for multiples of 16, column
-    0 or 8), so that a step moves the swizzled chunk by an exclusive or. PTX ISA 9.7.14.5.15,
+    0 or 8 but for whole panels), so that a step moves the swizzled chunk by an exclusive or. PTX ISA 9.7.14.5.15,
     ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 
     ```mlir

@@ -94,15 +94,31 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
     `longest_first` starts with the last query tile. With `copy_warps` that many more warps copy tiles for the others, by the copy
     engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level.
 
+    `dv_warps` (1 unless it is given) warps share the same rows and split the columns of V and O: each computes S for
+    all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the registers.
+    Warp w has share `w mod (warps / dv_warps)` of the rows and share `w / (warps / dv_warps)` of the columns:
+
+        | tile_q 64, Dv 512, warps 8, dv_warps 2 | columns 0 - 255 | columns 256 - 511 |
+        |----------------------------------------|-----------------|-------------------|
+        | rows 0 - 15                            | warp 0          | warp 4            |
+        | rows 16 - 31                           | warp 1          | warp 5            |
+        | rows 32 - 47                           | warp 2          | warp 6            |
+        | rows 48 - 63                           | warp 3          | warp 7            |
+
     ```mlir
     #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
+    #tile.plan<tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = true, dv_warps = 2>
     ```
   }];
   let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
                         "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
-                        DefaultValuedParameter<"int64_t", "0">:$copy_warps);
+                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Warps that split the rows of the tile.
+    int64_t getRowWarps() const { return getWarps() / getDvWarps(); }
+  }];
 }
 
 #endif

@@ -150,12 +150,15 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
-                               int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t copyWarps) {
+                               int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
+                               int64_t copyWarps) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
     return emitError() << "warps, stages and blocks_per_sm must be positive";
-  if (copyWarps != 0 && (copyWarps != 4 || warps % 4 || tileQ != 16 * warps))
+  if (dvWarps <= 0 || warps % dvWarps)
+    return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
+  if (copyWarps != 0 && (copyWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
     return emitError() << "with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
   return success();
 }

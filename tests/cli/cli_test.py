@@ -299,6 +299,18 @@ class Cli(unittest.TestCase):
         explained = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)
         self.assertEqual(sum(candidate["chosen"] for candidate in explained["candidates"]), 1)
         self.assertLessEqual(explained["plan"]["shared"]["bytes"], explained["plan"]["shared"]["budget"])
+        self.assertEqual(explained["plan"]["dvWarps"], 1)
+        self.assertNotIn("dv split", text)
+
+    def test_explain_dv_split(self):
+        wide = ["explain", "causal", "--arch", "sm_86", "--head-dim", 512]
+        text = self.attune(*wide, "--candidates", 2)
+        self.assertIn("64 x 16, 8 warps (2 split dv), 1 stage", text)
+        self.assertIn("dv split       2 warps share the same rows: each computes their S and has 1/2 of the columns of V and O\n", text)
+        self.assertEqual(self.json(*wide)["plan"]["dvWarps"], 2)
+        self.assertEqual(self.json(*wide, "--dv-warps", 4)["plan"]["dvWarps"], 4)
+        self.attune("explain", "--arch", "sm_80", "--head-dim", 512, "--dv-warps", 3, code=1)
+        self.assertIn("dv-warps 3 is not supported; use 1, 2 or 4", self.err)
 
     def test_cache(self):
         cache = self.path("own_cache")

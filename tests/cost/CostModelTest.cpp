@@ -164,24 +164,28 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   if (arch.isCpu())
     return;
   REQUIRE((plan.warps == 4 || plan.warps == 8));
+  REQUIRE((plan.dvWarps == 1 || plan.dvWarps == 2 || plan.dvWarps == 4));
+  if (std::max(request.headDim, request.headDimV) <= 256 && !request.fixed.dvWarps)
+    REQUIRE(plan.dvWarps == 1);
   REQUIRE((plan.rowTilesPerWarp() == 1 || plan.rowTilesPerWarp() == 2));
-  REQUIRE(plan.rowTilesPerWarp() * 16 * plan.warps == plan.tileQ);
+  REQUIRE(plan.rowTilesPerWarp() * 16 * (plan.warps / plan.dvWarps) == plan.tileQ);
   // Written out again from the layout, not from the model.
-  const int64_t e = request.elementBytes, d = pad16(request.headDim), dv = pad16(request.headDimV);
+  const int64_t e = request.elementBytes, d = pad16(request.headDim);
+  const int64_t share = pad16((request.headDimV + plan.dvWarps - 1) / plan.dvWarps), dv = share * plan.dvWarps;
   REQUIRE(bytes == std::max(plan.tileQ * d, plan.tileQ * dv) * e + plan.stages * plan.tileK * (d + dv) * e);
   REQUIRE(plan.blocksPerSm * (bytes + int64_t(arch.sharedReservedPerBlock)) <= int64_t(arch.sharedBytesPerSM));
   REQUIRE(cost.registers <= 255);
   REQUIRE(cost.registers <= cost.registerLimit);
   REQUIRE(cost.registerLimit * plan.threads() * plan.blocksPerSm <= 65536);
   REQUIRE(plan.threads() * plan.blocksPerSm <= arch.maxThreadsPerSM);
-  // S and O alone.
-  REQUIRE(cost.registers > plan.rowTilesPerWarp() * (plan.tileK + dv) / 2);
+  // S and the warp's columns of O alone.
+  REQUIRE(cost.registers > plan.rowTilesPerWarp() * (plan.tileK + share) / 2);
 }
 
 TEST_CASE("every head dim has a plan within the limits, on every architecture") {
   for (const ArchInfo &arch : allArchs())
     for (int elementBytes : {2, 4})
-      for (int headDim = 8; headDim <= (arch.isCpu() ? 512 : 256); headDim += 8)
+      for (int headDim = 8; headDim <= 512; headDim += 8)
         for (bool dropout : {false, true}) {
           PlanRequest request = makeRequest(headDim, MaskShape::causal(), dropout);
           request.arch = arch.name;
@@ -214,6 +218,40 @@ TEST_CASE("different head dims of K and V") {
     if (dv > d)
       CHECK(plan.cost.shared.back().name == "O beyond Q");
   }
+}
+
+TEST_CASE("wide head dims have a plan, on every architecture") {
+  for (const ArchInfo &arch : allArchs())
+    for (int elementBytes : {2, 4})
+      for (auto [d, dv] : {std::pair(512, 512), {320, 320}, {264, 264}, {512, 64}, {64, 512}, {192, 320}, {512, 8}, {8, 512}}) {
+        PlanRequest request = makeRequest(d, MaskShape::causal(), true);
+        request.headDimV = dv;
+        request.arch = arch.name;
+        request.elementBytes = elementBytes;
+        RankedPlan plan = best(request);
+        checkLimits(request, plan);
+        if (!arch.isCpu() && dv == 512) // no warp has the registers for 16 rows of 512 columns
+          CHECK(plan.plan.dvWarps > 1);
+        if (elementBytes == 2 && dv <= 64)
+          CHECK(plan.plan.dvWarps == 1);
+      }
+}
+
+TEST_CASE("warps that split dv share rows, repeat S and read global memory once") {
+  PlanRequest request = makeRequest(256);
+  request.fixed = {64, 32, 4, 1, false};
+  RankedPlan whole = best(request);
+  CHECK(whole.plan.dvWarps == 1);
+  request.fixed = {64, 32, 8, 1, false, 2};
+  RankedPlan split = best(request);
+  CHECK(split.plan.rowWarps() == 4);
+  CHECK(split.plan.rowTilesPerWarp() == 1);
+  CHECK(split.plan.text() == "64 x 32, 8 warps (2 split dv), 1 stage, q in shared memory, 2 blocks per SM");
+  CHECK(split.cost.hbmBytes == whole.cost.hbmBytes);
+  CHECK(split.cost.sharedBytes == whole.cost.sharedBytes);
+  CHECK(split.cost.registers == whole.cost.registers - 64);               // 128 of 256 columns of 16 rows over 32 lanes
+  CHECK(split.cost.mmaSeconds == Approx(1.5 * whole.cost.mmaSeconds));    // S twice, P V once
+  CHECK(split.cost.specialSeconds == Approx(2 * whole.cost.specialSeconds));
 }
 
 TEST_CASE("budgets from too small to the limit") {
@@ -277,6 +315,14 @@ TEST_CASE("errors of budgets") {
   CHECK(errorOf(request) ==
         "the smallest tile 64 x 16 needs 29696 bytes of shared memory (Q 16384, K 4096, V 5120, O beyond Q 4096), "
         "above the budget of 16384 bytes; raise the budget or reduce the head dim");
+  request = makeRequest(512);
+  request.sramBudget = 32768;
+  CHECK(errorOf(request) == "the smallest tile 16 x 16 needs 49152 bytes of shared memory (Q 16384, K 16384, V 16384), "
+                            "above the budget of 32768 bytes; raise the budget or reduce the head dim");
+  request.sramBudget = 0;
+  request.fixed.dvWarps = 1;
+  CHECK(errorOf(request) == "tile 64 x 16 with 4 warps does not fit: about 304 registers per thread, above 255; use "
+                            "smaller tiles or more warps");
   request = makeRequest(128);
   request.fixed = {128, 128, 4, 2, false};
   request.sramBudget = 100000;
@@ -298,16 +344,17 @@ TEST_CASE("errors of budgets") {
 }
 
 TEST_CASE("errors of head dims") {
-  PlanRequest request = makeRequest(320);
-  CHECK(errorOf(request) == "head_dim 320 is above 256, the limit of the mma.sync path; use the cpu target");
+  PlanRequest request = makeRequest(520);
+  CHECK(errorOf(request) == "head_dim 520 is above 512, the limit of the mma.sync path");
   request.headDim = 64;
-  CHECK(errorOf(request) == "head_dim_v 320 is above 256, the limit of the mma.sync path; use the cpu target");
+  CHECK(errorOf(request) == "head_dim_v 520 is above 512, the limit of the mma.sync path");
+  request.headDimV = 512;
+  CHECK(errorOf(request) == "no error");
   request.arch = "cpu";
   CHECK(errorOf(request) == "no error");
   request.headDim = 520;
   CHECK(errorOf(request) == "head_dim 520 is above 512, the limit of the cpu target");
   request.arch = "sm_80";
-  CHECK(errorOf(request) == "head_dim 520 is above 256, the limit of the mma.sync path");
   request.headDim = 100;
   CHECK(errorOf(request) == "head_dim 100 is not a multiple of 8; pad the last dimension to 104");
   request.headDim = 0;
@@ -325,6 +372,12 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.tileK = 24}) == "tile-k 24 is not a positive multiple of 16");
   CHECK(with({.tileQ = 48}) == "tile-q 48 does not give each of 4 or 8 warps 16 or 32 rows; use 64, 128 or 256");
   CHECK(with({.tileQ = 64, .warps = 8}) == "tile-q 64 does not give each of 8 warps 16 or 32 rows; use 128 or 256");
+  CHECK(with({.tileQ = 128, .warps = 4, .dvWarps = 2}) ==
+        "tile-q 128 does not give each of 4 warps, 2 of which split dv, 16 or 32 rows; use 32 or 64");
+  CHECK(with({.tileQ = 256, .dvWarps = 4}) ==
+        "tile-q 256 does not give each of 4 or 8 warps, 4 of which split dv, 16 or 32 rows; use 16, 32 or 64");
+  CHECK(with({.dvWarps = 3}) == "dv-warps 3 is not supported; use 1, 2 or 4");
+  CHECK(with({.dvWarps = 2}, "cpu") == "dv-warps 2 is not available on the cpu target; use 1");
   CHECK(with({.warps = 5}) == "warps 5 is not supported; use 4 or 8");
   CHECK(with({.stages = 9}) == "stages 9 is not between 1 and 8");
   CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");

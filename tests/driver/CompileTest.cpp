@@ -104,6 +104,8 @@ TEST_CASE("everything that changes the code changes the key") {
   with([](CompileOptions &o) { o.stages = 2; });
   with([](CompileOptions &o) { o.qRegisters = true; });
   with([](CompileOptions &o) { o.qRegisters = false; });
+  with([](CompileOptions &o) { o.dvWarps = 1; });
+  with([](CompileOptions &o) { o.dvWarps = 2; });
   keys.push_back(key(causalVariant().precise(), base));
   keys.push_back(key(causalVariant().dropout(0.1f), base));
   for (size_t i = 0; i < keys.size(); ++i)

@@ -68,6 +68,8 @@ const std::vector<GoldenKernel> &kernels() {
       {"relative",
        [] { return Variant("relative").score(relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", bf16, rank(3)))); },
        {.dtype = bf16, .headDim = 64, .tileQ = 64, .tileK = 32, .warps = 4, .stages = 3, .qRegisters = true}, "sm_90"},
+      {"wide", [] { return Variant("wide").mask(causal()).dropout(0.25f); },
+       {.dtype = f16, .headDim = 264, .headDimV = 512, .tileQ = 64, .tileK = 16, .warps = 8, .stages = 1, .qRegisters = false, .dvWarps = 2}, "sm_86"},
   };
   return all;
 }
@@ -112,6 +114,7 @@ TEST_CASE("CUDA from printed text is that of the direct path") {
         options.warps = kernel.options.warps;
         options.stages = kernel.options.stages;
         options.qRegisters = kernel.options.qRegisters;
+        options.dvWarps = kernel.options.dvWarps;
       }
       IrText ir{text, kernel.name + ".mlir"};
       CHECK(difference(must(emitFromText(ir, options, target, Stage::Cuda)), direct) == "");

@@ -25,6 +25,7 @@ using namespace attune::tests;
 namespace {
 
 struct Settings {
+  std::string arch; ///< another architecture that the device runs
   std::string filter;
   bool sanitize = false;
   bool cpu = false; ///< run on the CPU target instead, to try this program without a GPU
@@ -70,11 +71,14 @@ void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &sche
   struct Given {
     int tileQ, tileK, warps, stages;
     bool qRegisters;
+    int dvWarps = 1;
   };
   const Given given[] = {{64, 32, 4, 1, false}, {64, 32, 4, 2, true},   {64, 64, 4, 1, true},  {64, 64, 4, 2, false},
                          {64, 64, 4, 3, true},  {64, 128, 4, 1, false}, {128, 32, 4, 2, true}, {128, 64, 4, 2, false},
                          {128, 64, 8, 1, true}, {128, 64, 8, 2, false}, {128, 32, 8, 3, true}, {128, 128, 8, 1, false},
-                         {64, 16, 4, 2, true},  {64, 48, 4, 2, false},  {32, 64, 2, 2, false}, {256, 64, 8, 2, false}};
+                         {64, 16, 4, 2, true},  {64, 48, 4, 2, false},  {32, 64, 2, 2, false}, {256, 64, 8, 2, false},
+                         {64, 32, 8, 1, false, 2}, {64, 64, 8, 2, true, 2}, {128, 32, 8, 2, false, 2}, {32, 32, 4, 2, true, 2},
+                         {32, 16, 8, 3, false, 4}, {16, 64, 4, 1, false, 4}, {32, 48, 4, 2, false, 4}};
   for (const Given &plan : given)
     for (int dim : {64, 128})
       for (DType dtype : {bf16, f32})
@@ -88,6 +92,7 @@ void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &sche
                           test.options.warps = plan.warps;
                           test.options.stages = plan.stages;
                           test.options.qRegisters = plan.qRegisters;
+                          test.options.dvWarps = plan.dvWarps;
                           Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
                           if (!kernel) {
                             ++schedules->refused;
@@ -129,7 +134,7 @@ void addEdits(std::vector<Job> &jobs) {
 /// The dropout pattern from the GPU's own output is that of the formula and of the CPU target; so is the number kept.
 void addDropoutPatterns(std::vector<Job> &jobs) {
   for (DType dtype : {bf16, f16, f32})
-    for (int dim : {32, 64, 128})
+    for (int dim : {32, 64, 128, 512})
       for (float p : {0.1f, 0.5f})
         jobs.push_back({"dropout-pattern", [=](const Target &target) {
                           Case test = alone(makeCase(fmt::format("pattern of {}", p), Variant("dropped").dropout(p), dtype,
@@ -174,7 +179,7 @@ void addDropoutPatterns(std::vector<Job> &jobs) {
 
 /// Two launches give the same bits; so does a launch in a fresh buffer.
 void addRepeats(std::vector<Job> &jobs) {
-  for (int dim : {64, 128})
+  for (int dim : {64, 128, 512})
     jobs.push_back({"repeats", [=](const Target &target) {
                       Case test = alone(dropoutCase(bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim}, 0.1f, 8));
                       Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
@@ -226,6 +231,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
       settings.verbose = true;
     else if (flag == "--filter" && hasValue)
       settings.filter = argv[++i];
+    else if (flag == "--arch" && hasValue)
+      settings.arch = argv[++i];
     else if (flag == "--threads" && hasValue)
       settings.threads = unsigned(std::atoi(argv[++i]));
     else if (flag == "--random" && hasValue)
@@ -237,6 +244,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   }
 
   Target target = settings.cpu ? Target::cpu() : Target::detect();
+  if (target.isCuda() && !settings.arch.empty())
+    target.arch = settings.arch;
   if (!target.isCuda() && !settings.cpu) {
     Expected<const CudaDriver *> cuda = cudaDriver();
     fmt::print("no GPU to test on: {}\n", cuda ? "its architecture has no kernels" : message(cuda.error()));

@@ -6,6 +6,16 @@ func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<d
 
 // -----
 
+// expected-error @+1 {{a fragment over 4 x 0 warps; a block has 1 to 32}}
+func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4 x 0>>)
+
+// -----
+
+// expected-error @+1 {{columns of a fragment of role a are not split over warps; only those of c and columns are}}
+func.func private @bad(!tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 4 x 2>>)
+
+// -----
+
 // expected-error @+1 {{a panel of 96 bytes is not 32, 64 or 128}}
 func.func private @bad(!tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<96>>)
 
@@ -130,6 +140,20 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'sched.registers' op the columns of '!tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>' do not give each of 2 warps a multiple of 8}}
+  %0 = sched.registers "acc" : !tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'sched.registers' op the block has 4 warps, fewer than the 8 that hold '!tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>'}}
+  %0 = sched.registers "acc" : !tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>
 }
 
 // -----

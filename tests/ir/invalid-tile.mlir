@@ -39,6 +39,18 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 
 // -----
 
+// expected-error @+1 {{dv_warps 3 does not divide 4 warps}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 3> {
+}
+
+// -----
+
+// expected-error @+1 {{dv_warps 0 does not divide 4 warps}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 0> {
+}
+
+// -----
+
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
 tile.kernel @bad dtype f64 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }

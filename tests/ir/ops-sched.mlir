@@ -34,6 +34,8 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
   %b = sched.registers "k" : !tile.tile<k 64 x d 64, bf16, register, #sched.fragment<b, warps 4>>
   // CHECK: %[[M:.*]] = sched.registers "m" : <q 128, f32, register, #sched.fragment<rows, warps 4>>
   %m = sched.registers "m" : !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 4>>
+  // CHECK: sched.registers "acc" : <q 32 x dv 64, f32, register, #sched.fragment<c, warps 2 x 2>>
+  %acc = sched.registers "acc" : !tile.tile<q 32 x dv 64, f32, register, #sched.fragment<c, warps 2 x 2>>
   // CHECK: sched.registers "bias" : <k 64, f32, register, #sched.fragment<columns, warps 4>>
   %bias = sched.registers "bias" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
   // CHECK: %[[THREAD:.*]] = sched.thread_id : i32

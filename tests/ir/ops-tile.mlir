@@ -141,3 +141,15 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
 // CHECK-SAME: !tile.domain
 func.func private @layouts(!tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>,
                            !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.domain)
+
+// CHECK-LABEL: tile.kernel @split_columns dtype bf16 head_dim 512 x 512
+// CHECK-SAME: plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2>
+tile.kernel @split_columns dtype bf16 head_dim 512 x 512
+    plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2> {
+}
+// One warp for all columns is what a plan says without the field.
+// CHECK-LABEL: tile.kernel @all_columns
+// CHECK-NOT: dv_warps
+tile.kernel @all_columns dtype bf16 head_dim 64 x 64
+    plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 1> {
+}

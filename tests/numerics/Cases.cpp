@@ -122,6 +122,35 @@ Group headDimGroup(bool gpu) {
   return b.group;
 }
 
+/// Head dims above 256, where warps of a block may split the columns of O.
+Group wideHeadGroup(bool gpu) {
+  Builder b{{"wide-heads", {}}};
+  std::vector<std::pair<int, int>> dims = {{512, 64}, {64, 512}, {192, 320}, {264, 512}};
+  if (gpu)
+    dims.insert(dims.end(), {{264, 264}, {320, 320}, {400, 400}, {512, 512}, {512, 8}, {8, 512}, {328, 264}});
+  for (auto [dim, dimV] : dims)
+    for (DType dtype : dtypes)
+      b.add("busy", busy(), dtype, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV});
+  for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 77}, {77, 1}, {17, 33}, {65, 129}, {203, 113}})
+    for (int dim : {320, 512})
+      b.add("lengths", Variant("causal_br").mask(causalBottomRight()), bf16,
+            {.batch = 2, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim});
+  b.add("no keys", busy(), bf16, {.queries = 70, .keys = 0, .headDim = 512});
+  for (DType dtype : dtypes)
+    b.add([=] { return dropoutCase(dtype, {.batch = 2, .heads = 3, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 512}, 0.3f, 7); });
+  b.add([] { return dropoutCase(bf16, {.queries = 150, .keys = 170, .headDim = 264, .headDimV = 512}, 0.1f, 8); });
+  Shape shape{.batch = 2, .heads = 4, .headsKv = 1, .queries = 113, .keys = 200, .headDim = 512};
+  auto pattern = captured("pattern", boolean, rank(3));
+  b.add("blocks", Variant("pattern").blocks(pattern, 64, 64).mask(causal()), bf16, shape);
+  b.add("documents", Variant("v").mask(documents(captured("ids", i64, rank(2))) && causal()), f16,
+        {.batch = 2, .heads = 4, .headsKv = 1, .queries = 200, .keys = 200, .headDim = 512});
+  b.add("bias", Variant("v").score(bias(captured("bias", f32, rank(3)))), bf16, shape);
+  b.add("layout", busy(), bf16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
+  b.add("no LSE", busy(), bf16, shape, [](Case &test) { test.layout.withoutLse = true; });
+  b.add("every third row hidden", Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), bf16, shape);
+  return b.group;
+}
+
 Group groupedHeadGroup() {
   Builder b{{"grouped-heads", {}}};
   for (auto [heads, headsKv] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 1}, {8, 1}, {6, 2}, {9, 3}, {7, 7}, {12, 4}, {14, 2}, {15, 3}})
@@ -488,6 +517,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(builtinGroup());
   all.push_back(lengthGroup(gpu));
   all.push_back(headDimGroup(gpu));
+  all.push_back(wideHeadGroup(gpu));
   all.push_back(groupedHeadGroup());
   all.push_back(layoutGroup());
   all.push_back(hiddenGroup());
@@ -512,6 +542,7 @@ Group attune::tests::smallGroup() {
   b.add("no keys", Variant("plain"), bf16, {.queries = 20, .keys = 0, .headDim = 64});
   b.add("one", busy(), bf16, {.queries = 1, .keys = 1, .headDim = 128});
   b.add("tail", Variant("plain"), bf16, {.queries = 17, .keys = 33, .headDim = 40, .headDimV = 72});
+  b.add("wide", busy(), bf16, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 100, .headDim = 512});
   b.add("layout", busy(), f16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .padColumns = 8}; });
   b.add([=] { return dropoutCase(bf16, shape, 0.2f, 3); });
   auto t = captured("values", f32, rank(1));

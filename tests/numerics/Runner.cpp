@@ -219,6 +219,7 @@ std::string Case::describe() const {
   field("warps", options.warps);
   field("stages", options.stages);
   field("q_registers", options.qRegisters);
+  field("dv_warps", options.dvWarps);
   return text;
 }
 

@@ -7,8 +7,8 @@ attn.attention @budget dtype bf16 head_dim 128 x 128 scale 0.125 score {
 
 // -----
 
-// expected-error @+1 {{head_dim 320 is above 256, the limit of the mma.sync path; use the cpu target}}
-attn.attention @head_dim dtype bf16 head_dim 320 x 128 scale 0.125 score {
+// expected-error @+1 {{the smallest tile 16 x 16 needs 24576 bytes of shared memory (Q 10240, K 10240, V 4096), above the budget of 20480 bytes; raise the budget or reduce the head dim}}
+attn.attention @wide dtype bf16 head_dim 320 x 128 scale 0.125 score {
 } mask {
 }
 
@@ -16,6 +16,13 @@ attn.attention @head_dim dtype bf16 head_dim 320 x 128 scale 0.125 score {
 
 // expected-error @+1 {{blocks_per_sm 9 does not fit: at most 5 such blocks share an SM}}
 attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 9, longest_first = false>} score {
+} mask {
+}
+
+// -----
+
+// expected-error @+1 {{dv-warps 8 is not supported; use 1, 2 or 4}}
+attn.attention @dv_warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 16, tile_k = 32, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 8>} score {
 } mask {
 }
 

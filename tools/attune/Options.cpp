@@ -79,6 +79,7 @@ void Flags::addSchedule(CLI::App &verb) {
   group->add_option("--warps", warps, "warps per block");
   group->add_option("--stages", stages, "buffers of the K and V rings");
   group->add_option("--q-registers", qRegisters, "whether Q stays in registers: true or false");
+  group->add_option("--dv-warps", dvWarps, "warps that share rows and split the columns of V: 1, 2 or 4");
 }
 
 void Flags::addCache(CLI::App &verb) {
@@ -458,6 +459,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.warps = flags.warps;
   options.stages = flags.stages;
   options.qRegisters = flags.qRegisters;
+  options.dvWarps = flags.dvWarps;
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
   return request;

@@ -76,7 +76,7 @@ struct Flags {
   std::optional<int> headDim, headDimV;
   std::string arch, target;
   size_t sramBudget = 0;
-  std::optional<int> tileQ, tileK, warps, stages;
+  std::optional<int> tileQ, tileK, warps, stages, dvWarps;
   std::optional<bool> qRegisters;
   std::string shape;
   std::string cacheDir;

@@ -20,6 +20,9 @@ std::string attune::cli::planText(const ordered_json &plan) {
     text += fmt::format("  {:<14} {}\n", label, content);
   };
   line("plan", plan.value("text", ""));
+  if (int dvWarps = plan.value("dvWarps", 1); dvWarps > 1)
+    line("dv split", fmt::format("{0} warps share the same rows: each computes their S and has 1/{0} of the columns of V and O",
+                                 dvWarps));
   const ordered_json shared = plan.value("shared", ordered_json::object());
   double bytes = shared.value("bytes", 0.0), budget = shared.value("budget", 0.0);
   line("sram", budget > 0 ? fmt::format("{:.0f} of {:.0f} bytes ({:.0f}%)", bytes, budget, 100 * bytes / budget)

@@ -336,6 +336,7 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
   fixed.options.warps = plan.value("warps", 0);
   fixed.options.stages = plan.value("stages", 0);
   fixed.options.qRegisters = plan.value("qRegisters", false);
+  fixed.options.dvWarps = plan.value("dvWarps", 1);
   for (const char *part : {"hbm", "predicted"})
     plan.erase(part);
   Expected<std::string> explained =

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 using namespace attune;
 
@@ -88,6 +89,16 @@ std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
   return {0, next};
 }
 
+/// The smallest head dim at which warps split the columns of V and O; "-" where none does.
+std::string firstSplit(const Target &target, DType dtype) {
+  for (int headDim = 8; headDim <= 512; headDim += 8) {
+    Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim, .qRegisters = false}, target);
+    if (plan && nlohmann::json::parse(*plan)["plan"]["dvWarps"] != 1)
+      return std::to_string(headDim);
+  }
+  return "-";
+}
+
 std::string matrix() {
   std::vector<Target> targets;
   std::string text = "| |", rule = "|---|", shared = "| shared memory of a block, bytes |";
@@ -116,6 +127,12 @@ std::string matrix() {
       text += fmt::format(" {} |", limit);
       note(target, next);
     }
+    text += "\n";
+  }
+  for (DType dtype : {bf16, f32}) {
+    text += fmt::format("| in {}, warps split the columns of V and O from |", name(dtype));
+    for (const Target &target : targets)
+      text += fmt::format(" {} |", firstSplit(target, dtype));
     text += "\n";
   }
   for (const Feature &feature : features()) {
