@@ -18,7 +18,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [
-    Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture: cpu, sm_80, sm_86, sm_89, sm_90, sm_120">,
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture: cpu, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120">,
     Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">,
     Option<"tileQ", "tile-q", "int64_t", "0", "rows of a tile; 0 lets the cost model choose">,
     Option<"tileK", "tile-k", "int64_t", "0", "keys of a tile; 0 lets the cost model choose">,

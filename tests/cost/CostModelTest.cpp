@@ -163,6 +163,19 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   REQUIRE(cost.hbmBytes > 0);
   if (arch.isCpu())
     return;
+  if (plan.copyWarps) {
+    REQUIRE((arch.warpgroups && request.elementBytes == 2 && plan.copyWarps == 4));
+    REQUIRE((plan.warps == 4 || plan.warps == 8 || plan.warps == 12));
+    REQUIRE(plan.tileQ == 16 * plan.warps);
+    REQUIRE(plan.tileK <= 256);
+    REQUIRE(plan.blocksPerSm == 1);
+    REQUIRE(cost.registers <= cost.registerLimit);
+    REQUIRE(cost.registerLimit * plan.warps * 32 + 24 * plan.copyWarps * 32 <= 65536);
+    REQUIRE(bytes <= int64_t(arch.sharedBytesPerBlock));
+    // S, P and O alone.
+    REQUIRE(cost.registers > plan.tileK * 3 / 4 + request.headDimV / 2);
+    return;
+  }
   REQUIRE((plan.warps == 4 || plan.warps == 8));
   REQUIRE((plan.dvWarps == 1 || plan.dvWarps == 2 || plan.dvWarps == 4));
   if (std::max(request.headDim, request.headDimV) <= 256 && !request.fixed.dvWarps)
@@ -383,7 +396,7 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");
   CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");
   CHECK(with({.qRegisters = true}, "cpu") == "q-registers is not available on the cpu target; leave it out");
-  CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_120, cpu");
+  CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
 }
 
 //===----------------------------------------------------------------------===//

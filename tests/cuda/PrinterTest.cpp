@@ -6,7 +6,9 @@
 #include "tests/cuda/Parse.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 using namespace attune;
@@ -21,7 +23,8 @@ std::string read(const std::string &name) {
 }
 
 /// A kernel around `body`, for which %c0, %c1, %x (f32), %t (i32) and %L (view of LSE) exist.
-std::string kernel(const std::string &body, const std::string &order = "grid", const std::string &name = "k") {
+std::string kernel(const std::string &body, const std::string &order = "grid", const std::string &name = "k",
+                   const std::string &count = "") {
   return R"(
 !rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
 !ring = !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -29,7 +32,7 @@ std::string kernel(const std::string &body, const std::string &order = "grid", c
 !part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
 sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64
     plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
-  sched.for_work )" + order + R"( tile_q 64 (%b, %h, %q0) {
+  sched.for_work )" + order + R"( tile_q 64 (%b, %h, %q0)" + count + R"() {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %x = arith.constant 1.0 : f32
@@ -38,9 +41,9 @@ sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_by
 )" + body + "\n  }\n}\n";
 }
 
-std::string error(const std::string &body, const std::string &order = "grid") {
+std::string error(const std::string &body, const std::string &order = "grid", const std::string &count = "") {
   mlir::MLIRContext context;
-  Expected<std::string> source = tests::printText(context, kernel(body, order));
+  Expected<std::string> source = tests::printText(context, kernel(body, order, "k", count));
   return source ? "printed: " + *source : source.error().message;
 }
 
@@ -53,7 +56,7 @@ std::string print(const std::string &body, const std::string &name = "k") {
 } // namespace
 
 TEST_CASE("an op without a printed form is an error that names it") {
-  CHECK(error("", "persistent") == "sched.for_work in order 'persistent' has no printed form; use grid");
+  CHECK(error("", "persistent", ", %n") == "sched.for_work in order 'persistent' has no printed form; use grid");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %s = sched.slot %r[%c0] : !ring -> !tile") ==
         "sched.slot is not expanded; run the scheduling passes to their end before printing");
   CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==
@@ -154,8 +157,23 @@ TEST_CASE("every device function compiles") {
   }
   for (const std::string &name : codegen::primitiveNames()) {
     INFO(name);
-    Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(codegen::primitives({name}), name, "sm_80");
+    std::string text = codegen::primitives({"TensorMap"}) + codegen::primitives({name});
+    bool hopper = text.find("PTX 9.7.13.15") != text.npos || text.find("(sm_90") != text.npos || text.find("wgmma") != text.npos ||
+                  text.find("bulk") != text.npos || text.find("fence.") != text.npos || text.find("elect.sync") != text.npos;
+    Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(text, name, hopper ? "sm_90a" : "sm_80");
     INFO((cubin ? cubin->log : cubin.error().message));
     CHECK(cubin);
   }
+  // Every shape of the warpgroup's product.
+  std::string all = "extern \"C\" __global__ void all() {\n";
+  std::set<std::string, std::less<>> names;
+  for (int columns : {8, 24, 64, 128, 176, 256})
+    for (bool leftShared : {true, false}) {
+      std::string name = codegen::mmaAsyncName(columns % 3 ? "bf16" : "f16", columns, leftShared);
+      names.insert(name);
+      all += fmt::format("  {{ float d[{}][4]; {} {}<0>(d, a, 0, false); }}\n", columns / 8, leftShared ? "unsigned long long a = 0;" : "unsigned a[4];", name);
+    }
+  Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(codegen::primitives(names) + all + "}\n", "all", "sm_90a");
+  INFO((cubin ? cubin->log : cubin.error().message));
+  CHECK(cubin);
 }

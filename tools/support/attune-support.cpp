@@ -148,9 +148,8 @@ std::string matrix() {
   text += "\n";
   for (const auto &[message, archs] : errors)
     text += fmt::format("- {}: {}\n", archs, message);
-  for (const char *later : {"sm_90a", "sm_100a"})
-    if (Expected<const ArchInfo *> arch = archInfo(later); !arch)
-      text += fmt::format("- {}\n", arch.error().message);
+  if (Expected<const ArchInfo *> arch = archInfo("sm_100a"); !arch)
+    text += fmt::format("- {}\n", arch.error().message);
   return text;
 }
 } // namespace
