@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
   app.add_option("--group", options.group, "plain, dropout, variants or unlisted");
   app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
-  app.add_option("--path", options.expectedPath, "the path that kernels must run by (mma.sync)");
+  app.add_option("--path", options.expectedPath, "the path that kernels must run by (wgmma on sm_90a, else mma.sync)");
   app.add_flag("--keep-l2", keepL2, "do not clear L2 before every timed launch");
   app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::PositiveNumber);
   app.add_option("--compile-once", compileOnce, "compile one variant with this cache folder (for --host)");
@@ -87,6 +87,8 @@ int main(int argc, char **argv) {
       return fail(parsed.error());
     options.target = *parsed;
   }
+  if (options.expectedPath.empty())
+    options.expectedPath = options.target.arch == "sm_90a" ? "wgmma" : "mma.sync";
 
   if (list) {
     for (const bench::Case &one : options.cases())

@@ -148,14 +148,15 @@ def measure(options):
     """Runs the parts that were asked for; the names of those that failed."""
     failed = []
     folder, filters = options.results, ["--filter", options.filter]
+    target = ["--target", options.target] if options.target else []
     os.makedirs(folder, exist_ok=True)
     parts = options.only.split(",")
     peers = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.py")
     torch = subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
     if not torch:
         print("no PyTorch here: the peers are left out", file=sys.stderr)
-    commands = {"ours": [options.bench, *filters], "candidates": [options.bench, "--candidates", *filters],
-                "host": [options.bench, "--host"], "cpu": [options.bench, "--cpu"]}
+    commands = {"ours": [options.bench, *filters, *target], "candidates": [options.bench, "--candidates", *filters, *target],
+                "host": [options.bench, "--host", *target], "cpu": [options.bench, "--cpu"]}
     for part in ("ours", "peers", "candidates", "cpu", "host"):
         if part not in parts:
             continue
@@ -201,6 +202,7 @@ def main():
     arguments.add_argument("--only", default="ours,peers,candidates,cpu,host")
     arguments.add_argument("--peers", default=",".join(PEERS))
     arguments.add_argument("--filter", default="")
+    arguments.add_argument("--target", default="", help="architecture of our kernels: sm_90, sm_90a (the machine's)")
     arguments.add_argument("--self-test", action="store_true")
     options = arguments.parse_args()
     if options.self_test:
