@@ -139,10 +139,21 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`; unused coordinates are null.
-  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body) {
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column; unused coordinates are null.
+  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
+                    bool columnsOutside = false) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
+    if (columnsOutside && role == FragmentRole::C) {
+      repeat(shape[1], "j", [&](Value j) {
+        repeat(2, "e", [&](Value c) {
+          repeat(shape[0], "i", [&](Value i) {
+            repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
+          });
+        });
+      });
+      return;
+    }
     auto columns = [&](int64_t count, Value i, Value r) {
       repeat(count, "j", [&](Value j) {
         repeat(2, "e", [&](Value c) {
@@ -359,10 +370,13 @@ private:
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
+    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive.
+    auto loads = op.getBody().getOps<tile::ElementOp>();
     auto write = [&] {
-      forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-        set(mapElement(op, i, r, j, c), buffer, at);
-      });
+      forEachPlace(
+          buffer,
+          [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
+          /*columnsOutside=*/!loads.empty());
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);

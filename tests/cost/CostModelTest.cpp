@@ -190,7 +190,7 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
           INFO(arch.name << " D " << headDim << " e " << elementBytes << " dropout " << dropout << ": "
                          << (plans ? "" : plans.error().message));
           REQUIRE(plans);
-          bool rejected = false;
+          bool rejected = false, spills = false;
           double previous = 0;
           for (const RankedPlan &ranked : *plans) {
             rejected |= !ranked.accepted();
@@ -198,6 +198,12 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
             if (rejected)
               continue;
             checkLimits(request, ranked);
+            if (ranked.cost.spills != spills) { // those that spill come second
+              REQUIRE(ranked.cost.spills);
+              REQUIRE((previous > 0 || headDim > 128 || elementBytes == 4)); // and up to 128 never alone
+              spills = true;
+              previous = 0;
+            }
             REQUIRE(ranked.cost.totalSeconds >= previous);
             previous = ranked.cost.totalSeconds;
           }
@@ -388,9 +394,39 @@ TEST_CASE("the tiles that measured best on an H200 come first") {
   };
   for (MaskShape mask : {MaskShape::full(), MaskShape::causal()}) {
     CHECK(tiles(makeRequest(64, mask)) == std::tuple(128, 128, 4, 2));
-    CHECK(tiles(makeRequest(96, mask)) == std::tuple(128, 96, 4, 2));
+    CHECK(tiles(makeRequest(96, mask)) == std::tuple(128, 64, 4, 2)); // 128 x 96 spills
     CHECK(tiles(makeRequest(128, mask)) == std::tuple(128, 64, 4, 2));
   }
+}
+
+TEST_CASE("what a variant keeps in registers makes its tiles smaller") {
+  const PlanRequest causal = makeRequest(64, MaskShape::causal());
+  const int plain = best(causal).plan.tileK;
+  auto tileK = [&](auto change) {
+    PlanRequest request = causal;
+    change(request);
+    RankedPlan plan = best(request);
+    checkLimits(request, plan);
+    CHECK_FALSE(plan.cost.spills);
+    return plan.plan.tileK;
+  };
+  CHECK(tileK([](PlanRequest &r) { r.mask.left = 1024; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.patternRows = r.patternColumns = 128; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.rowVectors = r.columnVectors = 1; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.elementLoads = 1; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.dropout = true; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.uniformValues = 1; }) == plain); // ALiBi's slope
+}
+
+TEST_CASE("a tile that is asked for may spill") {
+  PlanRequest request = makeRequest(96);
+  request.fixed = {128, 96, 4, 2, false};
+  RankedPlan plan = best(request);
+  CHECK(plan.cost.spills);
+  checkLimits(request, plan);
+  Expected<std::vector<RankedPlan>> all = rankPlans(makeRequest(96));
+  REQUIRE(all);
+  CHECK_FALSE(all->front().cost.spills);
 }
 
 TEST_CASE("tiles of the cpu target stay in its caches") {
