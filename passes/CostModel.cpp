@@ -70,13 +70,14 @@ static constexpr Calibration calibration = {
 // of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
 static constexpr int addressRegisters = 35;      // addresses and strides, a lane's place, the loop and its bounds
 static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
+static constexpr int singleBufferRegisters = 16; // K(n+1) and V(n) are copied while S is alive
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
 static constexpr int boundRegisters = 18;        // a list of tiles, or a first tile and a first full tile
 static constexpr int dropoutRegisters = 18;      // Philox's keys of each round and its state
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
-static constexpr int elementLoadRegisters = 24;  // addresses of loads for each element
+static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
@@ -208,13 +209,16 @@ static int leastRegisters(const PlanRequest &request, const Plan &plan) {
 }
 
 /// What the kernel takes without spilling.
-static int registersNeeded(const PlanRequest &request, const Plan &plan) {
+static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)
     registers -= queryAddressRegisters;
   if (narrow)
     registers += narrowPanelRegisters;
+  if (plan.stages == 1)
+    registers += singleBufferRegisters;
+  registers += arch.compilerRegisters;
   return registers + variantRegisters(request, plan, narrow);
 }
 
@@ -477,7 +481,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
-    const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan);
+    const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan, arch);
     if (ranked.accepted() && least > arch.maxRegistersPerThread)
       ranked.rejected = fmt::format("about {} registers per thread, above {}", least, arch.maxRegistersPerThread);
     cost.spills = needed > arch.maxRegistersPerThread;
