@@ -224,7 +224,7 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
 
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
 /// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same estimate,
-/// unless that one has as much local memory: then it holds arrays of the math functions, which no plan avoids.
+/// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr int maxHeadDim = 128, maxAttempts = 4;
@@ -237,7 +237,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   if (!ranked)
     return best;
   auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
-  int attempts = 1, tried = free(ranked->front());
+  int attempts = 1, unchanged = 0, tried = free(ranked->front());
   for (const RankedPlan &candidate : *ranked) {
     if (attempts == maxAttempts || !candidate.accepted())
       break;
@@ -248,14 +248,14 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
-    bool same = next->spillBytes == best->spillBytes;
+    unchanged = next->spillBytes == best->spillBytes ? unchanged + 1 : 0;
     for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
       next->times.*time += best->times.*time;
     if (next->spillBytes < best->spillBytes)
       best = std::move(next);
     else
       best->times = next->times;
-    if (same || best->spillBytes == 0)
+    if (unchanged == 2 || best->spillBytes == 0)
       break;
   }
   return best;

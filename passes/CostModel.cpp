@@ -70,7 +70,6 @@ static constexpr Calibration calibration = {
 // of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
 static constexpr int addressRegisters = 35;      // addresses and strides, a lane's place, the loop and its bounds
 static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
-static constexpr int singleBufferRegisters = 16; // K(n+1) and V(n) are copied while S is alive
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
 static constexpr int boundRegisters = 18;        // a list of tiles, or a first tile and a first full tile
@@ -216,8 +215,8 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers -= queryAddressRegisters;
   if (narrow)
     registers += narrowPanelRegisters;
-  if (plan.stages == 1)
-    registers += singleBufferRegisters;
+  if (plan.stages == 1) // copies start while S is alive
+    registers += 8 + 4 * plan.rowTilesPerWarp();
   registers += arch.compilerRegisters;
   return registers + variantRegisters(request, plan, narrow);
 }
