@@ -227,10 +227,10 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
 /// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
-  constexpr int maxHeadDim = 128, maxAttempts = 4;
+  constexpr int maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
   if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
-      std::max(best->signature.headDim, best->signature.headDimV) > maxHeadDim)
+      std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim)
     return best;
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);

@@ -565,9 +565,11 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
   std::vector<size_t> order(plans.size());
   std::iota(order.begin(), order.end(), 0);
+  const bool spillFree = std::max(request.headDim, request.headDimV) <= spillFreeHeadDim;
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
-    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, p.cost.spills, p.cost.totalSeconds, i);
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, spillFree && p.cost.spills,
+                      p.cost.totalSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::vector<RankedPlan> ranked;

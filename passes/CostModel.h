@@ -50,6 +50,9 @@ namespace attune {
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
 inline constexpr int costModelVersion = 2;
 
+/// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
+inline constexpr int spillFreeHeadDim = 128;
+
 /// The fields of #tile.plan.
 struct Plan {
   int tileQ = 0;
@@ -160,8 +163,9 @@ struct RankedPlan {
 };
 
 /// Every candidate: accepted ones first, quickest first, then the rejected. Among accepted ones those whose tiles
-/// divide the block pattern come first, then those that keep everything in registers. Fixed fields of the request restrict the candidates. The order is
-/// deterministic. Errors: an unknown architecture, a head dim or field out of range, or no candidate that fits.
+/// divide the block pattern come first, then, up to spillFreeHeadDim, those that keep everything in registers. Fixed
+/// fields of the request restrict the candidates. The order is deterministic. Errors: an unknown architecture, a head
+/// dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
 /// The first of rankPlans.
