@@ -226,31 +226,39 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
 }
 
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
-/// knows. A plan that spills gives way to the next one of the ranking, unless that one has as much local memory: then it holds
-/// arrays of the math functions, which no plan avoids.
+/// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same estimate,
+/// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
-  constexpr int maxHeadDim = 128, maxAttempts = 3;
+  constexpr int maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
   if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
-      std::max(best->signature.headDim, best->signature.headDimV) > maxHeadDim)
+      std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim)
     return best;
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
   if (!ranked)
     return best;
-  for (int i = 1; i < std::min<int>(maxAttempts, int(ranked->size())) && (*ranked)[i].accepted(); ++i) {
-    Expected<KernelImage> next = buildImage(source, withPlan(options, (*ranked)[i].plan), target, traceMilliseconds);
+  auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
+  int attempts = 1, unchanged = 0, tried = free(ranked->front());
+  for (const RankedPlan &candidate : *ranked) {
+    if (attempts == maxAttempts || !candidate.accepted())
+      break;
+    if (free(candidate) <= tried)
+      continue;
+    tried = free(candidate);
+    ++attempts;
+    Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
-    bool same = next->spillBytes == best->spillBytes;
+    unchanged = next->spillBytes == best->spillBytes ? unchanged + 1 : 0;
     for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
       next->times.*time += best->times.*time;
     if (next->spillBytes < best->spillBytes)
       best = std::move(next);
     else
       best->times = next->times;
-    if (same || best->spillBytes == 0)
+    if (unchanged == 2 || best->spillBytes == 0)
       break;
   }
   return best;

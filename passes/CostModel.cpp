@@ -67,10 +67,21 @@ static constexpr Calibration calibration = {
     .launchSeconds = 3e-6,
 };
 
-// Registers besides S, O and Q. Fitted to ptxas at the occupancy limit: 48 at Mw = 2, 40 at Mw = 1.
-static constexpr int addressRegisters = 24;
-static constexpr int dropoutRegisters = 16;
-static constexpr int warpgroupRegisters = 40; // m, l, addresses, loop state
+// Registers besides S, O and Q: what NVRTC 13.0 needs without spilling over the variants and head dims of tests/arch. Kernels
+// of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
+static constexpr int addressRegisters = 35;      // addresses and strides, a lane's place, the loop and its bounds
+static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
+static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
+// Features peak in different places of the loop: only the one that needs most counts.
+static constexpr int boundRegisters = 18;        // a list of tiles, or a first tile and a first full tile
+static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
+static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
+static constexpr int columnRegisters = 12;       // addresses of a vector over columns
+static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
+// The same where a plan is given: what leaves it worth running, with a few spills.
+static constexpr int leastAddressRegisters = 24;
+static constexpr int leastDropoutRegisters = 16;
+static constexpr int warpgroupRegisters = 40; // beside S, P and O of a warpgroup: m, l, addresses, the loop
 
 // Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
 static constexpr int wideHeadDim = 256;
@@ -173,24 +184,57 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.l2Bytes = rowsOnce + std::min(keyBytes, reads * B * Hkv * headBytes);
 }
 
-static int registersNeeded(const PlanRequest &request, const Plan &plan) {
+/// Registers of what a variant adds to plain attention.
+static int variantRegisters(const PlanRequest &request, const Plan &plan, bool narrow) {
+  // Beside a narrow O there are few products to schedule, and more elements are under way at once.
+  const int dv = int(roundUp(request.headDimV, 16)), underWay = std::max(0, 64 - dv) * 3 / 4;
+  int most = 0;
+  if ((request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited) || request.patternRows)
+    most = std::max(most, boundRegisters);
+  if (request.dropout)
+    most = std::max(most, dropoutRegisters + (narrow ? dropoutNarrowRegisters : 0) + underWay + std::max(0, dv - 64) / 4);
+  if (request.columnVectors)
+    most = std::max(most, columnRegisters + request.columnVectors * plan.tileK / 4);
+  if (request.elementLoads)
+    most = std::max(most, elementLoadRegisters + underWay + plan.tileK / 4);
+  return most + request.uniformValues + 2 * plan.rowTilesPerWarp() * request.rowVectors;
+}
+
+/// Registers of tiles and fragments.
+static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
   if (plan.copyWarps) // S, P beside it, O
-    return plan.tileK / 2 + plan.tileK / 4 + dv / 2 + warpgroupRegisters + request.scoreRegisters +
-           (request.dropout ? dropoutRegisters : 0) + (request.precise ? 4 : 0);
+    return plan.tileK / 2 + plan.tileK / 4 + dv / 2 + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
     registers += rowTiles * (d / 4) * split;
-  registers += 4 * rowTiles;              // m, l
+  registers += 4 * rowTiles;               // m, l
   registers += (4 * rowTiles + 8) * split; // fragments of A, and of B two deep
-  registers += addressRegisters + request.scoreRegisters;
-  if (request.dropout)
-    registers += dropoutRegisters;
-  if (request.precise)
-    registers += 4;
-  return registers;
+  return registers + (request.precise ? 4 : 0);
+}
+
+/// With fewer a kernel is not worth compiling.
+static int leastRegisters(const PlanRequest &request, const Plan &plan) {
+  return tileRegisters(request, plan) + leastAddressRegisters + (request.dropout ? leastDropoutRegisters : 0);
+}
+
+/// What the kernel takes without spilling.
+static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+  const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
+  if (plan.copyWarps)
+    return tileRegisters(request, plan) + warpgroupRegisters + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
+           2 * request.rowVectors + (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
+  int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
+  if (plan.qRegisters)
+    registers -= queryAddressRegisters;
+  if (narrow)
+    registers += narrowPanelRegisters;
+  if (plan.stages == 1) // copies start while S is alive
+    registers += 8 + 4 * plan.rowTilesPerWarp();
+  registers += arch.compilerRegisters;
+  return registers + variantRegisters(request, plan, narrow);
 }
 
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
@@ -545,11 +589,13 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
-    cost.registers = registersNeeded(request, plan);
     // Beside the copy warps a consumer has what setmaxnreg leaves it.
     const int limit = !plan.copyWarps ? arch.maxRegistersPerThread : plan.warps == 12 ? 160 : 240;
-    if (ranked.accepted() && cost.registers > limit)
-      ranked.rejected = fmt::format("about {} registers per thread, above {}", cost.registers, limit);
+    const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan, arch);
+    if (ranked.accepted() && least > limit)
+      ranked.rejected = fmt::format("about {} registers per thread, above {}", least, limit);
+    cost.spills = needed > limit;
+    cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
     plan.blocksPerSm = arch.isCpu() || plan.copyWarps
@@ -597,7 +643,7 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
                              arch.isCpu() ? "cache" : "shared memory", bufferList(smallest.cost.shared), budget,
                              any ? "use smaller tiles, fewer stages or a larger budget"
                                  : "raise the budget or reduce the head dim")};
-  RankedPlan leanest = least([](const RankedPlan &p) { return p.cost.registers * p.plan.warps; });
+  RankedPlan leanest = least([&](const RankedPlan &p) { return leastRegisters(request, p.plan) * p.plan.warps; });
   return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; use smaller tiles or more warps",
                            leanest.plan.tileQ, leanest.plan.tileK, leanest.plan.warps, leanest.rejected)};
 }
@@ -638,9 +684,11 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
   std::vector<size_t> order(plans.size());
   std::iota(order.begin(), order.end(), 0);
+  const bool spillFree = std::max(request.headDim, request.headDimV) <= spillFreeHeadDim;
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
-    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, p.cost.totalSeconds, i);
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, spillFree && p.cost.spills,
+                      p.cost.totalSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::vector<RankedPlan> ranked;

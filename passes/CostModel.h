@@ -25,7 +25,8 @@
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
-//     + m and l 4 Mw + fragments + addresses + dropout + the score's temporaries
+//     + m and l 4 Mw + fragments + addresses and bounds + dropout
+//     + loads of score and mask: 2 Mw for each vector over rows, tileK/4 for each over columns, more for each over both
 //     P overlaps S: fragments are packed as exp2 is taken.
 //
 // HBM bytes, exact: bytes that cross between global memory and SMs. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
@@ -52,7 +53,10 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 2;
+inline constexpr int costModelVersion = 3;
+
+/// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
+inline constexpr int spillFreeHeadDim = 128;
 
 /// The fields of #tile.plan.
 struct Plan {
@@ -117,7 +121,10 @@ struct PlanRequest {
   bool precise = false; ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0; ///< special-function results of the score, besides the softmax's exp2
   double aluPerElement = 0;     ///< other instructions of the score region for each element of S
-  int scoreRegisters = 0;       ///< registers for the score's hoisted values
+  int uniformValues = 0;        ///< values of score and mask that the whole block shares: run-time scalars, loads
+  int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
+  int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
+  int elementLoads = 0;         ///< loads indexed by q and k
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
@@ -147,7 +154,8 @@ struct PlanCost {
   double totalSeconds = 0;
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
-  int registers = 0;       ///< needed per thread
+  int registers = 0;       ///< taken per thread
+  bool spills = false;     ///< takes all there are and more: the device compiler is expected to spill some
   int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
   std::vector<SharedBuffer> shared;
   int64_t sharedBytes = 0;
@@ -165,8 +173,9 @@ struct RankedPlan {
 };
 
 /// Every candidate: accepted ones first, quickest first, then the rejected. Among accepted ones those whose tiles
-/// divide the block pattern come first. Fixed fields of the request restrict the candidates. The order is
-/// deterministic. Errors: an unknown architecture, a head dim or field out of range, or no candidate that fits.
+/// divide the block pattern come first, then, up to spillFreeHeadDim, those that keep everything in registers. Fixed
+/// fields of the request restrict the candidates. The order is deterministic. Errors: an unknown architecture, a head
+/// dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
 /// The first of rankPlans.

@@ -150,14 +150,23 @@ public:
   }
 
   /// The ends of the interval of keys where the mask holds, if that is what it is: the hull and the full interval are one.
-  std::optional<std::pair<Linear, Linear>> exactInterval() {
+  struct RowInterval {
+    std::optional<Linear> lo;
+    Linear hi;
+  };
+  /// Counted from key `k0`. What is the tile's alone is then computed once, and an element's key is a constant but for its lane.
+  std::optional<RowInterval> exactInterval(Value k0) {
     auto [hull, full] = bounds();
     if (hull.lo != full.lo || hull.hi != full.hi)
       return std::nullopt;
+    Linear origin = base(k0, {0, maxExtent - 1});
+    auto fromOrigin = [&](const Linear &end) { return subtract(end.range.within({-maxExtent, maxExtent}) ? end : clampToKeys(end), origin); };
+    RowInterval interval;
+    if (hull.lo)
+      interval.lo = fromOrigin(*hull.lo);
     // Keys lie in [0, Sk) without it: only the upper end needs a cut.
-    Linear lo = !hull.lo ? constantOf(0) : hull.lo->range.within(int32Range) ? *hull.lo : clampToKeys(*hull.lo);
-    Linear hi = hull.hi ? minimum(*hull.hi, keyCount) : keyCount;
-    return std::pair(lo, hi.range.within(int32Range) ? hi : highEnd(hull));
+    interval.hi = hull.hi ? minimum(fromOrigin(*hull.hi), subtract(keyCount, origin)) : subtract(keyCount, origin);
+    return interval;
   }
 
   Value toI32(const Linear &value, StringRef name) {
@@ -1110,19 +1119,18 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
                                 /*reverse=*/UnitAttr());
 }
 
-Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k) {
+Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k0, Value column) {
   assert(values.tileQ == 1 && "one row");
   MaskAnalysis analysis(op, builder, values);
-  auto interval = analysis.exactInterval();
+  auto interval = analysis.exactInterval(k0);
   if (!interval)
     return {};
-  auto [lo, hi] = *interval;
   Location loc = op.getMask().empty() ? op.getLoc() : op.getMask().front().back().getOperand(0).getLoc();
   using Predicate = arith::CmpIPredicate;
-  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, k, analysis.toI32(hi, "row_end"));
-  if (lo == constantOf(0))
+  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, column, analysis.toI32(interval->hi, "row_end"));
+  if (!interval->lo)
     return visible;
-  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, k, analysis.toI32(lo, "row_begin"));
+  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, column, analysis.toI32(*interval->lo, "row_begin"));
   return arith::AndIOp::create(builder, loc, begun, visible);
 }
 

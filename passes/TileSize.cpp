@@ -32,7 +32,7 @@ struct OpCost {
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int registers = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0;
 };
 } // namespace
 
@@ -73,12 +73,14 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
     const double share = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
     cost.special += share * one.special;
     cost.alu += share * one.alu;
-    if (isa<attn::LoadOp>(op))
-      cost.registers += on ? 4 : 1;
     if (isa<attn::ScalarOp>(op))
-      cost.registers += 1;
+      ++cost.uniformValues;
+    if (isa<attn::LoadOp>(op))
+      ++(on == onElement  ? cost.elementLoads
+         : on == onRow    ? cost.rowVectors
+         : on == onColumn ? cost.columnVectors
+                          : cost.uniformValues);
   }
-  cost.registers = std::min(cost.registers, 12);
   return cost;
 }
 
@@ -216,11 +218,18 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise);
   request.specialPerElement = score.special;
   request.aluPerElement = score.alu;
-  request.scoreRegisters = score.registers;
+  auto keep = [&](const RegionCost &cost) {
+    request.uniformValues += cost.uniformValues;
+    request.rowVectors += cost.rowVectors;
+    request.columnVectors += cost.columnVectors;
+    request.elementLoads += cost.elementLoads;
+  };
+  keep(score);
   Region &mask = op.getMask();
   if (!mask.empty()) {
     RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise);
     request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
+    keep(cost);
     BandReader reader(mask.front(), request);
     Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
     request.mask = reader.read(visible).value_or(MaskShape::partly(0.5));

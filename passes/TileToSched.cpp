@@ -181,10 +181,21 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`; unused coordinates are null.
-  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body) {
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column; unused coordinates are null.
+  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
+                    bool columnsOutside = false) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
+    if (columnsOutside && role == FragmentRole::C) {
+      repeat(shape[1], "j", [&](Value j) {
+        repeat(2, "e", [&](Value c) {
+          repeat(shape[0], "i", [&](Value i) {
+            repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
+          });
+        });
+      });
+      return;
+    }
     auto columns = [&](int64_t count, Value i, Value r) {
       repeat(count, "j", [&](Value j) {
         repeat(2, "e", [&](Value c) {
@@ -434,10 +445,13 @@ private:
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
+    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive.
+    auto loads = op.getBody().getOps<tile::ElementOp>();
     auto write = [&] {
-      forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-        set(mapElement(op, i, r, j, c), buffer, at);
-      });
+      forEachPlace(
+          buffer,
+          [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
+          /*columnsOutside=*/!loads.empty());
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -753,8 +767,16 @@ private:
       return arith::TruncIOp::create(builder, loc, word, arith::ShRUIOp::create(builder, loc, v, shift));
     };
     DropoutState state;
-    state.key0 = tile::named(low(seed), "key0");
-    state.key1 = tile::named(arith::XOrIOp::create(builder, loc, high(seed), high(offset)), "key1");
+    Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
+    if (kernel.getHeadDimV() > 64) {
+      // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys for each
+      // tile, not keep them in registers through the loop.
+      Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
+      key0 = arith::AddIOp::create(builder, loc, key0, zero);
+      key1 = arith::AddIOp::create(builder, loc, key1, zero);
+    }
+    state.key0 = tile::named(key0, "key0");
+    state.key1 = tile::named(key1, "key1");
     state.offsetLow = tile::named(low(offset), "offset_low");
     state.head = mapping.lookup(op.getHead());
     state.highThreshold =

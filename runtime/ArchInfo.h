@@ -33,6 +33,7 @@ struct ArchInfo {
   size_t sharedReservedPerBlock; ///< taken by the system from sharedBytesPerSM for each resident block
   int registersPerSM;            ///< 32-bit registers
   int maxRegistersPerThread;
+  int compilerRegisters;         ///< per thread, that the device compiler takes more than for sm_90 (NVRTC 13.0)
   int maxThreadsPerSM;
   int maxThreadsPerBlock;
   int maxBlocksPerSM;

@@ -207,7 +207,7 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
           INFO(arch.name << " D " << headDim << " e " << elementBytes << " dropout " << dropout << ": "
                          << (plans ? "" : plans.error().message));
           REQUIRE(plans);
-          bool rejected = false;
+          bool rejected = false, spills = false;
           double previous = 0;
           for (const RankedPlan &ranked : *plans) {
             rejected |= !ranked.accepted();
@@ -215,6 +215,12 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
             if (rejected)
               continue;
             checkLimits(request, ranked);
+            if (headDim <= spillFreeHeadDim && ranked.cost.spills != spills) { // those that spill come second
+              REQUIRE(ranked.cost.spills);
+              REQUIRE((previous > 0 || elementBytes == 4)); // and not alone
+              spills = true;
+              previous = 0;
+            }
             REQUIRE(ranked.cost.totalSeconds >= previous);
             previous = ranked.cost.totalSeconds;
           }
@@ -259,7 +265,7 @@ TEST_CASE("warps that split dv share rows, repeat S and read global memory once"
   RankedPlan split = best(request);
   CHECK(split.plan.rowWarps() == 4);
   CHECK(split.plan.rowTilesPerWarp() == 1);
-  CHECK(split.plan.text() == "64 x 32, 8 warps (2 split dv), 1 stage, q in shared memory, 2 blocks per SM");
+  CHECK(split.plan.text() == "64 x 32, 8 warps (2 split dv), 1 stage, q in shared memory, 1 block per SM");
   CHECK(split.cost.hbmBytes == whole.cost.hbmBytes);
   CHECK(split.cost.sharedBytes == whole.cost.sharedBytes);
   CHECK(split.cost.registers == whole.cost.registers - 64);               // 128 of 256 columns of 16 rows over 32 lanes
@@ -454,9 +460,39 @@ TEST_CASE("the tiles that measured best on an H200 come first") {
   };
   for (MaskShape mask : {MaskShape::full(), MaskShape::causal()}) {
     CHECK(tiles(makeRequest(64, mask)) == std::tuple(128, 128, 4, 2));
-    CHECK(tiles(makeRequest(96, mask)) == std::tuple(128, 96, 4, 2));
+    CHECK(tiles(makeRequest(96, mask)) == std::tuple(128, 64, 4, 2)); // 128 x 96 spills
     CHECK(tiles(makeRequest(128, mask)) == std::tuple(128, 64, 4, 2));
   }
+}
+
+TEST_CASE("what a variant keeps in registers makes its tiles smaller") {
+  const PlanRequest causal = makeRequest(64, MaskShape::causal());
+  const int plain = best(causal).plan.tileK;
+  auto tileK = [&](auto change) {
+    PlanRequest request = causal;
+    change(request);
+    RankedPlan plan = best(request);
+    checkLimits(request, plan);
+    CHECK_FALSE(plan.cost.spills);
+    return plan.plan.tileK;
+  };
+  CHECK(tileK([](PlanRequest &r) { r.mask.left = 1024; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.patternRows = r.patternColumns = 128; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.rowVectors = r.columnVectors = 1; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.elementLoads = 1; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.dropout = true; }) < plain);
+  CHECK(tileK([](PlanRequest &r) { r.uniformValues = 1; }) == plain); // ALiBi's slope
+}
+
+TEST_CASE("a tile that is asked for may spill") {
+  PlanRequest request = makeRequest(96);
+  request.fixed = {128, 96, 4, 2, false};
+  RankedPlan plan = best(request);
+  CHECK(plan.cost.spills);
+  checkLimits(request, plan);
+  Expected<std::vector<RankedPlan>> all = rankPlans(makeRequest(96));
+  REQUIRE(all);
+  CHECK_FALSE(all->front().cost.spills);
 }
 
 TEST_CASE("tiles of the cpu target stay in its caches") {

@@ -371,8 +371,7 @@ causal(const __grid_constant__ Params p) {
               const int n3 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row + i * 16 + r * 8);
               const int k = k0 + (lane_column + j * 8 + e);
-              const int row_end = min(wrap_add(q, 1), p.key_length);
-              s[i][j][n3] = k < row_end ? s[i][j][n3] : -infinity;
+              s[i][j][n3] = q >= k && k < p.key_length ? s[i][j][n3] : -infinity;
             }
           }
         }

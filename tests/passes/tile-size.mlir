@@ -45,3 +45,25 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {pattern = #attn.blocks<pattern, 64x48>, tensors = [#attn.tensor<pattern, i8, rank 2>]} score {
 } mask {
 }
+
+// Loads take registers: by rows and columns in the mask, by elements in the score. Without them the tile has 128 keys.
+// CHECK-LABEL: attn.attention @documents
+// CHECK-SAME: tile_q = 128, tile_k = {{(48|64|80|96|112),}}
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  attn.yield %2 : i1
+}
+
+// CHECK-LABEL: attn.attention @bias
+// CHECK-SAME: tile_q = 128, tile_k = {{(48|64|80|96|112),}}
+attn.attention @bias dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
+  %1 = arith.addf %s, %0 : f32
+  attn.yield %1 : f32
+} mask {
+}

@@ -24,3 +24,36 @@
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }
+
+// Loads for each element go column by column: rows are the inner loops.
+// CHECK-LABEL: sched.kernel @bias
+// CHECK:         tile.element
+// CHECK:         sched.set
+// CHECK-NEXT:    } {sched.unroll, tile.name = "r"}
+// CHECK-NEXT:    } {sched.unroll, tile.name = "e"}
+// CHECK-NEXT:    } {sched.unroll, tile.name = "j"}
+attn.attention @bias dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
+  %1 = arith.addf %s, %0 : f32
+  attn.yield %1 : f32
+} mask {
+}
+
+// Keys of Philox stay through the loop beside a narrow O, and are made opaque in each tile beside a wide one.
+// CHECK-LABEL: sched.kernel @narrow
+// CHECK-NOT:     sched.read_thread_id
+// CHECK:         sched.philox
+// CHECK-LABEL: sched.kernel @wide
+// CHECK:         sched.for_tiles
+// CHECK:           %[[THREAD:.*]] = sched.read_thread_id
+// CHECK:           %[[ZERO:.*]] = arith.divui %[[THREAD]], %c1024_i32 {tile.name = "zero"} : i32
+// CHECK:           %[[KEY0:.*]] = arith.addi %{{.*}}, %[[ZERO]] {tile.name = "key0"} : i32
+// CHECK:           %[[KEY1:.*]] = arith.addi %{{.*}}, %[[ZERO]] {tile.name = "key1"} : i32
+// CHECK:           sched.philox {{.*}}%[[KEY0]], %[[KEY1]]
+attn.attention @narrow dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout} score {
+} mask {
+}
+attn.attention @wide dtype bf16 head_dim 128 x 128 scale 0.125 attributes {dropout} score {
+} mask {
+}
