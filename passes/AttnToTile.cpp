@@ -101,8 +101,6 @@ private:
   Value maskTile(Value x, Value k0, Value partial) {
     auto type = cast<TileType>(x.getType());
     auto map = tile::MapOp::create(builder, loc, type, x, {{"q", qOrigin}, {"k", k0}}, partial);
-    Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
-    zero.getDefiningOp()->moveBefore(map);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     Value q = map.getCoordinate("q"), k = map.getCoordinate("k");
@@ -114,7 +112,7 @@ private:
     bool plain = op.getMask().empty() || llvm::count_if(op.getMask().front(), [](Operation &nested) {
                                            return !isa<arith::ConstantOp, attn::ExtentOp>(nested);
                                          }) <= 2;
-    Value visible = plain ? Value() : emitRowInterval(builder, op, oneRow, k0, map.addCoordinate("k", zero));
+    Value visible = plain ? Value() : emitRowInterval(builder, op, oneRow, k);
     auto require = [&](Value condition) { visible = arith::AndIOp::create(builder, loc, condition, visible); };
     if (!visible) {
       visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, k, keyLength);

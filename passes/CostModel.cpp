@@ -73,7 +73,7 @@ static constexpr int addressRegisters = 35;      // addresses and strides, a lan
 static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
-static constexpr int boundRegisters = 18;        // a list of tiles, or a first tile and a first full tile
+static constexpr int boundRegisters = 17;        // a list of tiles, or a first tile and a first full tile
 static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns

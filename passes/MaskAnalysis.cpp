@@ -154,18 +154,17 @@ public:
     std::optional<Linear> lo;
     Linear hi;
   };
-  /// Counted from key `k0`. What is the tile's alone is then computed once, and an element's key is a constant but for its lane.
-  std::optional<RowInterval> exactInterval(Value k0) {
+  std::optional<RowInterval> exactInterval() {
     auto [hull, full] = bounds();
     if (hull.lo != full.lo || hull.hi != full.hi)
       return std::nullopt;
-    Linear origin = base(k0, {0, maxExtent - 1});
-    auto fromOrigin = [&](const Linear &end) { return subtract(end.range.within({-maxExtent, maxExtent}) ? end : clampToKeys(end), origin); };
     RowInterval interval;
-    if (hull.lo)
-      interval.lo = fromOrigin(*hull.lo);
     // Keys lie in [0, Sk) without it: only the upper end needs a cut.
-    interval.hi = hull.hi ? minimum(fromOrigin(*hull.hi), subtract(keyCount, origin)) : subtract(keyCount, origin);
+    if (hull.lo)
+      interval.lo = hull.lo->range.within(int32Range) ? *hull.lo : clampToKeys(*hull.lo);
+    interval.hi = hull.hi ? minimum(*hull.hi, keyCount) : keyCount;
+    if (!interval.hi.range.within(int32Range))
+      interval.hi = highEnd(hull);
     return interval;
   }
 
@@ -1119,18 +1118,18 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
                                 /*reverse=*/UnitAttr());
 }
 
-Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k0, Value column) {
+Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k) {
   assert(values.tileQ == 1 && "one row");
   MaskAnalysis analysis(op, builder, values);
-  auto interval = analysis.exactInterval(k0);
+  auto interval = analysis.exactInterval();
   if (!interval)
     return {};
   Location loc = op.getMask().empty() ? op.getLoc() : op.getMask().front().back().getOperand(0).getLoc();
   using Predicate = arith::CmpIPredicate;
-  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, column, analysis.toI32(interval->hi, "row_end"));
+  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, k, analysis.toI32(interval->hi, "row_end"));
   if (!interval->lo)
     return visible;
-  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, column, analysis.toI32(*interval->lo, "row_begin"));
+  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, k, analysis.toI32(*interval->lo, "row_begin"));
   return arith::AndIOp::create(builder, loc, begun, visible);
 }
 

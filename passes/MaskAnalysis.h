@@ -53,10 +53,9 @@ struct BlockValues {
 /// and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
-/// Whether row values.q0 sees key k0 + column (i1), with k < Sk included, where the keys that a row sees form one interval: its
-/// ends belong to the row, and an element costs two comparisons at most. Null for any other mask.
-mlir::Value emitRowInterval(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, mlir::Value k0,
-                            mlir::Value column);
+/// Whether row values.q0 sees key k (i1), with k < Sk included, where the keys that a row sees form one interval: its ends belong
+/// to the row, and an element costs two comparisons at most. Null for any other mask.
+mlir::Value emitRowInterval(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, mlir::Value k);
 
 /// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.

@@ -191,36 +191,49 @@ private:
     return last;
   }
 
-  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1.
+  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the tile's index and its
+  /// slot; what follows from them is computed, as registers are scarcer than integer instructions. Tiles of a pattern follow
+  /// from a search: the indices ahead are carried too.
   void fillRings() {
-    SmallVector<Value> carried{sequence.first};
+    bool dense = !sequence.domain.getPattern();
+    SmallVector<Value> indices{sequence.first};
     for (int64_t s = 0; s + 1 < stages; ++s) {
       for (Ring &ring : rings)
-        copyTile(ring, carried.back(), i32(s));
+        copyTile(ring, indices.back(), i32(s));
       commit();
-      carried.push_back(sequence.next(builder, carried.back()));
+      if (!dense || s + 2 < stages)
+        indices.push_back(sequence.next(builder, indices.back()));
     }
     readEarly();
+    SmallVector<Value> carried(dense ? ArrayRef(indices).take_front(1) : ArrayRef(indices));
     carried.push_back(i32(0));
-    carried.push_back(i32(stages - 1));
     sched::ForTilesOp tiles = openLoop(carried);
     auto arguments = tiles.getBody().getArguments();
-    Value ahead = arguments[stages - 1], slot = arguments[stages], fill = arguments[stages + 1];
+    Value index = arguments[0], slot = arguments[carried.size() - 1];
+    Value ahead = dense ? Value(arith::AddIOp::create(builder, loc, index, i32(stages - 1))) : arguments[stages - 1];
     waitAndMeet(stages - 2);
+    Value free = neighbour(slot, stages - 1, "free_slot");
     for (Ring &ring : rings)
-      copyTile(ring, ahead, fill);
+      copyTile(ring, ahead, free);
     commit();
-    SmallVector<Value> next(arguments.begin() + 1, arguments.begin() + stages);
-    next.push_back(sequence.next(builder, ahead));
-    for (Value stage : {slot, fill}) {
-      Value following = arith::AddIOp::create(builder, loc, stage, i32(1));
-      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, following, i32(stages));
-      next.push_back(tile::named(arith::SelectOp::create(builder, loc, wraps, i32(0), following),
-                                 stage == slot ? "next_slot" : "next_fill"));
-    }
+    SmallVector<Value> next;
+    if (!dense)
+      next.assign(arguments.begin() + 1, arguments.begin() + stages);
+    next.push_back(sequence.next(builder, dense ? index : ahead));
+    next.push_back(stages == 2 ? free : neighbour(slot, 1, "next_slot"));
     for (Ring &ring : rings)
       replaceByOwnSlot(ring, slot);
     closeLoop(tiles, next);
+  }
+
+  /// The slot `steps` after `slot`, 1 or one less than the number of stages.
+  Value neighbour(Value slot, int64_t steps, StringRef name) {
+    if (stages == 2)
+      return tile::named(arith::XOrIOp::create(builder, loc, slot, i32(1)), name);
+    Value edge = i32(steps == 1 ? stages - 1 : 0), wrapped = i32(steps == 1 ? 0 : stages - 1);
+    Value atEdge = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, edge);
+    Value beside = arith::AddIOp::create(builder, loc, slot, i32(steps == 1 ? 1 : -1));
+    return tile::named(arith::SelectOp::create(builder, loc, atEdge, wrapped, beside), name);
   }
 
   /// No copy is under way, and no thread reads a shared tile, once the loop is left: its memory may be reused.
