@@ -220,20 +220,16 @@ private:
     if (!dense)
       next.assign(arguments.begin() + 1, arguments.begin() + stages);
     next.push_back(sequence.next(builder, dense ? index : ahead));
-    next.push_back(stages == 2 ? free : neighbour(slot, 1, "next_slot"));
+    next.push_back(neighbour(slot, 1, "next_slot"));
     for (Ring &ring : rings)
       replaceByOwnSlot(ring, slot);
     closeLoop(tiles, next);
   }
 
-  /// The slot `steps` after `slot`, 1 or one less than the number of stages.
+  /// The slot `steps` after `slot`, around the ring.
   Value neighbour(Value slot, int64_t steps, StringRef name) {
-    if (stages == 2)
-      return tile::named(arith::XOrIOp::create(builder, loc, slot, i32(1)), name);
-    Value edge = i32(steps == 1 ? stages - 1 : 0), wrapped = i32(steps == 1 ? 0 : stages - 1);
-    Value atEdge = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, edge);
-    Value beside = arith::AddIOp::create(builder, loc, slot, i32(steps == 1 ? 1 : -1));
-    return tile::named(arith::SelectOp::create(builder, loc, atEdge, wrapped, beside), name);
+    Value after = arith::AddIOp::create(builder, loc, slot, i32(steps), arith::IntegerOverflowFlags::nsw);
+    return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
   }
 
   /// No copy is under way, and no thread reads a shared tile, once the loop is left: its memory may be reused.

@@ -38,7 +38,7 @@ const std::vector<Edit> &attune::tests::textEdits() {
       // One more slot in both rings: their types, the slot after the last, and the places of the buffers behind them.
       {"rings of three slots", Stage::Sched, busy,
        {{"stage 2 x", "stage 3 x"}, {"(sched\\.kernel [^{]*\\{)", "$1\n%slots = arith.constant 3 : i32"},
-        {"(cmpi eq, %[0-9a-z_]+), %c2_i32", "$1, %slots"}, {"\"v_ring\" at 16384", "\"v_ring\" at 24576"},
+        {"(= arith.remui %[0-9a-z_]+), %c2_i32 (\\{tile.name = \"(free|next)_slot)", "$1, %slots $2"}, {"\"v_ring\" at 16384", "\"v_ring\" at 24576"},
         {"\"q_tile\" at 32768", "\"q_tile\" at 49152"}, {"shared_bytes 49152", "shared_bytes 65536"}}},
       {"rows of four warps in order", Stage::Sched, busy, {{" longest_first \\(", " ("}}},
   };

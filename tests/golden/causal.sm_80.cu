@@ -278,41 +278,41 @@ causal(const __grid_constant__ Params p) {
   }
   commit_copies();
   #pragma unroll 1
-  for (int tile = 0, slot = 1, slot2 = 0, slot3 = 1; tile < tiles_end;) {
+  for (int tile = 0, slot = 0; tile < tiles_end;) {
     const int k0 = wrap_mul(tile, 64);
+    const int n = wrap_add(tile, 1);
     wait_copies<0>();
     __syncthreads();
-    const bool flag2 = slot < tiles_end;
+    const int n2 = slot + 1;
+    const unsigned free_slot = (unsigned)n2 % 2u;
+    const bool flag2 = n < tiles_end;
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(slot, 64);
+      const int k0_2 = wrap_mul(n, 64);
       #pragma unroll
       for (int copy = 0; copy < 8; ++copy) {
-        const int n = thread2 / 16 + copy * 8;
+        const int n3 = thread2 / 16 + copy * 8;
         const int column = thread2 % 16 * 8;
-        const int n2 = k0_2 + n;
-        copy_async_16_if(n2 < p.key_length, k_ring + slot3 * 16384 + swizzle<64, 128>(n, column * 2),
-            k_head + n2 * p.k_stride[2] + column);
+        const int n4 = k0_2 + n3;
+        copy_async_16_if(n4 < p.key_length, k_ring + free_slot * 16384 + swizzle<64, 128>(n3, column * 2),
+            k_head + n4 * p.k_stride[2] + column);
       }
     }
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(slot, 64);
+      const int k0_2 = wrap_mul(n, 64);
       #pragma unroll
       for (int copy = 0; copy < 8; ++copy) {
-        const int n = thread2 / 16 + copy * 8;
+        const int n3 = thread2 / 16 + copy * 8;
         const int column = thread2 % 16 * 8;
-        const int n2 = k0_2 + n;
-        copy_async_16_if(n2 < p.key_length, v_ring + slot3 * 16384 + swizzle<64, 128>(n, column * 2),
-            v_head + n2 * p.v_stride[2] + column);
+        const int n4 = k0_2 + n3;
+        copy_async_16_if(n4 < p.key_length, v_ring + free_slot * 16384 + swizzle<64, 128>(n3, column * 2),
+            v_head + n4 * p.v_stride[2] + column);
       }
     }
     commit_copies();
-    const int next_tile = wrap_add(slot, 1);
-    const int n = wrap_add(slot2, 1);
-    const int next_slot = n == 2 ? 0 : n;
-    const int n2 = wrap_add(slot3, 1);
-    const int next_fill = n2 == 2 ? 0 : n2;
+    const int next_tile = wrap_add(tile, 1);
+    const unsigned next_slot = (unsigned)n2 % 2u;
     float s[2][8][4];  // q 128 x k 64 f32
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -341,8 +341,8 @@ causal(const __grid_constant__ Params p) {
       for (int nn = 0; nn < 4; ++nn) {
         load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
             swizzle_step<64,
-            128>(k_ring + slot2 * 16384 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2),
-            nn * 16, kk * 16 * 2));
+            128>(k_ring + slot * 16384 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
+            kk * 16 * 2));
         #pragma unroll
         for (int n3 = 0; n3 < 2; ++n3) {
           #pragma unroll
@@ -470,8 +470,8 @@ causal(const __grid_constant__ Params p) {
       for (int nn = 0; nn < 8; ++nn) {
         load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
             swizzle_step<64,
-            128>(v_ring + slot2 * 16384 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2),
-            kk * 16, nn * 16 * 2));
+            128>(v_ring + slot * 16384 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
+            nn * 16 * 2));
         #pragma unroll
         for (int n3 = 0; n3 < 2; ++n3) {
           #pragma unroll
@@ -488,10 +488,8 @@ causal(const __grid_constant__ Params p) {
         m[i][r] = m_next[i][r];
       }
     }
-    tile = slot;
-    slot = next_tile;
-    slot2 = next_slot;
-    slot3 = next_fill;
+    tile = next_tile;
+    slot = (int)next_slot;
   }
   const GridTile work2 = grid_tile<128, true>(read_block_id(), p.query_length, p.heads);
   const int thread2 = read_thread_id();

@@ -335,7 +335,6 @@ gemma_local(const __grid_constant__ Params p) {
     }
   }
   commit_copies();
-  const int next_tile = wrap_add(tiles_begin, 1);
   wait_copies<0>();
   __syncthreads();
   unsigned q_tile_fragment[2][4][4];  // q 128 x d 64 bf16
@@ -350,41 +349,41 @@ gemma_local(const __grid_constant__ Params p) {
     }
   }
   #pragma unroll 1
-  for (int tile = tiles_begin, slot = next_tile, slot2 = 0, slot3 = 1; tile < tiles_end;) {
+  for (int tile = tiles_begin, slot = 0; tile < tiles_end;) {
     const int k0 = wrap_mul(tile, 64);
+    const int n4 = wrap_add(tile, 1);
     wait_copies<0>();
     __syncthreads();
-    const bool flag2 = slot < tiles_end;
+    const int n5 = slot + 1;
+    const unsigned free_slot = (unsigned)n5 % 2u;
+    const bool flag2 = n4 < tiles_end;
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(slot, 64);
+      const int k0_2 = wrap_mul(n4, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n4 = thread2 / 8 + copy * 16;
+        const int n6 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n5 = k0_2 + n4;
-        copy_async_16_if(n5 < p.key_length, k_ring + slot3 * 8192 + swizzle<64, 128>(n4, column * 2),
-            k_head + n5 * p.k_stride[2] + column);
+        const int n7 = k0_2 + n6;
+        copy_async_16_if(n7 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
+            k_head + n7 * p.k_stride[2] + column);
       }
     }
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(slot, 64);
+      const int k0_2 = wrap_mul(n4, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n4 = thread2 / 8 + copy * 16;
+        const int n6 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n5 = k0_2 + n4;
-        copy_async_16_if(n5 < p.key_length, v_ring + slot3 * 8192 + swizzle<64, 128>(n4, column * 2),
-            v_head + n5 * p.v_stride[2] + column);
+        const int n7 = k0_2 + n6;
+        copy_async_16_if(n7 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
+            v_head + n7 * p.v_stride[2] + column);
       }
     }
     commit_copies();
-    const int next_tile2 = wrap_add(slot, 1);
-    const int n4 = wrap_add(slot2, 1);
-    const int next_slot = n4 == 2 ? 0 : n4;
-    const int n5 = wrap_add(slot3, 1);
-    const int next_fill = n5 == 2 ? 0 : n5;
+    const int next_tile = wrap_add(tile, 1);
+    const unsigned next_slot = (unsigned)n5 % 2u;
     float s[2][8][4];  // q 128 x k 64 f32
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -406,7 +405,7 @@ gemma_local(const __grid_constant__ Params p) {
       for (int nn = 0; nn < 4; ++nn) {
         load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
             swizzle_step<64,
-            128>(k_ring + slot2 * 8192 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
+            128>(k_ring + slot * 8192 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
             kk * 16 * 2));
         #pragma unroll
         for (int n6 = 0; n6 < 2; ++n6) {
@@ -440,7 +439,6 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
-    const int n6 = wrap_sub(p.key_length, k0);
     if ((tile < full_begin) || (tile >= full_end)) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
@@ -457,13 +455,12 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n7 = r * 2 + e;
+              const int n6 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int n8 = lane_column + j * 8 + e;
-              const int n9 = wrap_sub(q, k0);
-              const int row_end = min(wrap_add(n9, 1), n6);
-              const int row_begin = wrap_sub(n9, 4095);
-              s[i][j][n7] = n8 >= row_begin && n8 < row_end ? s[i][j][n7] : -infinity;
+              const int k = k0 + (lane_column + j * 8 + e);
+              const int row_end = min(wrap_add(q, 1), p.key_length);
+              const int row_begin = wrap_sub(q, 4095);
+              s[i][j][n6] = k >= row_begin && k < row_end ? s[i][j][n6] : -infinity;
             }
           }
         }
@@ -477,8 +474,8 @@ gemma_local(const __grid_constant__ Params p) {
         m_next[i][r] = m[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const int n7 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n7], s[i][j][n7 + 1]));
+          const int n6 = r * 2;
+          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n6], s[i][j][n6 + 1]));
         }
         const float x2 = m_next[i][r];
         const float x3 = shuffle_xor(x2, 1);
@@ -514,8 +511,8 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n7 = r * 2 + e;
-              acc[i][j][n7] *= m[i][r];
+              const int n6 = r * 2 + e;
+              acc[i][j][n6] *= m[i][r];
             }
           }
         }
@@ -533,7 +530,7 @@ gemma_local(const __grid_constant__ Params p) {
     const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
     const unsigned high_threshold = (unsigned)p.drop_threshold << 16;
-    const int n7 = (q0 + warp_row) / 16;
+    const int n6 = (q0 + warp_row) / 16;
     const unsigned bits = (unsigned)k0 / 16u;
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
@@ -545,31 +542,31 @@ gemma_local(const __grid_constant__ Params p) {
           for (int r = 0; r < 2; ++r) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n8 = kk * 2 + half;
-              const int n9 = r * 2 + e;
-              const float x2 = fast_exp2(fmaf(s[i][n8][n9], 72.13475f, m_base[i][r] * -72.13475f));
-              s[i][n8][n9] = x2;
+              const int n7 = kk * 2 + half;
+              const int n8 = r * 2 + e;
+              const float x2 = fast_exp2(fmaf(s[i][n7][n8], 72.13475f, m_base[i][r] * -72.13475f));
+              s[i][n7][n8] = x2;
               l[i][r] += x2;
             }
           }
         }
-        const uint4 random = philox((n7 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
+        const uint4 random = philox((n6 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
             key0, key1);
-        const int n8 = kk * 2;
-        s[i][n8][0] = (random.x << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
-        s[i][n8][2] = random.x >= high_threshold ? s[i][n8][2] : 0.0f;
-        const int n9 = n8 + 1;
-        s[i][n9][0] = (random.y << 16) >= high_threshold ? s[i][n9][0] : 0.0f;
-        s[i][n9][2] = random.y >= high_threshold ? s[i][n9][2] : 0.0f;
-        s[i][n8][1] = (random.z << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
-        s[i][n8][3] = random.z >= high_threshold ? s[i][n8][3] : 0.0f;
-        s[i][n9][1] = (random.w << 16) >= high_threshold ? s[i][n9][1] : 0.0f;
-        s[i][n9][3] = random.w >= high_threshold ? s[i][n9][3] : 0.0f;
+        const int n7 = kk * 2;
+        s[i][n7][0] = (random.x << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
+        s[i][n7][2] = random.x >= high_threshold ? s[i][n7][2] : 0.0f;
+        const int n8 = n7 + 1;
+        s[i][n8][0] = (random.y << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
+        s[i][n8][2] = random.y >= high_threshold ? s[i][n8][2] : 0.0f;
+        s[i][n7][1] = (random.z << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
+        s[i][n7][3] = random.z >= high_threshold ? s[i][n7][3] : 0.0f;
+        s[i][n8][1] = (random.w << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
+        s[i][n8][3] = random.w >= high_threshold ? s[i][n8][3] : 0.0f;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int n10 = n8 + e / 2;
-          const int n11 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n10][n11], s[i][n10][n11 + 1]);
+          const int n9 = n7 + e / 2;
+          const int n10 = e % 2 * 2;
+          p_[i][kk][e] = pack_bf16(s[i][n9][n10], s[i][n9][n10 + 1]);
         }
       }
     }
@@ -580,13 +577,13 @@ gemma_local(const __grid_constant__ Params p) {
       for (int nn = 0; nn < 4; ++nn) {
         load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
             swizzle_step<64,
-            128>(v_ring + slot2 * 8192 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
+            128>(v_ring + slot * 8192 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
             nn * 16 * 2));
         #pragma unroll
-        for (int n8 = 0; n8 < 2; ++n8) {
+        for (int n7 = 0; n7 < 2; ++n7) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n8], p_[i][kk], v_fragment[n8][0]);
+            mma_bf16(acc[i][nn * 2 + n7], p_[i][kk], v_fragment[n7][0]);
           }
         }
       }
@@ -598,10 +595,8 @@ gemma_local(const __grid_constant__ Params p) {
         m[i][r] = m_next[i][r];
       }
     }
-    tile = slot;
-    slot = next_tile2;
-    slot2 = next_slot;
-    slot3 = next_fill;
+    tile = next_tile;
+    slot = (int)next_slot;
   }
   const int thread2 = read_thread_id();
   const int warp2 = thread2 / 32;

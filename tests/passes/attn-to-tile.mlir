@@ -12,8 +12,8 @@
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %{{.*}}, %cst
 // CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} only_if %[[PARTIAL]]
-// CHECK:             arith.minsi {{.*}} {tile.name = "row_end"}
-// CHECK-NEXT:        arith.cmpi slt
+// CHECK:             arith.cmpi slt
+// CHECK:             arith.cmpi sge
 // CHECK:             arith.select
 // CHECK:           %[[M:.*]] = tile.reduce max %[[X]] over "k"
 // CHECK:           tile.map(%[[M]] :
@@ -69,4 +69,26 @@ attn.attention @padded dtype bf16 head_dim 40 x 72 scale 0.125 score {
 // CHECK:         tile.mma
 attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout} score {
 } mask {
+}
+
+// -----
+
+// The keys of a row are one interval: two comparisons with its ends.
+// CHECK-LABEL: tile.kernel @window
+// CHECK:       tile.map({{.*}} only_if
+// CHECK:       ^bb0(%{{.*}}: f32, %[[Q:.*]]: i32, %[[K:.*]]: i32):
+// CHECK:         %[[END:.*]] = arith.minsi {{.*}} {tile.name = "row_end"}
+// CHECK-NEXT:    %[[BELOW:.*]] = arith.cmpi slt, %[[K]], %[[END]]
+// CHECK:         arith.subi %[[Q]],
+// CHECK:         %[[ABOVE:.*]] = arith.cmpi sge, %[[K]],
+// CHECK-NEXT:    arith.andi %[[ABOVE]], %[[BELOW]]
+attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %c64 = arith.constant 64 : i32
+  %0 = arith.cmpi sge, %q, %k : i32
+  %1 = arith.subi %q, %k : i32
+  %2 = arith.cmpi slt, %1, %c64 : i32
+  %3 = arith.andi %0, %2 : i1
+  attn.yield %3 : i1
 }

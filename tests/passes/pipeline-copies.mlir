@@ -12,9 +12,12 @@
 // CHECK:           sched.copy_tile {{.*}} to %[[KR]][%c0_i32]
 // CHECK:           sched.copy_tile {{.*}} to %[[VR]][%c0_i32]
 // CHECK:         sched.commit_copies
-// CHECK:         sched.for_tiles (%{{.*}}, %[[NEXT:.*]], %[[SLOT:.*]], %[[FILL:.*]]) =
+// CHECK:         sched.for_tiles (%[[TILE:.*]], %[[SLOT:[^)]*]]) =
+// CHECK:           %[[NEXT:.*]] = arith.addi %[[TILE]], %c1_i32
 // CHECK:           sched.wait_copies pending 0
 // CHECK-NEXT:      sched.barrier
+// CHECK:           %[[AFTER:.*]] = arith.addi %[[SLOT]], %c1_i32
+// CHECK:           %[[FILL:.*]] = arith.remui %[[AFTER]], %c2_i32
 // CHECK:           scf.if
 // CHECK:             sched.copy_tile {{.*}} to %[[KR]][%[[FILL]]]
 // CHECK:           sched.commit_copies
@@ -39,8 +42,11 @@
 // THREE-DAG:     sched.shared "k_ring" at 0 : <stage 3 x k 32 x d 64,
 // THREE:         sched.commit_copies
 // THREE:         sched.commit_copies
-// THREE:         sched.for_tiles
+// THREE:         sched.for_tiles (%[[TILE3:.*]], %[[SLOT3:[^)]*]]) =
+// THREE:           arith.addi %[[TILE3]], %c2_i32
 // THREE:           sched.wait_copies pending 1
+// THREE:           arith.addi %[[SLOT3]], %c2_i32
+// THREE-NEXT:      arith.remui %{{.*}}, %c3_i32
 // THREE:           sched.commit_copies
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
