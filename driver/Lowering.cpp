@@ -327,6 +327,18 @@ Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPas
   return {};
 }
 
+/// Holds `module` to the rules of the stage at which it starts.
+Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
+  return runPasses(module, text, [&](PassManager &passes) {
+    if (stage == Stage::Attn)
+      addAttnVerifier(passes);
+    else if (stage == Stage::Tile)
+      addTileVerifier(passes, options);
+    else
+      addSchedVerifier(passes);
+  });
+}
+
 /// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.
 Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options, const Target &target,
                                  const ProblemSizes &sizes) {
@@ -445,6 +457,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   result.summary = *summary;
   Stage at = summary->stage;
   PipelineOptions pipeline = pipelineOptions(options, target);
+  if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
+    return good.error();
   if (at == Stage::Attn && withCost) {
     Expected<PlanRequest> request = requestFor(module, options, target, {});
     if (!request)
