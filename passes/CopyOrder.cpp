@@ -61,6 +61,7 @@ public:
     for (; int64_t(completeGroups) < complete; ++completeGroups)
       completedAt.push_back(barriers);
     lastWait = op;
+    groupsAtWait = openGroup;
   }
 
   void barrier() { ++barriers; }
@@ -76,7 +77,7 @@ public:
       if (cell.writer != *at)
         return error(op, "reads", *at) << ", whose bytes hold " << name(cell.writer);
       if (StringRef fault = pending(cell); !fault.empty())
-        return explain(error(op, "reads", *at), fault);
+        return explain(error(op, "reads", *at), cell, fault);
       cell.reader = *at;
       cell.readAt = barriers;
     }
@@ -98,7 +99,7 @@ public:
       bool part = cell.write && cell.writer == *at && cell.asynchronous == asynchronous &&
                   (asynchronous ? cell.group == openGroup : true);
       if (StringRef fault = cell.write && !part ? pending(cell) : StringRef(); !fault.empty())
-        return explain(over(cell.writer), fault);
+        return explain(over(cell.writer), cell, fault);
       cell.writer = *at;
       cell.write = op;
       cell.asynchronous = asynchronous;
@@ -166,7 +167,7 @@ private:
     return completedAt[cell.group] == barriers ? "complete" : "";
   }
 
-  LogicalResult explain(InFlightDiagnostic diagnostic, StringRef fault) const {
+  LogicalResult explain(InFlightDiagnostic diagnostic, const Cell &cell, StringRef fault) const {
     if (fault == "stored")
       return diagnostic << ", which other threads have just stored; a barrier must follow the stores";
     if (fault == "open")
@@ -174,8 +175,8 @@ private:
     if (fault == "complete")
       return diagnostic << ", whose copy other threads may not have completed; a barrier must follow the wait";
     diagnostic << ", whose copy is still under way; ";
-    if (!lastWait)
-      return diagnostic << "no wait stands before it";
+    if (!lastWait || cell.group >= groupsAtWait)
+      return diagnostic << "no wait follows the copy";
     uint64_t left = sched::WaitCopiesOp(lastWait).getPending();
     return diagnostic << "the wait before it leaves " << left << (left == 1 ? " group pending" : " groups pending");
   }
@@ -189,6 +190,7 @@ private:
   unsigned barriers = 0;
   SmallVector<unsigned> completedAt; ///< by group: barriers before the wait
   sched::WaitCopiesOp lastWait;
+  unsigned groupsAtWait = 0; ///< closed before it
 };
 
 //===----------------------------------------------------------------------===//
