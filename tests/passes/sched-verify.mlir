@@ -279,9 +279,9 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
     sched.barrier
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
     // expected-error @below {{'sched.store_shared' op writes q_tile over stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
     // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
-    %z0 = arith.constant 0.0 : f32
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -302,9 +302,9 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
     sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
     // expected-error @below {{'sched.store_shared' op writes q_tile over stage 1 of k_ring, whose copy is still under way; no wait follows the copy}}
     // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
-    %z0 = arith.constant 0.0 : f32
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
