@@ -280,12 +280,24 @@ std::string oneLine(StringRef json) {
   return result;
 }
 
-/// MLIR text that parses back to the same module, locations included.
+/// MLIR text that parses back to the same module, the ops' locations included. Nothing is made from those of block arguments.
 std::string print(ModuleOp module) {
+  Location unknown = UnknownLoc::get(module.getContext());
+  module.walk([&](Block *block) {
+    for (BlockArgument argument : block->getArguments())
+      argument.setLoc(unknown);
+  });
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo());
-  return text;
+  // Among arguments, where a comma or parenthesis follows; the alias of ops without a location stands alone on its line.
+  std::string shown;
+  StringRef rest = text, clutter = " loc(unknown)";
+  for (size_t at; (at = rest.find(clutter)) != StringRef::npos; rest = rest.drop_front(at + clutter.size())) {
+    bool ofArgument = rest.drop_front(at + clutter.size()).starts_with(",") || rest.drop_front(at + clutter.size()).starts_with(")");
+    shown += rest.take_front(ofArgument ? at : at + clutter.size());
+  }
+  return shown + rest.str();
 }
 
 Expected<OwningOpRef<ModuleOp>> parse(MLIRContext *context, const IrText &text) {
