@@ -10,6 +10,10 @@
 #include "passes/Pipeline.h"
 #include "passes/TileSize.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
@@ -339,16 +343,44 @@ Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPas
   return {};
 }
 
-/// Holds `module` to the rules of the stage at which it starts.
+/// `text` again, with the location of each op in it: printed text carries the locations of what it was made from.
+OwningOpRef<ModuleOp> parseInPlace(MLIRContext *context, const IrText &text) {
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text.text, text.file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(UnknownLoc::get(context));
+  AsmParserState state;
+  if (failed(parseAsmSourceFile(sources, holder->getBody(), ParserConfig(context, /*verifyAfterParse=*/false), &state)))
+    return {};
+  for (const AsmParserState::OperationDefinition &definition : state.getOpDefs()) {
+    auto [line, column] = sources.getLineAndColumn(definition.loc.Start);
+    definition.op->setLoc(FileLineColLoc::get(context, text.file, line, column));
+  }
+  Operation *only = &holder->getBody()->front();
+  if (auto module = dyn_cast<ModuleOp>(only); module && llvm::hasSingleElement(*holder->getBody())) {
+    only->remove();
+    return module;
+  }
+  return holder;
+}
+
+/// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
 Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
-  return runPasses(module, text, [&](PassManager &passes) {
-    if (stage == Stage::Attn)
-      addAttnVerifier(passes);
-    else if (stage == Stage::Tile)
-      addTileVerifier(passes, options);
-    else
-      addSchedVerifier(passes);
-  });
+  auto verifyModule = [&](ModuleOp held) {
+    return runPasses(held, text, [&](PassManager &passes) {
+      if (stage == Stage::Attn)
+        addAttnVerifier(passes);
+      else if (stage == Stage::Tile)
+        addTileVerifier(passes, options);
+      else
+        addSchedVerifier(passes);
+    });
+  };
+  Expected<void> good = verifyModule(module);
+  if (good || !text)
+    return good;
+  OwningOpRef<ModuleOp> inPlace = parseInPlace(module.getContext(), *text);
+  Expected<void> again = inPlace ? verifyModule(*inPlace) : Expected<void>();
+  return again ? good : again;
 }
 
 /// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.

@@ -135,6 +135,7 @@ TEST_CASE("sched-verify rejects kernels with a wait, barrier or commit changed")
       } else {
         ++rejected;
         CHECK(verified.error().message.starts_with("'sched."));
+        CHECK(verified.error().where.file == "mutant.mlir");
       }
       ++total;
     }
@@ -143,4 +144,31 @@ TEST_CASE("sched-verify rejects kernels with a wait, barrier or commit changed")
   CHECK(total >= 200);
   CHECK(rejected >= 0.95 * total);
   CHECK(survivors == equivalent());
+}
+
+TEST_CASE("text is held to the rules of its stage, and errors point at it") {
+  Target target = Target::cuda("sm_80");
+  CompileOptions options{.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false};
+  auto errorOf = [&](Stage stage, const std::string &pattern, const std::string &replacement) {
+    Expected<std::string> text = emit(Variant("causal").mask(causal()), options, target, stage);
+    REQUIRE(text);
+    std::string edited = std::regex_replace(*text, std::regex(pattern), replacement);
+    REQUIRE(edited != *text);
+    Expected<std::string> result = emitFromText({edited, "edited.mlir"}, {}, target, Stage::Cuda);
+    REQUIRE(!result);
+    const SourceLocation &where = result.error().where;
+    CHECK(where.file == "edited.mlir");
+    REQUIRE(where.line > 0);
+    return std::pair(result.error().message, linesOf(edited)[where.line - 1]);
+  };
+  auto [attn, attnLine] = errorOf(Stage::Attn, "= arith.cmpi sge, (%[a-z0-9]+), (%[a-z0-9]+) : i32",
+                                  "= arith.cmpi sge, $1, $2 : i32\n    %wide = arith.extsi $1 : i32 to i128");
+  CHECK(attn == "'arith.extsi' op gives 'i128'; scores and masks compute with f32, i32, i64 and i1");
+  CHECK(attnLine.find("i128") != std::string::npos);
+  auto [tile, tileLine] = errorOf(Stage::Tile, "k by 64", "k by 32");
+  CHECK(tile == "'tile.domain' op steps by 32, the plan's tile_k is 64");
+  CHECK(tileLine.find("tile.domain") != std::string::npos);
+  auto [sched, schedLine] = errorOf(Stage::Sched, "wait_copies pending 0", "wait_copies pending 1");
+  CHECK(sched == "'sched.copy_async' op starts a copy into q_tile that no wait completes before the tile of work ends");
+  CHECK(schedLine.find("sched.copy_async") != std::string::npos);
 }
