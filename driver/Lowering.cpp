@@ -10,6 +10,10 @@
 #include "passes/Pipeline.h"
 #include "passes/TileSize.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
@@ -280,12 +284,24 @@ std::string oneLine(StringRef json) {
   return result;
 }
 
-/// MLIR text that parses back to the same module, locations included.
+/// MLIR text that parses back to the same module, the ops' locations included. Nothing is made from those of block arguments.
 std::string print(ModuleOp module) {
+  Location unknown = UnknownLoc::get(module.getContext());
+  module.walk([&](Block *block) {
+    for (BlockArgument argument : block->getArguments())
+      argument.setLoc(unknown);
+  });
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo());
-  return text;
+  // Among arguments, where a comma or parenthesis follows; the alias of ops without a location stands alone on its line.
+  std::string shown;
+  StringRef rest = text, clutter = " loc(unknown)";
+  for (size_t at; (at = rest.find(clutter)) != StringRef::npos; rest = rest.drop_front(at + clutter.size())) {
+    bool ofArgument = rest.drop_front(at + clutter.size()).starts_with(",") || rest.drop_front(at + clutter.size()).starts_with(")");
+    shown += rest.take_front(ofArgument ? at : at + clutter.size());
+  }
+  return shown + rest.str();
 }
 
 Expected<OwningOpRef<ModuleOp>> parse(MLIRContext *context, const IrText &text) {
@@ -325,6 +341,46 @@ Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPas
   if (failed(passes.run(module)))
     return diagnostics.error("a pass");
   return {};
+}
+
+/// `text` again, with the location of each op in it: printed text carries the locations of what it was made from.
+OwningOpRef<ModuleOp> parseInPlace(MLIRContext *context, const IrText &text) {
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text.text, text.file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(UnknownLoc::get(context));
+  AsmParserState state;
+  if (failed(parseAsmSourceFile(sources, holder->getBody(), ParserConfig(context, /*verifyAfterParse=*/false), &state)))
+    return {};
+  for (const AsmParserState::OperationDefinition &definition : state.getOpDefs()) {
+    auto [line, column] = sources.getLineAndColumn(definition.loc.Start);
+    definition.op->setLoc(FileLineColLoc::get(context, text.file, line, column));
+  }
+  Operation *only = &holder->getBody()->front();
+  if (auto module = dyn_cast<ModuleOp>(only); module && llvm::hasSingleElement(*holder->getBody())) {
+    only->remove();
+    return module;
+  }
+  return holder;
+}
+
+/// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
+Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
+  auto verifyModule = [&](ModuleOp held) {
+    return runPasses(held, text, [&](PassManager &passes) {
+      if (stage == Stage::Attn)
+        addAttnVerifier(passes);
+      else if (stage == Stage::Tile)
+        addTileVerifier(passes, options);
+      else
+        addSchedVerifier(passes);
+    });
+  };
+  Expected<void> good = verifyModule(module);
+  if (good || !text)
+    return good;
+  OwningOpRef<ModuleOp> inPlace = parseInPlace(module.getContext(), *text);
+  Expected<void> again = inPlace ? verifyModule(*inPlace) : Expected<void>();
+  return again ? good : again;
 }
 
 /// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.
@@ -445,6 +501,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   result.summary = *summary;
   Stage at = summary->stage;
   PipelineOptions pipeline = pipelineOptions(options, target);
+  if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
+    return good.error();
   if (at == Stage::Attn && withCost) {
     Expected<PlanRequest> request = requestFor(module, options, target, {});
     if (!request)

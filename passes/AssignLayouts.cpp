@@ -37,13 +37,10 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// Warps that split the last axis of `type`.
   int64_t columnWarpsOf(TileType type) { return type.axis(type.rank() - 1) == "dv" ? dvWarps : 1; }
 
-  /// The widest panel of at most 128 bytes that divides a warp's share of a row: its columns then start with a panel.
+  /// The widest panel that divides a warp's share of a row: its columns then start with a panel.
   Attribute swizzle(TileType type) {
     int64_t shareBytes = type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
-    int64_t panel = 128;
-    while (shareBytes % panel)
-      panel /= 2;
-    return sched::SwizzleAttr::get(&getContext(), panel);
+    return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
   Attribute layoutFor(TileType type) {

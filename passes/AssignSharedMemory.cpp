@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/sched/Sched.h"
+#include "passes/Lifetimes.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -20,17 +20,6 @@ namespace {
 
 constexpr int64_t alignment = 1024;
 
-struct Lifetime {
-  sched::SharedOp buffer;
-  Operation *first, *last;
-  int64_t begin = 0;
-  int64_t end() const { return begin + sched::SharedOp(buffer).getResult().getType().bytes(); }
-
-  bool overlaps(const Lifetime &other) const {
-    return !last->isBeforeInBlock(other.first) && !other.last->isBeforeInBlock(first);
-  }
-};
-
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;
 
@@ -39,14 +28,11 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
       SmallVector<Lifetime> placed;
       int64_t total = 0;
       kernel.walk([&](sched::SharedOp buffer) {
-        Block *block = buffer->getBlock();
-        Lifetime lifetime{buffer, buffer, buffer};
-        for (Operation *user : buffer.getResult().getUsers())
-          if (Operation *ancestor = block->findAncestorOpInBlock(*user); lifetime.last->isBeforeInBlock(ancestor))
-            lifetime.last = ancestor;
-        auto over = buffer.getOver() ? buffer.getOver().getDefiningOp<sched::SharedOp>() : nullptr;
-        lifetime.begin = over ? int64_t(over.getOffset()) : lowestOffset(lifetime, placed);
-        buffer.setOffset(lifetime.begin);
+        Lifetime lifetime = Lifetime::of(buffer);
+        if (sched::SharedOp over = lifetime.over())
+          buffer.setOffset(over.getOffset());
+        else
+          place(lifetime, placed);
         total = std::max(total, lifetime.end());
         placed.push_back(lifetime);
       });
@@ -59,18 +45,16 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
     }
   }
 
-  static int64_t lowestOffset(Lifetime lifetime, ArrayRef<Lifetime> placed) {
+  /// At the lowest offset that no buffer holds at the same time.
+  static void place(Lifetime &lifetime, ArrayRef<Lifetime> placed) {
     SmallVector<int64_t> candidates{0};
     for (const Lifetime &other : placed)
       candidates.push_back(llvm::alignTo(other.end(), alignment));
     llvm::sort(candidates);
     for (int64_t offset : candidates) {
-      lifetime.begin = offset;
-      bool free = llvm::none_of(placed, [&](const Lifetime &other) {
-        return lifetime.overlaps(other) && lifetime.begin < other.end() && other.begin < lifetime.end();
-      });
-      if (free)
-        return offset;
+      lifetime.buffer.setOffset(offset);
+      if (llvm::none_of(placed, [&](const Lifetime &other) { return lifetime.meets(other) && lifetime.sharesBytes(other); }))
+        return;
     }
     llvm_unreachable("past every other buffer there is room");
   }

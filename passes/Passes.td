@@ -4,6 +4,18 @@
 
 include "mlir/Pass/PassBase.td"
 
+def VerifyAttn : Pass<"attn-verify", "::mlir::ModuleOp"> {
+  let summary = "check what attn ops alone cannot: the end of attn";
+  let description = [{
+    Requires: nothing.
+    Ensures: the module holds `attn.attention` ops only; their regions compute with arith, math and attn's own ops, in f32, i32, i64
+    and i1; no captured tensor or run-time scalar has another's name or a launch parameter's.
+    Why here: what follows clones the regions into every target's kernel and relies on it.
+    Before: `attn.attention @causal ... score {} mask {...}`
+    After: the same; an op that breaks a rule is an error there.
+  }];
+}
+
 def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
   let summary = "choose the tiles and the schedule of each variant under the SRAM budget";
   let description = [{
@@ -139,6 +151,22 @@ def SeparateScore : Pass<"tile-separate-score", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
+  let summary = "check what tile ops alone cannot: the end of tile";
+  let description = [{
+    Requires: nothing.
+    Ensures: the module holds `tile.kernel` ops only, and these tile ops and scalar arithmetic; axes q and k of every tile have the
+    plan's sizes and domains step by them; each loop's domain is a `tile.domain`; parameters of dropout and of a query offset are read
+    only where the kernel has them; the shared tiles that are loaded, those of a loop `stages` times, fit the budget.
+    Why here: layouts, rings and the CPU's vectors follow the plan, not the types.
+    Before: `tile.kernel @causal ... { ... }`
+    After: the same; an op that breaks a rule is an error there.
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"\"", "architecture whose limit the plan's buffers keep; none: they are not checked">,
+    Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
@@ -223,6 +251,25 @@ def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> 
     Why here: lifetimes are final.
     Before: `sched.shared "k_tile" at 0`
     After: `sched.shared "k_tile" at 16384`
+  }];
+}
+
+def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
+  let summary = "check what sched ops alone cannot, and derive every wait and barrier again: the end of sched";
+  let description = [{
+    Requires: nothing.
+    Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; `sched.for_work` hands out the plan's
+    tile_q rows; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
+    else; each ring is filled and waited for, and one that is filled again is acquired and released.
+
+    In kernels without roles every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
+    barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
+    commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
+    and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
+    (passes/CopyOrder.h). Kernels with roles and rings are executed by the simulator (codegen/sim).
+    Why here: nothing changes the kernel after this; the printer takes no decision.
+    Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
+    After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`.
   }];
 }
 

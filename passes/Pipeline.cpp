@@ -16,8 +16,19 @@
 using namespace mlir;
 using namespace attune;
 
+void attune::addAttnVerifier(OpPassManager &passes) { passes.addPass(createVerifyAttn()); }
+
+void attune::addTileVerifier(OpPassManager &passes, const PipelineOptions &options) {
+  passes.addPass(createVerifyTile(VerifyTileOptions{options.arch, options.sramBudget}));
+}
+
+void attune::addSchedVerifier(OpPassManager &passes) { passes.addPass(createVerifySched()); }
+
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
+
+  // Each stage is verified as a whole where it begins and ends, so that text at a stage is held to the same rules.
+  addAttnVerifier(passes);
 
   // What the variant computes, as few ops: the cost model counts them.
   passes.addPass(createCanonicalizerPass());
@@ -53,6 +64,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
   }
+  addTileVerifier(passes, options);
 }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
@@ -69,4 +81,5 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createRematerialize());
   // Last: lifetimes are final.
   passes.addPass(createAssignSharedMemory());
+  addSchedVerifier(passes);
 }

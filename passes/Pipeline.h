@@ -19,4 +19,10 @@ void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// tile to sched for the mma.sync family.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 
+/// What each stage's text is held to. The two functions above end with the verifier of the stage that they reach; a compilation
+/// that starts from text runs that of the text's stage first.
+void addAttnVerifier(mlir::OpPassManager &passes);
+void addTileVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
+void addSchedVerifier(mlir::OpPassManager &passes);
+
 } // namespace attune

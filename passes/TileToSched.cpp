@@ -960,11 +960,9 @@ private:
 
   /// An output tile in shared memory.
   TileType stagedType(TileType type, Type element) {
-    int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8, panel = 128;
-    while (rowBytes % panel)
-      panel /= 2;
+    int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8;
     return TileType::make(kernel.getContext(), {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}},
-                          element, MemorySpace::Shared, sched::SwizzleAttr::get(kernel.getContext(), panel));
+                          element, MemorySpace::Shared, sched::SwizzleAttr::widest(kernel.getContext(), rowBytes));
   }
 
   /// A `c` fragment into a staged tile, two columns at a time.

@@ -88,9 +88,10 @@ Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, 
 /// As compile, without loading: needs NVRTC for a CUDA target, but no driver and no GPU.
 Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
 
-/// The text of `stage` (the bytes of the cubin). Uses no cache. Needs NVRTC from Stage::Ptx on. MLIR text carries
-/// source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the module's
-/// attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
+/// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where fields of it
+/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on.
+/// MLIR text carries source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
+/// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
 /// target does not have (the CPU's last is Tile), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
 

@@ -26,7 +26,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     a run-time offset.
 
     ```mlir
-    attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 {
+    attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {
     } mask {
     ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
       %0 = arith.cmpi sge, %q, %k : i32

@@ -112,6 +112,13 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
   return success();
 }
 
+SwizzleAttr SwizzleAttr::widest(MLIRContext *context, int64_t bytes) {
+  int64_t panel = 128;
+  while (bytes % panel)
+    panel /= 2;
+  return get(context, panel);
+}
+
 LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t panel) {
   if (panel != 32 && panel != 64 && panel != 128)
     return emitError() << "a panel of " << panel << " bytes is not 32, 64 or 128";

@@ -137,6 +137,10 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
   let parameters = (ins "int64_t":$panel);
   let assemblyFormat = "`<` $panel `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// With the widest panel that divides `bytes`, a multiple of 32.
+    static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
+  }];
 }
 
 #endif

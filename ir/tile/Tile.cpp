@@ -266,8 +266,9 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ForBlocksOp::verify() {
-  if (getBody().getNumArguments() != getInits().size() + 2)
-    return emitOpError("the body takes the first row, the partial flag and the carried values");
+  if (getBody().getNumArguments() != getInits().size() + 2 || !getOrigin().getType().isInteger(32) ||
+      !getPartial().getType().isInteger(1))
+    return emitOpError("the body takes the first row (i32), the partial flag (i1) and the carried values");
   if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
     return emitOpError("initial values, carried values and results differ in type");
   if (!llvm::equal(getYield().getValues().getTypes(), getResultTypes()))

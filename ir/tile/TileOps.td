@@ -61,7 +61,7 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
     `b` and `h` count from 0; `q` is the row where the tile starts, a multiple of the plan's `tile_q`.
 
     ```mlir
-    %q0 = tile.block_index q : i32
+    %q0 = tile.block_index "q" : i32
     ```
   }];
   let arguments = (ins StrAttr:$axis);
@@ -76,12 +76,12 @@ def DomainOp : TileOp<"domain", [Pure, AttrSizedOperandSegments]> {
     Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a `full`
     segment every element is visible and within the sequence; in a `partial` one the mask decides. Empty segments
     (begin >= end) are skipped. `where` names a block pattern (view of i8, its leading index, first query row): of the
-    segments' tiles, only those that touch a set block of `pattern_rows` x `pattern_columns` are visited.
+    segments' tiles, those that touch a set block of `pattern_rows` x `pattern_columns` within `tile_rows` rows are visited.
     `reverse` visits the last tile first.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
-    %dom = tile.domain k by 64 [%a, %b) partial where %pattern[%h, %q0] rows 64 columns 64
+    %sparse = tile.domain k by 64 [%a, %b) partial where %pattern[%h, %q0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
     ```
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends,
@@ -202,7 +202,7 @@ def MmaOp : TileOp<"mma", [Pure]> {
 
     ```mlir
     %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
-    %o = tile.mma %p, %v, %acc : ...
+    %o = tile.mma %p, %v add %acc : !tile.tile<q 128 x dv 64, f32, register>, !tile.tile<q 128 x k 64, bf16, register>, !tile.tile<k 64 x dv 64, bf16, shared> -> !tile.tile<q 128 x dv 64, f32, register>
     ```
   }];
   let arguments = (ins TileType:$lhs, TileType:$rhs, Optional<TileType>:$acc);
@@ -289,7 +289,7 @@ def ReduceOp : TileOp<"reduce", [Pure]> {
     and a later `tile.combine_lanes` completes the reduction.
 
     ```mlir
-    %m1 = tile.reduce max %y over k init %m : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+    %m1 = tile.reduce max %y over "k" init %m : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
     ```
   }];
   let arguments = (ins ReductionAttr:$kind, TileType:$tile, StrAttr:$axis, Optional<TileType>:$init, UnitAttr:$per_lane);
@@ -327,7 +327,7 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
     a 16 x 16 block of an mma accumulator. Kept elements are not scaled here.
 
     ```mlir
-    %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register>
+    %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     ```
   }];
   let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold);

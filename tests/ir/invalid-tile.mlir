@@ -189,7 +189,7 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
-  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row, the partial flag and the carried values}}
+  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1) and the carried values}}
   "tile.for_blocks"(%dom) ({
   ^bb0(%k0: i32):
     tile.yield

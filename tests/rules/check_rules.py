@@ -99,7 +99,9 @@ def violations(root):
                     yield f"passes/Passes.td: {flag} does not say '{part}'"
             if not os.path.exists(os.path.join(root, "passes", name + ".cpp")):
                 yield f"passes/Passes.td: {flag} is not in a file of its own, passes/{name}.cpp"
-            if not flag.endswith(re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()):
+            # A stage's verifier is VerifyAttn and attn-verify: flags begin with their stage.
+            words = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+            if not flag.endswith(words) and "-".join(reversed(flag.split("-"))) != words:
                 yield f"passes/Passes.td: {flag} and {name} do not share a name"
 
 

@@ -1,0 +1,117 @@
+//===- VerifyTile.cpp - The end of tile --------------------------------------===//
+//
+// What ops alone cannot say: that nothing of attn is left, that tiles and domains have the sizes of the plan, that the plan's
+// buffers fit, and that the kernel has the launch parameters that it reads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "ir/tile/Tile.h"
+#include "runtime/ArchInfo.h"
+
+namespace attune {
+#define GEN_PASS_DEF_VERIFYTILE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
+  using VerifyTileBase::VerifyTileBase;
+
+  void runOnOperation() override {
+    for (Operation &op : getOperation().getOps()) {
+      auto kernel = dyn_cast<tile::KernelOp>(op);
+      if (!kernel) {
+        op.emitOpError("is left; at the end of tile a module holds tile.kernel ops only");
+        return signalPassFailure();
+      }
+      if (failed(verify(kernel)))
+        return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult verify(tile::KernelOp kernel) {
+    LogicalResult result = success();
+    kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (succeeded(result))
+        result = verifyOp(op, kernel);
+    });
+    return succeeded(result) ? verifyBudget(kernel) : failure();
+  }
+
+  LogicalResult verifyOp(Operation *op, tile::KernelOp kernel) {
+    if (!isa<tile::TileDialect, arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::KernelOp>(op))
+      return op->emitOpError("is left; at the end of tile there are tile ops and scalar arithmetic only");
+    for (Type type : op->getResultTypes())
+      if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
+        return failure();
+    if (auto domain = dyn_cast<tile::DomainOp>(op))
+      return verifyDomain(domain, kernel.getPlan());
+    if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
+      return loop.emitOpError("goes over a domain that is not the result of tile.domain");
+    if (auto param = dyn_cast<tile::ParamOp>(op))
+      return verifyParameter(param, kernel);
+    return success();
+  }
+
+  static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
+    for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
+      if (type.hasAxis(axis) && type.size(axis) != size)
+        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is " << size;
+    return success();
+  }
+
+  static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
+    bool overKeys = domain.getAxis() == "k";
+    if (!overKeys && domain.getAxis() != "q")
+      return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
+    auto [step, across] = overKeys ? std::pair(plan.getTileK(), plan.getTileQ()) : std::pair(plan.getTileQ(), plan.getTileK());
+    if (int64_t(domain.getStep()) != step)
+      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step;
+    if (domain.getTileRows() && int64_t(*domain.getTileRows()) != across)
+      return domain.emitOpError() << "looks at " << *domain.getTileRows() << " rows of the pattern, the plan's "
+                                  << (overKeys ? "tile_q" : "tile_k") << " is " << across;
+    return success();
+  }
+
+  static LogicalResult verifyParameter(tile::ParamOp param, tile::KernelOp kernel) {
+    bool ofDropout = llvm::is_contained({"seed", "offset", "drop_threshold", "keep_scale"}, param.getName());
+    if (ofDropout && !kernel.getDropout())
+      return param.emitOpError() << "reads " << param.getName() << ", which only a kernel with `dropout` is launched with";
+    if (param.getName() == "q_offset" && !kernel.getQOffset())
+      return param.emitOpError("reads q_offset, which only a kernel with `q_offset` is launched with");
+    return success();
+  }
+
+  /// Loads in a loop have `stages` buffers; the output takes the place of one that is dead by then.
+  LogicalResult verifyBudget(tile::KernelOp kernel) {
+    const ArchInfo *info = findArch(arch);
+    if (!info || info->isCpu())
+      return success();
+    int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
+    std::string buffers;
+    kernel.walk([&](tile::LoadOp load) {
+      TileType type = load.getResult().getType();
+      if (type.getSpace() != tile::MemorySpace::Shared)
+        return;
+      int64_t count = load->getParentOfType<tile::ForBlocksOp>() ? kernel.getPlan().getStages() : 1;
+      total += count * type.bytes();
+      StringRef name = tile::nameOf(load.getResult());
+      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
+                 (count > 1 ? std::to_string(count) + " x " : "") + std::to_string(type.bytes());
+    });
+    if (total <= budget)
+      return success();
+    return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers << "), above the budget of " << budget
+                                << "; lower stages, tile_k or tile_q";
+  }
+};
+
+} // namespace

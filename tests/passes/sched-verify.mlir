@@ -1,0 +1,731 @@
+// Every error of sched-verify, to the letter.
+// RUN: attune-opt %s -split-input-file -sched-verify -verify-diagnostics
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.wait_copies pending 0
+    sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is in no group; sched.commit_copies must follow it}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 1
+    sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 2
+    sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 2 groups pending}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.barrier
+    sched.wait_copies pending 0
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
+    sched.store_shared %z0, %ring[%c0, %c0, %c0] : f32, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which other threads have just stored; a barrier must follow the stores}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.load_shared' op reads stage 2 of k_ring, which has 2}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c2, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %r = sched.registers "s" : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>
+    // expected-error @below {{'sched.load_shared' op reads a shared tile that is not the result of sched.shared}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %r[%c0, %c0, %c0] : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.barrier
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.barrier
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
+    // expected-error @below {{'sched.store_shared' op writes q_tile over stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
+    // expected-error @below {{'sched.store_shared' op writes q_tile over stage 1 of k_ring, whose copy is still under way; no wait follows the copy}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.copy_async' op starts a copy into stage 0 of k_ring that no wait completes before the tile of work ends}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work persistent tile_q 64 (%b, %h, %q0, %n) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %first = arith.cmpi eq, %n, %c0 : i32
+    scf.if %first {
+      sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    }
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose bytes hold q_tile}}
+    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    sched.barrier
+    %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    %z0 = arith.constant 0.0 : f32
+    sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.barrier
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %tiles = arith.ceildivsi %Sk, %c32 : i32
+    // expected-error @below {{'sched.for_tiles' op goes from tile 0 to tile 0 and never ends}}
+    // expected-note @below {{with Sq 65 and Sk 1, in the query tile at row 0}}
+    sched.for_tiles (%i) = (%c0) below %tiles {
+      sched.barrier
+      sched.next %i : i32
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %thread = sched.thread_id : i32
+    %some = arith.cmpi slt, %thread, %c32 : i32
+    scf.if %some {
+      // expected-error @below {{'sched.barrier' op stands under a condition that differs from thread to thread; all threads must come by}}
+      sched.barrier
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %tiles = arith.ceildivsi %Sk, %c32 : i32
+    sched.for_tiles (%i, %slot) = (%c0, %c0) below %tiles {
+      // expected-error @below {{'sched.copy_async' op writes stage 2 of k_ring, which has 2}}
+      // expected-note @below {{with Sq 161 and Sk 160, in the query tile at row 0}}
+      sched.copy_async %keys[%c0, %c0] to %ring[%slot, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+      sched.commit_copies
+      sched.wait_copies pending 0
+      sched.barrier
+      %x = sched.load_shared %ring[%slot, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+      sched.barrier
+      %i1 = arith.addi %i, %c1 : i32
+      %slot1 = arith.addi %slot, %c1 : i32
+      sched.next %i1, %slot1 : i32, i32
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %m = sched.registers "m" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
+    %v = sched.get %m[%c0, %c0] : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+    %some = arith.cmpf une, %v, %v : f32
+    %any = sched.any_lane %some
+    scf.if %any {
+      // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
+      // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+      %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.shared' op q_tile at bytes 4096 to 12288 overlaps k_ring at bytes 0 to 8192, and both are alive at once}}
+    %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.barrier
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %z = arith.constant 0.0 : f32
+    // expected-error @below {{'tile.splat' op is left; at the end of sched there are single instructions, loops and scalar arithmetic only}}
+    %t = tile.splat %z : f32 -> !tile.tile<q 64, f32, register>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.slot' op is left; at the end of sched there are single instructions, loops and scalar arithmetic only}}
+    %t = sched.slot %ring[%c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> !tile.tile<k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    %m = sched.registers "m" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
+    // expected-error @below {{'sched.for_tiles' op carries tiles; at the end of sched they are buffers}}
+    %r = sched.for_tiles (%i) = (%c0) below %Sk tiles(%t = %m : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>) {
+      %i1 = arith.addi %i, %c1 : i32
+      sched.next %i1, %t : i32, !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  // expected-error @below {{'sched.for_work' op hands out 128 rows at a time, the plan's tile_q is 64}}
+  sched.for_work grid tile_q 128 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.barrier
+  }
+}
+
+// -----
+
+// expected-error @below {{'func.func' op is left; at the end of sched a module holds sched.kernel ops only}}
+func.func private @other()
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k at bytes 32744 to 32776 ends past shared_bytes 32768}}
+  %kr = sched.ring "k" at 32744 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k at bytes 8184 to 8216 overlaps k_ring at bytes 0 to 8192}}
+  %kr = sched.ring "k" at 8184 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  // expected-error @below {{'sched.ring' op v at bytes 8208 to 8240 overlaps k at bytes 8192 to 8224}}
+  %vr = sched.ring "v" at 8208 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+    sched.commit %vr[%c0] : !sched.ring<2>
+    sched.wait %vr[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k is never filled; a role must commit or expect bytes on it}}
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k is never read; a role must wait for it}}
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k is filled in a loop without being acquired; its writer must wait until a stage is empty}}
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.for_tiles (%i) = (%c0) below %Sk {
+      sched.commit %kr[%c0] : !sched.ring<2>
+      sched.next %Sk : i32
+    }
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+    sched.release %kr[%c0] : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k is acquired but never released; its readers must release what they have read}}
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.acquire %kr[%c0] phase %c0 : !sched.ring<2>
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @below {{'sched.ring' op k is released but never acquired; its writer must wait until a stage is empty}}
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+    sched.release %kr[%c0] : !sched.ring<2>
+  }
+}
+
+// -----
+
+// Each read behind its wait and a barrier; the second barrier frees stage 0.
+sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+    %Sk = tile.param "Sk" : i32
+    %K = tile.param "k" : !tile.view<4, f32>
+    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 1
+    sched.barrier
+    %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    sched.wait_copies pending 0
+    sched.barrier
+    %y = sched.load_shared %ring[%c1, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+    sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.barrier
+    %z = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+// A ring that is filled once needs no empty barrier.
+sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  sched.role "all" warps 4 {
+    %Sk = tile.param "Sk" : i32
+    sched.commit %kr[%c0] : !sched.ring<2>
+    sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
+  }
+}

@@ -1,0 +1,161 @@
+// Every error of tile-verify, to the letter.
+// RUN: attune-opt %s -split-input-file -tile-verify=arch=sm_80 -verify-diagnostics
+
+// expected-error @below {{'attn.attention' op is left; at the end of tile a module holds tile.kernel ops only}}
+attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  // expected-error @below {{'scf.if' op is left; at the end of tile there are tile ops and scalar arithmetic only}}
+  scf.if %true {
+  }
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    // expected-error @below {{'tile.load' op has 64 of k, the plan's tile_k is 32}}
+    %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0.0 : f32
+  // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64}}
+  %l = tile.splat %zero : f32 -> <q 128, f32, register>
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  // expected-error @below {{'tile.domain' op steps by 64, the plan's tile_k is 32}}
+  %dom = tile.domain k by 64 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  // expected-error @below {{'tile.domain' op goes over axis d, which is not k or q}}
+  %dom = tile.domain d by 32 [%c0, %c2) full
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %pattern = tile.param "pattern" : !tile.view<3, i8>
+  // expected-error @below {{'tile.domain' op looks at 128 rows of the pattern, the plan's tile_q is 64}}
+  %dom = tile.domain k by 32 [%c0, %c2) partial where %pattern[%c0, %c0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %true = arith.constant true
+  %other = arith.select %true, %dom, %dom : !tile.domain
+  // expected-error @below {{'tile.for_blocks' op goes over a domain that is not the result of tile.domain}}
+  tile.for_blocks (%k0, %partial) in %other {
+  }
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  // expected-error @below {{'tile.param' op reads seed, which only a kernel with `dropout` is launched with}}
+  %seed = tile.param "seed" : i64
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  // expected-error @below {{'tile.param' op reads q_offset, which only a kernel with `q_offset` is launched with}}
+  %offset = tile.param "q_offset" : i32
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op needs 262144 bytes of shared memory (k_tile 64 x 4096), above the budget of 166912; lower stages, tile_k or tile_q}}
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 64, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}
+
+// -----
+
+// A domain may go over q, for a kernel that owns keys.
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {dropout, q_offset} {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain q by 64 [%c0, %c2) full
+  %seed = tile.param "seed" : i64
+  %offset = tile.param "q_offset" : i32
+}
+
+// -----
+
+// Two buffers of each tile of a loop, one of the others.
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %Sk = tile.param "Sk" : i32
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}
