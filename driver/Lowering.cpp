@@ -543,6 +543,9 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
       result.buffers.push_back(
           {buffer.getName().str(), buffer.getResult().getType().bytes(), int64_t(buffer.getOffset())});
     });
+    kernel.walk([&](sched::RingOp ring) {
+      result.buffers.push_back({ring.getName().str(), ring.getResult().getType().bytes(), int64_t(ring.getOffset())});
+    });
   }
   result.irMilliseconds = irTime.milliseconds();
 

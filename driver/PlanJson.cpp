@@ -71,6 +71,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"dvWarps", plan.dvWarps},
                          {"blocksPerSm", plan.blocksPerSm},
                          {"longestFirst", plan.longestFirst},
+                         {"copyWarps", plan.copyWarps},
                          {"text", plan.text()}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},

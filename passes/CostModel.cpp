@@ -215,6 +215,12 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
+/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search a block pattern.
+static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
+  const bool searches = request.patternRows > 0;
+  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 224 : 240;
+}
+
 /// With fewer a kernel is not worth compiling.
 static int leastRegisters(const PlanRequest &request, const Plan &plan) {
   return tileRegisters(request, plan) + leastAddressRegisters + (request.dropout ? leastDropoutRegisters : 0);
@@ -362,8 +368,8 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double shared = operandBytes / arch.sharedBytesPerClockPerSM;
   const double softmax = std::max(alu, special) + 0.5 * std::min(alu, special);
   const double busiest = std::max({mma, softmax, shared});
-  const double overlap = groups >= 2 ? 0.25 : 0.6;
-  const double tile = busiest + overlap * (mma + softmax - std::max(mma, softmax)) + 150;
+  const double overlap = groups >= 3 ? 0.15 : groups >= 2 ? 0.25 : 0.6;
+  const double tile = busiest + overlap * (mma + softmax - std::max(mma, softmax)) + 300;
   const double block = 3000;
   const double blocks = heads * double(ceilDiv(request.queries, plan.tileQ));
   const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu) + blocks * block;
@@ -589,8 +595,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
-    // Beside the copy warps a consumer has what setmaxnreg leaves it.
-    const int limit = !plan.copyWarps ? arch.maxRegistersPerThread : plan.warps == 12 ? 160 : 240;
+    const int limit = plan.copyWarps ? consumerRegisters(request, plan) : arch.maxRegistersPerThread;
     const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan, arch);
     if (ranked.accepted() && least > limit)
       ranked.rejected = fmt::format("about {} registers per thread, above {}", least, limit);
@@ -609,7 +614,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   if (!ranked.accepted())
     return ranked;
   if (plan.copyWarps)
-    cost.registerLimit = plan.warps == 12 ? 160 : 240;
+    cost.registerLimit = consumerRegisters(request, plan);
   else if (!arch.isCpu())
     cost.registerLimit = std::min(arch.maxRegistersPerThread,
                                   arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);

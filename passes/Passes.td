@@ -217,6 +217,17 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
+  let summary = "warpgroups start their products in turn";
+  let description = [{
+    Requires: a role of two or more warpgroups whose loop starts two asynchronous products.
+    Ensures: a warpgroup waits for its turn before the first of them and hands the turn on after the second, by named barriers.
+    Why here: the products are asynchronous and in their final order.
+    Before: `start %s; start %o; mma_wait pending 1; softmax`
+    After: `sync_warps %own_turn; start %s; start %o; arrive_warps %next_turn; mma_wait pending 1; softmax`
+  }];
+}
+
 def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let summary = "expand tiles into the fragments of a lane";
   let description = [{

@@ -74,6 +74,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
   passes.addPass(createOverlapProducts());
+  passes.addPass(createAlternateWarpgroups());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

@@ -30,18 +30,19 @@ using tile::TileType;
 
 namespace {
 
-/// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536.
+/// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536. A
+/// producer that searches a block pattern takes more.
 struct RegisterSplit {
   int64_t producer, consumer;
 };
-RegisterSplit registerSplit(int64_t consumerWarps) {
+RegisterSplit registerSplit(int64_t consumerWarps, bool searches) {
   switch (consumerWarps / 4) {
   case 1:
     return {56, 256};
   case 2:
-    return {24, 240};
+    return searches ? RegisterSplit{56, 224} : RegisterSplit{24, 240};
   default:
-    return {32, 160};
+    return searches ? RegisterSplit{56, 152} : RegisterSplit{32, 160};
   }
 }
 
@@ -67,7 +68,7 @@ public:
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps());
+    RegisterSplit split = registerSplit(plan.getWarps(), bool(kernel.getPatternAttr()));
     Block *producer = role("producer", plan.getCopyWarps(), split.producer);
     Block *consumer = role("consumer", plan.getWarps(), split.consumer);
     if (failed(writeProducer(producer, original)))

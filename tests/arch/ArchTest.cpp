@@ -62,7 +62,7 @@ Variant variantOf(const std::string &label) {
 
 const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
-const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120"};
+const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
 /// Whether the point's text has every word of `words`.
 bool matches(const Point &point, const std::string &words) {
@@ -104,6 +104,13 @@ std::vector<Point> grid(const std::string &full) {
   for (auto [variant, dim] : scarce)
     points.push_back({"sm_90", variant, bf16, dim, dim});
   points.push_back({"sm_90", "causal", bf16, 192, 128});
+  // Warpgroup-level products: each mask, score and dropout once, and the ends of the head dims.
+  const std::pair<const char *, int> hopper[] = {{"plain", 64},  {"causal", 64},   {"causal", 128}, {"plain", 128},  {"dropout", 64}, {"gemma", 128},
+                                                 {"window", 64}, {"documents", 128}, {"bias", 64},  {"blocks", 96}, {"plain", 8},    {"causal", 256}};
+  for (auto [variant, dim] : hopper)
+    points.push_back({"sm_90a", variant, bf16, dim, dim});
+  points.push_back({"sm_90a", "causal", f16, 192, 128});
+  points.push_back({"sm_90a", "softcap", f32, 64, 64});
   // Head dims above 256.
   points.push_back({"sm_80", "plain", bf16, 512, 512});
   points.push_back({"sm_86", "dropout", f16, 264, 264});
@@ -144,7 +151,9 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     found.push_back("the cubin holds other kernels than its entry");
   if (kernels->front().staticSharedBytes != 0)
     found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
-  if (kernels->front().paramBytes != int(image->signature.packedBytes()))
+  // Tensor maps start the parameters at a multiple of 64, up to 48 bytes behind the driver's own.
+  int padding = image->signature.tensorMaps.empty() ? 0 : 48;
+  if (kernels->front().paramBytes != int(image->signature.packedBytes()) + padding)
     found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes, image->signature.packedBytes()));
 
   const ArchInfo *arch = findArch(point.arch);
@@ -155,8 +164,15 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     found.push_back(fmt::format("{} shared bytes, the plan's buffers end at {}", image->sharedBytes, end));
   if (image->sharedBytes > arch->sharedBytesPerBlock)
     found.push_back(fmt::format("{} shared bytes, {} allows {}", image->sharedBytes, point.arch, arch->sharedBytesPerBlock));
-  if (image->threads != plan["warps"].get<int>() * 32)
-    found.push_back(fmt::format("{} threads for {} warps", image->threads, plan["warps"].get<int>()));
+  int warps = plan["warps"].get<int>() + plan["copyWarps"].get<int>();
+  if (image->threads != warps * 32)
+    found.push_back(fmt::format("{} threads for {} warps", image->threads, warps));
+  bool warpgroups = point.arch == "sm_90a" && point.dtype != f32;
+  if (image->path != (warpgroups ? "wgmma" : "mma.sync"))
+    found.push_back("the path is " + image->path);
+  for (const char *idiom : {"wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg"})
+    if (warpgroups && image->cudaSource.find(idiom) == std::string::npos)
+      found.push_back(fmt::format("the source has no {}", idiom));
   int blocks = arch->blocksPerSM(image->threads, image->registers, image->sharedBytes);
   if (blocks < plan["blocksPerSm"].get<int>())
     found.push_back(fmt::format("{} blocks fit on an SM, the plan says {}", blocks, plan["blocksPerSm"].get<int>()));

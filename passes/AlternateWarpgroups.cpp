@@ -1,0 +1,73 @@
+//===- AlternateWarpgroups.cpp - Warpgroups start their products in turn -----===//
+//
+// Left alone, the warpgroups of a block drift into step: all multiply, then all compute exponentials, and each unit idles while the
+// other works. Named barriers pass a turn around. A warpgroup starts its two products when it has the turn, and hands it on:
+//
+//     warpgroup 0   | products(n) | softmax(n)              | products(n + 1) | ...
+//     warpgroup 1                 | products(n) | softmax(n)                  | products(n + 1) | ...
+//
+// Barrier 4 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The first turn is
+// given away before the loop.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ALTERNATEWARPGROUPS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+constexpr int64_t firstBarrier = 4, turnThreads = 256;
+
+struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarpgroups> {
+  using AlternateWarpgroupsBase::AlternateWarpgroupsBase;
+
+  void runOnOperation() override {
+    getOperation().walk([&](sched::RoleOp role) {
+      int64_t groups = role.getWarps() / 4;
+      SmallVector<sched::ForTilesOp> loops;
+      role.walk([&](sched::ForTilesOp loop) {
+        if (groups > 1 && llvm::count_if(loop.getBody().front(), isAsync) == 2)
+          loops.push_back(loop);
+      });
+      for (sched::ForTilesOp loop : loops)
+        takeTurns(role, loop, groups);
+    });
+  }
+
+  static bool isAsync(Operation &op) { return isa<tile::MmaOp>(op) && op.hasAttr(sched::asyncAttr); }
+
+  void takeTurns(sched::RoleOp role, sched::ForTilesOp loop, int64_t groups) {
+    Location loc = loop.getLoc();
+    OpBuilder builder(&role.getBody().front(), role.getBody().front().begin());
+    auto i32 = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value group = tile::named(arith::DivUIOp::create(builder, loc, thread, i32(128)), "warpgroup");
+    auto nsw = arith::IntegerOverflowFlags::nsw;
+    Value own = tile::named(arith::AddIOp::create(builder, loc, group, i32(firstBarrier), nsw), "own_turn");
+    Value after = arith::RemUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, group, i32(1), nsw), i32(groups));
+    Value next = tile::named(arith::AddIOp::create(builder, loc, after, i32(firstBarrier), nsw), "next_turn");
+    Value isLast = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, group, i32(groups - 1));
+    auto branch = scf::IfOp::create(builder, loc, isLast, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+
+    SmallVector<Operation *> products;
+    for (Operation &op : loop.getBody().front())
+      if (isAsync(op))
+        products.push_back(&op);
+    builder.setInsertionPoint(products.front());
+    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    builder.setInsertionPointAfter(products.back());
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+  }
+};
+
+} // namespace
