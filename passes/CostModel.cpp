@@ -73,7 +73,8 @@ static constexpr int addressRegisters = 35;      // addresses and strides, a lan
 static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
-static constexpr int boundRegisters = 17;        // a list of tiles, or a first tile and a first full tile
+static constexpr int boundRegisters = 3;         // a first tile and a first full tile
+static constexpr int listRegisters = 17;         // a list of tiles, whose next index is carried
 static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
@@ -189,8 +190,10 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
   // Beside a narrow O there are few products to schedule, and more elements are under way at once.
   const int dv = int(roundUp(request.headDimV, 16)), underWay = std::max(0, 64 - dv) * 3 / 4;
   int most = 0;
-  if ((request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited) || request.patternRows)
+  if (request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited)
     most = std::max(most, boundRegisters);
+  if (request.patternRows)
+    most = std::max(most, listRegisters);
   if (request.dropout)
     most = std::max(most, dropoutRegisters + (narrow ? dropoutNarrowRegisters : 0) + underWay + std::max(0, dv - 64) / 4);
   if (request.columnVectors)

@@ -53,7 +53,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 3;
+inline constexpr int costModelVersion = 4;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;

@@ -65,6 +65,11 @@ private:
         {"powf", powf}, {"atan2f", atan2f}, {"fmodf", fmodf}, {"fminf", fminf}, {"fmaxf", fmaxf}};
     for (auto [name, function] : binary)
       define(name, function);
+    // LLVM makes one call of the sine and cosine of a value.
+    define("sincosf", static_cast<void (*)(float, float *, float *)>([](float x, float *sine, float *cosine) {
+             *sine = sinf(x);
+             *cosine = cosf(x);
+           }));
     define("fmaf", static_cast<float (*)(float, float, float)>(fmaf));
     // For hosts without F16C.
     define("__extendhfsf2", static_cast<float (*)(_Float16)>([](_Float16 value) { return float(value); }));

@@ -400,6 +400,10 @@ Group expressionGroup() {
   auto headScale = captured("head_scale", f32, rank(1)), head = captured("head", f16, rank(1)), pos = captured("pos", bf16, rank(1)),
        batch = captured("batch", f32, rank(1)), full = captured("full", bf16, rank(3)), buckets = captured("buckets", f32, rank(2)),
        windows = captured("windows", i32, rank(1)), bits = captured("bits", i32, rank(3));
+  // Sine and cosine of one value, the same for a whole block: the CPU's compiler makes one call of both.
+  score("sin and cos of a head's value", [=](Score s, Index, Index h, Index, Index) {
+    return s + sin(headScale[h]) / (abs(cos(headScale[h])) + 0.5f);
+  });
   score("s", [](Score s, Index, Index, Index, Index) { return s; });
   score("2s", [](Score s, Index, Index, Index, Index) { return 2 * s; });
   score("s^2", [](Score s, Index, Index, Index, Index) { return s * s; });
