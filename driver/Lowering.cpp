@@ -89,35 +89,6 @@ SourceLocation position(Location location) {
   return result;
 }
 
-/// Line `where.line` of `text` with a caret under the column.
-std::string excerptOf(StringRef text, const SourceLocation &where) {
-  for (unsigned line = 1; line < where.line; ++line) {
-    size_t end = text.find('\n');
-    if (end == StringRef::npos)
-      return "";
-    text = text.drop_front(end + 1);
-  }
-  StringRef line = text.take_until([](char c) { return c == '\n' || c == '\r'; });
-  size_t caret = where.column ? where.column - 1 : 0;
-  // Generated lines are long: show what surrounds the fault.
-  constexpr size_t reach = 100;
-  std::string before, after;
-  if (caret > reach) {
-    line = line.drop_front(caret - reach / 2);
-    caret = reach / 2 + 3;
-    before = "...";
-  }
-  if (line.size() > 2 * reach) {
-    line = line.take_front(2 * reach);
-    after = "...";
-  }
-  std::string indent;
-  std::string shown = before + line.str() + after;
-  for (size_t i = 0; i < caret; ++i)
-    indent += i < shown.size() && shown[i] == '\t' ? '\t' : ' ';
-  return shown + "\n" + indent + "^";
-}
-
 /// Collects the first error of a scope, with its notes, as an attune Error.
 class Diagnostics {
 public:
@@ -472,6 +443,35 @@ Expected<void> checkStart(const IrSummary &start, const CompileOptions &options,
 // The interface
 //===----------------------------------------------------------------------===//
 
+std::string attune::driver::excerptOf(std::string_view whole, const SourceLocation &where) {
+  StringRef text = whole;
+  for (unsigned line = 1; line < where.line; ++line) {
+    size_t end = text.find('\n');
+    if (end == StringRef::npos)
+      return "";
+    text = text.drop_front(end + 1);
+  }
+  StringRef line = text.take_until([](char c) { return c == '\n' || c == '\r'; });
+  size_t caret = where.column ? where.column - 1 : 0;
+  // Generated lines are long: show what surrounds the fault.
+  constexpr size_t reach = 100;
+  std::string before, after;
+  if (caret > reach) {
+    line = line.drop_front(caret - reach / 2);
+    caret = reach / 2 + 3;
+    before = "...";
+  }
+  if (line.size() > 2 * reach) {
+    line = line.take_front(2 * reach);
+    after = "...";
+  }
+  std::string indent;
+  std::string shown = before + line.str() + after;
+  for (size_t i = 0; i < caret; ++i)
+    indent += i < shown.size() && shown[i] == '\t' ? '\t' : ' ';
+  return shown + "\n" + indent + "^";
+}
+
 Expected<IrSummary> attune::driver::describe(const IrText &text) {
   ContextLease context;
   Expected<OwningOpRef<ModuleOp>> module = parse(context.get(), text);
@@ -601,6 +601,25 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
     return request.error();
   described.request = *request;
   return rankPlans(*request);
+}
+
+Expected<Simulated> attune::driver::simulated(const IrText &text) {
+  ContextLease context;
+  Diagnostics diagnostics(context.get(), &text);
+  OwningOpRef<ModuleOp> module = parseInPlace(context.get(), text);
+  if (!module || failed(mlir::verify(*module)))
+    return diagnostics.error("parsing");
+  Expected<IrSummary> summary = summarizeModule(*module);
+  if (!summary)
+    return summary.error();
+  if (summary->stage != Stage::Sched)
+    return Error{fmt::format("the text is at stage {}, only a schedule can be simulated; emit its sched text", name(summary->stage))};
+  summary->variantJson = variantJsonOf(*module, *summary);
+  Expected<Simulator> simulator = Simulator::load(*module);
+  if (!simulator)
+    return simulator.error();
+  auto kernel = *module->getOps<sched::KernelOp>().begin();
+  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getThreads()), std::move(*simulator)};
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {

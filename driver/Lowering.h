@@ -13,6 +13,7 @@
 #pragma once
 
 #include "attune/Compile.h"
+#include "codegen/sim/Sim.h"
 #include "passes/CostModel.h"
 
 #include <vector>
@@ -63,6 +64,17 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
 
 /// Parses and verifies text.
 Expected<IrSummary> describe(const IrText &text);
+
+/// Line `where.line` of `text` with a caret under the column.
+std::string excerptOf(std::string_view text, const SourceLocation &where);
+
+/// Sched text in the simulator. Its findings have the text's lines.
+struct Simulated {
+  IrSummary summary;
+  int tileQ = 0, threads = 0;
+  Simulator simulator;
+};
+Expected<Simulated> simulated(const IrText &text);
 
 /// A host object linked into this process.
 Expected<Kernel> loadHostImage(KernelImage image);

@@ -7,6 +7,7 @@
 #include "attune/Error.h"
 #include "attune/Expr.h"
 #include "attune/Kernel.h"
+#include "attune/Simulate.h"
 #include "attune/Target.h"
 #include "attune/Tensor.h"
 #include "attune/Variant.h"

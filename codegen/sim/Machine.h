@@ -1,0 +1,294 @@
+//===- Machine.h - Warps, barriers and asynchronous work of one block -------===//
+#pragma once
+
+#include "attune/LaunchParams.h"
+#include "codegen/sim/Memory.h"
+
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <string>
+
+namespace attune::sim {
+
+/// A range of shared memory, which a copy fills or an asynchronous op reads.
+struct Bytes {
+  int64_t address = 0, count = 16;
+};
+
+/// A thread's cp.async.
+struct Copy {
+  int lane = 0;
+  int64_t to = 0;
+  uint32_t op = 0;
+  std::array<std::byte, 16> data = {};
+};
+
+/// A store_box or add_rows of one thread.
+struct BoxStore {
+  int lane = 0;
+  uint32_t op = 0;
+  std::vector<Bytes> reads;
+};
+
+/// A warp's part of an mma_async. The sum is in the registers from the start: nothing can tell, for nothing may look.
+struct Product {
+  uint32_t op = 0;
+  std::array<int, 2> registers = {}; ///< the accumulator, and a's buffer or -1
+  std::vector<Bytes> reads;
+};
+
+/// What a warp may do with a register buffer.
+struct RegisterState {
+  bool touched = true;  ///< by ordinary instructions since the last mma_fence
+  int underWay = 0;     ///< asynchronous MMAs on it
+  bool unnamed = false; ///< completed, but no mma_wait has named it
+  uint32_t op = 0;      ///< the last asynchronous MMA on it
+};
+
+struct Warp {
+  int index = 0;
+  int role = -1;
+  int firstThread = 0; ///< of the warp, within its role
+  int elected = 0;     ///< the lane that sched.elect picks
+  uint32_t position = 0;
+  uint32_t mask = allLanes;
+  std::vector<uint32_t> masks; ///< of the branches and loops around
+  std::vector<uint64_t> values;
+  std::vector<uint32_t> registers;
+  std::vector<RegisterState> buffers;
+
+  // The tile of work.
+  int64_t tile = 0, tilesBefore = 0;
+  std::array<int32_t, 3> work = {};
+
+  // Order.
+  uint32_t now = 1;
+  Knowledge all;  ///< of every lane
+  Knowledge some; ///< of the lanes in someMask, which have waited for more
+  uint32_t someMask = 0;
+  std::array<uint32_t, lanes> laneFences = {};
+
+  // What it waits for.
+  enum class State : uint8_t { Ready, AtRing, AtBarrier, Done } state = State::Ready;
+  int ring = 0, stage = 0, parity = 0;
+  bool full = false;
+
+  // Asynchronous work that it has started.
+  std::vector<Copy> copies;
+  std::deque<std::vector<Copy>> copyGroups;
+  std::vector<BoxStore> boxes;
+  std::deque<std::vector<BoxStore>> boxGroups; ///< each of one lane
+  std::vector<Product> products;
+  std::deque<std::vector<Product>> productGroups;
+
+  std::byte *value(Slot slot) { return reinterpret_cast<std::byte *>(values.data()) + slot.at; }
+  /// The value in one lane.
+  template <typename T> T get(Slot slot, int lane) {
+    T result;
+    std::memcpy(&result, value(slot) + (slot.varies ? lane * sizeof(T) : 0), sizeof(T));
+    return result;
+  }
+  template <typename T> void set(Slot slot, int lane, T what) {
+    std::memcpy(value(slot) + (slot.varies ? lane * sizeof(T) : 0), &what, sizeof(T));
+  }
+  bool has(int lane) const { return mask >> lane & 1; }
+  /// The first active lane.
+  int first() const { return __builtin_ctz(mask); }
+  const Knowledge &knows(int lane) const { return lane >= 0 && (someMask >> lane & 1) ? some : all; }
+};
+
+/// An mbarrier.
+struct Phase {
+  int64_t arrivals = 1;         ///< that complete a phase
+  int64_t missing = 1;          ///< of the current one
+  int64_t bytes = 0;            ///< expected and not yet copied
+  uint32_t number = 0;          ///< of the current phase
+  int underWay = 0;             ///< boxes that signal it
+  Knowledge gathered, complete; ///< of the current phase, and of the last complete one
+};
+
+struct RingState {
+  bool ready = false; ///< initialised
+  Actor by;           ///< who initialised it
+  uint32_t fence = 0; ///< releases of that warp at the fence_init that followed; 0 without
+  std::vector<Phase> full, empty;
+};
+
+struct NamedBarrier {
+  int64_t threads = 0, arrived = 0;
+  uint32_t warps = 0;   ///< that have arrived
+  uint32_t waiting = 0; ///< of these, those that wait
+  uint32_t op = 0;
+  Knowledge gathered;
+};
+
+/// What lands when it likes: a box, or the arrival of a `commit ... copies`.
+struct Landing {
+  uint32_t op = 0;
+  int ring = 0, stage = 0;
+  std::vector<Bytes> places;
+  std::vector<std::byte> data;
+  int64_t bytes = 0;    ///< that count on the ring
+  int64_t arrivals = 0; ///< of a commit; its data is in `places`, 16 bytes each
+  Knowledge knows;
+};
+
+/// A tensor of the launch.
+struct Memory {
+  std::byte *data = nullptr;
+  std::array<int64_t, 4> extents = {}, strides = {};
+};
+
+/// What a slice with an index out of bounds gives; only an access through it is an error.
+constexpr int64_t outside = std::numeric_limits<int64_t>::min();
+
+struct Launch {
+  const LaunchParams *params = nullptr;
+  std::vector<Memory> tensors;
+  std::vector<int64_t> parameters; ///< bits of Program::parameters
+  int64_t tiles = 0, blocks = 0;
+};
+
+struct Machine {
+  Machine(const Program &program, const Launch &launch, uint64_t seed);
+
+  /// One block from start to end.
+  Expected<void> run(int64_t block);
+
+  const Program &program;
+  const Launch &launch;
+  uint64_t seed;
+  int64_t block = 0;
+  SharedMemory memory;
+  std::vector<Warp> warps;
+  std::vector<RingState> rings;
+  std::array<NamedBarrier, 16> barriers;
+  std::vector<Landing> landings;
+  std::optional<Error> finding;
+
+  // Findings.
+  Go fail(const Warp *warp, uint32_t op, const std::string &what, uint32_t other = Fault::none);
+  Go fail(const Warp &warp, const Step &step, const std::string &what, uint32_t other = Fault::none) {
+    return fail(&warp, step.op, what, other);
+  }
+  /// "reads k_ring, stage 1, " and the fault.
+  Go fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage, const Fault &fault);
+
+  // Order.
+  Actor actor(const Warp &warp, const Step &step, int lane) const {
+    return {warp.index, lane, warp.now, step.op, &warp.knows(lane), warp.laneFences.data()};
+  }
+  /// What the active lanes hand on when they release; what they do next comes after it.
+  Knowledge release(Warp &warp);
+  /// The active lanes have waited for `what`.
+  void learn(Warp &warp, const Knowledge &what);
+
+  // Barriers. False after a finding.
+  bool arrive(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full, int64_t count, const Knowledge &knows);
+  bool completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full);
+  bool ringReady(const Warp &warp, const Step &step, int lane);
+  Go meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
+
+  bool land(size_t which);
+  Go completeProducts(Warp &warp, const Step &step, size_t pending);
+  Go completeCopies(Warp &warp, const Step &step, size_t pending);
+  void completeBoxes(Warp &warp, const Step &step, int lane, size_t pending);
+
+  // Reading operands. False, or a null address, after a finding.
+  /// An integer that is the same in all active lanes.
+  bool uniform(Warp &warp, const Step &step, int input, int64_t &result);
+  /// Ops that a whole warp executes.
+  bool converged(const Warp &warp, const Step &step);
+  /// Ops that one thread executes.
+  bool single(const Warp &warp, const Step &step);
+  /// Element of a view by all of its indices.
+  std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices, int64_t count);
+  /// Position of a lane's element in Warp::registers, or -1.
+  int64_t element(Warp &warp, const Step &step, const RegisterBuffer &buffer, const Slot *indices, int lane);
+  bool touch(Warp &warp, const Step &step, int buffer);
+
+private:
+  bool canRun(const Warp &warp) const;
+  void step(Warp &warp);
+  bool finish();
+  void reportDeadlock();
+  uint64_t draw(uint64_t below);
+
+  /// What ends a loop that does not: some ten seconds.
+  static constexpr uint64_t mostSteps = uint64_t(1) << 28;
+  uint64_t stepsTaken = 0;
+  uint64_t state; ///< of the random numbers
+};
+
+//===----------------------------------------------------------------------===//
+// Steps of sched ops and of control flow (arithmetic is in Decode.cpp)
+//===----------------------------------------------------------------------===//
+
+Go jump(Machine &, Warp &, const Step &);
+Go skipUnless(Machine &, Warp &, const Step &); ///< in: condition
+Go maskIf(Machine &, Warp &, const Step &);     ///< in: condition
+Go maskElse(Machine &, Warp &, const Step &);   ///< in: condition
+Go maskBegin(Machine &, Warp &, const Step &);
+Go maskEnd(Machine &, Warp &, const Step &);
+Go loopTest(Machine &, Warp &, const Step &);  ///< in: counter, bound; by lane where one of them varies
+Go move(Machine &, Warp &, const Step &);      ///< in: from; out: to; number[0]: bytes; active lanes only
+Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
+Go roleEnd(Machine &, Warp &, const Step &);
+Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count
+Go workNext(Machine &, Warp &, const Step &);
+Go finishWarp(Machine &, Warp &, const Step &);
+
+Go threadId(Machine &, Warp &, const Step &);
+Go elect(Machine &, Warp &, const Step &);
+Go readWork(Machine &, Warp &, const Step &);
+Go anyLane(Machine &, Warp &, const Step &);
+Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
+Go philox(Machine &, Warp &, const Step &);
+Go nextVisible(Machine &, Warp &,
+               const Step &); ///< in: view, from, bound, row, leading indices; number: tile rows, columns, block rows, columns
+
+Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
+Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer
+Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
+
+Go slice(Machine &, Warp &, const Step &);  ///< in: view, indices; out: offset; at[0]: view
+Go isNull(Machine &, Warp &, const Step &); ///< at[0]: view
+Go loadElement(Machine &, Warp &,
+               const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]: bit i: it is i64
+Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
+Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
+
+Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
+Go commitCopies(Machine &, Warp &, const Step &);
+Go waitCopies(Machine &, Warp &, const Step &); ///< number[0]: pending
+Go barrier(Machine &, Warp &, const Step &);
+Go initRing(Machine &, Warp &, const Step &); ///< at[0]: ring
+Go fenceInit(Machine &, Warp &, const Step &);
+Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: ring
+Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
+Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
+Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies
+Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
+Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
+Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
+Go loadBox(Machine &, Warp &, const Step &);     ///< in: batch, head, row, column, stage; at: map, shared, ring
+Go storeBox(Machine &, Warp &, const Step &);    ///< in: stage, shared row, batch, head, row, column; at: map, shared
+Go addRows(Machine &, Warp &, const Step &);     ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
+Go commitBoxes(Machine &, Warp &, const Step &);
+Go waitBoxes(Machine &, Warp &, const Step &); ///< number[0]: pending
+Go fenceAsync(Machine &, Warp &, const Step &);
+
+Go loadMatrix(Machine &, Warp &,
+              const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
+Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column; at[0]: shared
+Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
+Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
+Go mmaAsync(Machine &, Warp &,
+            const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose; number[0]: a is shared
+Go mmaFence(Machine &, Warp &, const Step &);
+Go mmaCommit(Machine &, Warp &, const Step &);
+Go mmaWait(Machine &, Warp &, const Step &);     ///< number[0]: pending
+Go mmaComplete(Machine &, Warp &, const Step &); ///< at[0]: a buffer that the mma_wait before it names
+
+} // namespace attune::sim

@@ -1,0 +1,50 @@
+//===- Simulate.cpp - Run a schedule without a GPU --------------------------===//
+
+#include "attune/Simulate.h"
+
+#include "driver/Lowering.h"
+#include "runtime/Launch.h"
+
+using namespace attune;
+
+struct Simulation::State {
+  IrText text;
+  IrSummary summary;
+  KernelImage image; ///< what packLaunch reads
+  float dropout = 0;
+  Simulator simulator;
+};
+
+Expected<Simulation> Simulation::load(const IrText &text) {
+  Expected<driver::Simulated> loaded = driver::simulated(text);
+  if (!loaded)
+    return loaded.error();
+  State state{text, std::move(loaded->summary), {}, 0, std::move(loaded->simulator)};
+  state.image.name = state.summary.name;
+  state.image.arch = state.summary.arch;
+  state.image.signature = state.summary.signature;
+  state.image.tileQ = loaded->tileQ;
+  state.image.threads = loaded->threads;
+  if (Expected<void> good = checkSignature(state.image); !good)
+    return good.error();
+  if (Expected<Variant> variant = Variant::fromJson(state.summary.variantJson); variant)
+    state.dropout = variant->dropoutProbability();
+  return Simulation(std::make_shared<const State>(std::move(state)));
+}
+
+const IrSummary &Simulation::summary() const { return state->summary; }
+
+Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &options) const {
+  PackedLaunch packed;
+  if (Expected<void> good = packLaunch(state->image, Device{}, state->dropout, args, packed); !good)
+    return good;
+  if (packed.blocks == 0)
+    return {};
+  Expected<void> ran = state->simulator.run(&packed.params(), {.seed = options.seed, .blocks = options.blocks});
+  if (ran || !ran.error().where.known())
+    return ran;
+  Error finding = ran.error();
+  std::string notes = std::move(finding.excerpt);
+  finding.excerpt = driver::excerptOf(state->text.text, finding.where) + (notes.empty() ? "" : "\n" + notes);
+  return finding;
+}
