@@ -281,7 +281,6 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
 }
 
 Expected<Results> attune::tests::run(const Kernel &kernel, const Case &test) {
-  const reference::Problem &problem = test.problem;
   const Device device = kernel.device();
   std::optional<CudaStream> stream;
   if (device.kind == Device::Kind::Cuda) {
@@ -295,7 +294,16 @@ Expected<Results> attune::tests::run(const Kernel &kernel, const Case &test) {
       return made.error();
     stream = std::move(*made);
   }
+  auto launch = [&](const LaunchArgs &args) {
+    Expected<void> launched = kernel.launchChecked(stream ? stream->get() : nullptr, args);
+    return launched && stream ? stream->synchronize() : launched;
+  };
+  return run(device, launch, test);
+}
 
+Expected<Results> attune::tests::run(const Device &device, const std::function<Expected<void>(const LaunchArgs &)> &launch,
+                                     const Case &test) {
+  const reference::Problem &problem = test.problem;
   auto dims = [](const HostTensor &t) { return std::array{t.shape[0], t.shape[1], t.shape[2], t.shape[3]}; };
   std::array<int64_t, 4> outShape = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]};
   Placed q = arrange(problem.q.dtype, dims(problem.q), test.layout, false);
@@ -340,11 +348,8 @@ Expected<Results> attune::tests::run(const Kernel &kernel, const Case &test) {
   }
   if (test.variant->hasQOffset())
     args.qOffset = int32_t(problem.qOffset);
-  if (Expected<void> launched = kernel.launchChecked(stream ? stream->get() : nullptr, args); !launched)
+  if (Expected<void> launched = launch(args); !launched)
     return launched.error();
-  if (stream)
-    if (Expected<void> done = stream->synchronize(); !done)
-      return done.error();
 
   Results results;
   Expected<int64_t> outside = o.take(results.o);
@@ -411,6 +416,10 @@ Verdict attune::tests::check(const Case &test, const Target &target) {
 }
 
 Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const Kernel &kernel, Case test) {
+  return recoverKeep([&](const Case &each) { return run(kernel, each); }, std::move(test));
+}
+
+Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const std::function<Expected<Results>(const Case &)> &run, Case test) {
   reference::Problem &problem = test.problem;
   int64_t batch = problem.q.shape[0], heads = problem.q.shape[1], queries = problem.q.shape[2];
   int64_t headsKv = problem.k.shape[1], keys = problem.k.shape[2], columns = problem.v.shape[3];
@@ -422,7 +431,7 @@ Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const Kernel &kernel, 
     for (int64_t i = 0; i < batch * headsKv; ++i)
       for (int64_t d = 0; d < count; ++d)
         problem.v.set((i * keys + begin + d) * columns + d, 1);
-    Expected<Results> results = run(kernel, test);
+    Expected<Results> results = run(test);
     if (!results)
       return results.error();
     for (int64_t row = 0; row < batch * heads * queries; ++row)

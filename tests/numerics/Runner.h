@@ -71,6 +71,8 @@ struct Results {
 
 /// Launches once, on the kernel's device.
 Expected<Results> run(const Kernel &kernel, const Case &test);
+/// The same with `launch` in place of a kernel's, on tensors of `device`.
+Expected<Results> run(const Device &device, const std::function<Expected<void>(const LaunchArgs &)> &launch, const Case &test);
 
 struct Expectation {
   reference::Output exact, plain;
@@ -93,6 +95,7 @@ Verdict check(const Case &test, const Target &target);
 /// one-hot for a block of keys, column d of O is 0 iff key begin + d was dropped. [B, H, Sq, Sk]; `test` gives
 /// shape, seed and variant, and its Dv is the size of a block.
 Expected<std::vector<uint8_t>> recoverKeep(const Kernel &kernel, Case test);
+Expected<std::vector<uint8_t>> recoverKeep(const std::function<Expected<Results>(const Case &)> &run, Case test);
 /// The same from the formula.
 std::vector<uint8_t> formulaKeep(const Case &test);
 

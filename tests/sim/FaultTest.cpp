@@ -1,0 +1,284 @@
+//===- FaultTest.cpp - What the simulator says of one fault each ------------===//
+//
+// A sound kernel, one edit of its text, and the finding: its words, and the op at its line.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/sim/Schedules.h"
+
+#include "attune/Builtins.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <regex>
+#include <sstream>
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+std::string lineOf(const std::string &text, unsigned line) {
+  std::istringstream stream(text);
+  std::string result;
+  while (line-- && std::getline(stream, result))
+    ;
+  return result;
+}
+
+/// A causal kernel with the first tiles of both kinds, full and partial, for its architecture.
+class Sound {
+public:
+  explicit Sound(const Schedule &schedule, int64_t keys = 170)
+      : test(makeCase("causal", Variant("causal").mask(causal()), bf16,
+                      {.batch = 1, .heads = 1, .headsKv = 1, .queries = 130, .keys = keys, .headDim = 64}, 6)) {
+    schedule.applyTo(test.options);
+    Expected<std::string> made = schedText(test, schedule.arch);
+    if (!made)
+      FAIL(made.error().text());
+    text = *made;
+  }
+
+  /// What is found in the text with match number `which` of `pattern` replaced, without " (block ...)". The op in the finding stands
+  /// at its line.
+  std::string find(const std::string &pattern, const std::string &replacement, int which = 1, uint64_t seed = 0) const {
+    std::string edited = text;
+    std::regex regex(pattern);
+    auto match = std::sregex_iterator(text.begin(), text.end(), regex);
+    for (int i = 1; i < which && match != std::sregex_iterator(); ++i)
+      ++match;
+    if (match == std::sregex_iterator())
+      FAIL("nothing matches " << pattern);
+    edited.replace(size_t(match->position()), size_t(match->length()), match->format(replacement));
+    return findIn(edited, seed);
+  }
+
+  std::string findIn(const std::string &edited, uint64_t seed = 0) const {
+    Expected<Simulation> simulation = Simulation::load({edited, "edited.mlir"});
+    if (!simulation)
+      return "not loaded: " + simulation.error().message;
+    auto launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = seed}); };
+    Expected<Results> results = run(Device{}, launch, test);
+    if (results)
+      return "nothing";
+    const Error &error = results.error();
+    CHECK(error.where.file == "edited.mlir");
+    std::string op = error.message.substr(1, error.message.find('\'', 1) - 1);
+    INFO(error.text());
+    CHECK(lineOf(edited, error.where.line).find(op) != std::string::npos);
+    return error.message.substr(0, error.message.find(" (block"));
+  }
+
+  std::string text;
+  Case test;
+};
+
+const Sound &warpLevel() {
+  static const Sound kernel({"sm_80", 64, 32, 4, 2, false});
+  return kernel;
+}
+const Sound &warpgroupLevel() {
+  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false});
+  return kernel;
+}
+
+} // namespace
+
+TEST_CASE("sound kernels have no findings", "[faults]") {
+  for (const Sound *kernel : {&warpLevel(), &warpgroupLevel()})
+    for (uint64_t seed = 0; seed < 12; ++seed)
+      CHECK(kernel->findIn(kernel->text, seed) == "nothing");
+}
+
+TEST_CASE("asynchronous copies by threads", "[faults]") {
+  const Sound &kernel = warpLevel();
+  SECTION("a dropped wait") {
+    CHECK(kernel.find("sched.wait_copies pending 0.*", "") == "'sched.load_matrix' op reads q_tile while a copy into it is under way");
+  }
+  SECTION("a wait for too little") {
+    CHECK(kernel.find("pending 0", "pending 1") == "'sched.load_matrix' op reads q_tile while a copy into it is under way");
+  }
+  SECTION("a dropped barrier after the wait: other threads' copies") {
+    CHECK(kernel.find("sched.barrier.*", "", 1, 2) ==
+          "'sched.load_matrix' op reads q_tile, which another thread wrote, and no barrier or ring orders the two");
+  }
+  SECTION("a dropped barrier before a buffer is written again") {
+    CHECK(kernel.find("sched.barrier.*", "", 2) ==
+          "'sched.store_shared' op writes o_tile, which another warp may still read; no barrier or ring orders the two");
+  }
+  SECTION("a copy without a group") {
+    CHECK(kernel.find("sched.commit_copies loc", "sched.fence_async loc", 2) ==
+          "'sched.load_matrix' op reads k_ring, stage 1, while a copy into it is under way");
+  }
+  SECTION("a copy that nobody waits for") {
+    // Without keys nothing but the last wait completes Q's copy.
+    CHECK(Sound({"sm_80", 64, 32, 4, 2, false}, 0).find("sched.wait_copies .*", "", 2) ==
+          "'sched.copy_async' op starts a copy that no wait_copies completes");
+  }
+  SECTION("rows outside of the tensor") {
+    CHECK(kernel.find("to (%[0-9]*)\\[%c0_i32, (%[0-9]*)\\] if %[0-9]* :", "to $1[%c0_i32, $2] if %true :", 1)
+              .find("'sched.copy_async' op accesses q at index 13") == 0);
+  }
+  SECTION("rows outside of the shared tile") {
+    CHECK(kernel.find("to (%[0-9]*)\\[%c0_i32, (%[0-9]*)\\] if", "to $1[%c1_i32, $2] if", 1).find("outside of its 1 x 64 x 64") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("registers and memory that hold nothing", "[faults]") {
+  const Sound &kernel = warpLevel();
+  SECTION("registers") {
+    CHECK(kernel.find("sched.set %cst_0, (%[0-9]*)\\[%c0_i32, %arg3\\]", "sched.set %cst_0, $1[%c0_i32, %c0_i32]") ==
+          "'sched.get' op reads an element of l that nothing has written");
+  }
+  SECTION("shared memory") {
+    CHECK(kernel.find("sched.copy_async .*", "") == "'sched.load_matrix' op reads q_tile, which nothing has written");
+  }
+}
+
+TEST_CASE("part of a warp", "[faults]") {
+  const Sound &kernel = warpgroupLevel();
+  CHECK(kernel.find("sched.sync_warps (%[0-9]*) threads 128 loc\\(#loc\\)\\n((?:.*\\n)*?.*scf.if %[0-9]* \\{)",
+                    "$2\nsched.sync_warps $1 threads 128") == "'sched.sync_warps' op needs the whole warp, 1 of its lanes are here");
+}
+
+TEST_CASE("rings", "[faults]") {
+  const Sound &kernel = warpgroupLevel();
+  const std::string anyStage = "%[0-9]*\\[%arg[0-9]*\\] phase %arg[0-9]* .*";
+  SECTION("a dropped wait") {
+    CHECK(kernel.find("sched.wait " + anyStage, "") == "'sched.mma_async' op reads k_ring, stage 0, while a copy into it is under way");
+  }
+  SECTION("a dropped acquire") {
+    CHECK(kernel.find("sched.acquire " + anyStage, "", 2) ==
+          "'sched.load_box' op fills v_ring, stage 0, while an asynchronous op still reads it");
+  }
+  SECTION("a wrong phase: the wait passes too early") {
+    CHECK(kernel.find("(sched.wait %[0-9]*\\[%arg[0-9]*\\] phase) %arg5", "$1 %c1_i32") ==
+          "'sched.mma_async' op reads k_ring, stage 0, while a copy into it is under way");
+  }
+  SECTION("a wrong phase: the acquire never passes") {
+    std::string found = kernel.find("(sched.acquire %[0-9]*\\[%arg[0-9]*\\] phase) %arg5", "$1 %c1_i32");
+    INFO(found);
+    CHECK(std::regex_match(found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
+                                             "to be empty, where 8 of 8 arrivals are "
+                                             "missing \\(line [0-9]+\\); warps 4 to 11 wait for stage 0 of k_barriers to be full, where 1 "
+                                             "of 1 arrivals are missing \\(line [0-9]+\\)")));
+  }
+  SECTION("an early release") {
+    CHECK(kernel.find("(sched.mma_wait pending 0 .*\\n)(.*sched.release .*\\n)", "$2$1", 1) ==
+          "'sched.load_box' op fills k_ring, stage 0, while an asynchronous op still reads it");
+  }
+  SECTION("a dropped release") {
+    CHECK(kernel.find("sched.release .*", "", 4) == "'sched.kernel' op ends with v_barriers, stage 0, filled 3 times and released 2 times");
+  }
+  SECTION("a release too many") {
+    // The stage counts as empty before all warps have released it.
+    CHECK(kernel.find("(sched.release .*)", "$1\n$1", 1) ==
+          "'sched.load_box' op fills k_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
+  }
+  SECTION("fewer releases than the ring asks for") {
+    CHECK(kernel.find("emptied_by 8", "emptied_by 7", 2) ==
+          "'sched.load_box' op fills k_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
+  }
+  SECTION("bytes expected and not copied") {
+    CHECK(kernel.find("expect_bytes 4096", "expect_bytes 4112").find("and 16 bytes") != std::string::npos);
+  }
+  SECTION("bytes copied and not expected") {
+    CHECK(kernel.find("expect_bytes 4096", "expect_bytes 4080").find("although copies bring more bytes than expect_bytes has named") !=
+          std::string::npos);
+  }
+  SECTION("not initialised") {
+    CHECK(kernel.find("sched.init_ring .*", "") == "'sched.wait' op uses q_barriers, which no init_ring has initialised");
+  }
+  SECTION("initialised, and not yet seen") {
+    std::string found;
+    for (uint64_t seed = 0; seed < 8; ++seed) // a warp has to come after the one that initialises
+      if (std::string each = kernel.find("sched.barrier.*", "", 1, seed);
+          each.find("whose init_ring no barrier orders before") != std::string::npos)
+        found = each;
+    CHECK(found.find("'sched.") == 0);
+  }
+  SECTION("initialised, and not shown to the copy engine") {
+    CHECK(kernel.find("sched.fence_init.*", "") ==
+          "'sched.load_box' op signals q_barriers, whose init_ring no fence_init has shown to the copy engine");
+  }
+}
+
+TEST_CASE("named barriers", "[faults]") {
+  const Sound &kernel = warpgroupLevel();
+  SECTION("a count of threads that others do not have") {
+    CHECK(kernel.find("sync_warps (.*) threads 256", "sync_warps $1 threads 288") ==
+          "'sched.sync_warps' op reaches barrier 4 for 288 threads, where others wait for 256");
+  }
+  SECTION("reached too often") {
+    CHECK(kernel.find("sched.sync_warps .*", "") ==
+          "'sched.arrive_warps' op reaches barrier 4 a second time before all 256 threads have reached it once");
+  }
+  SECTION("too few arrive") {
+    CHECK(kernel.find("sched.arrive_warps .*", "").find("warps 4 to 7 wait at barrier 4, where 128 of 256 threads have arrived") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("asynchronous MMAs", "[faults]") {
+  const Sound &kernel = warpgroupLevel();
+  SECTION("no fence before") {
+    CHECK(kernel.find("sched.mma_fence.*", "") ==
+          "'sched.mma_async' op uses s without an mma_fence since ordinary instructions touched it");
+  }
+  SECTION("no wait") {
+    CHECK(kernel.find("sched.mma_wait .*", "") == "'sched.get' op touches s while an asynchronous MMA on it is under way");
+  }
+  SECTION("a wait for too little") {
+    CHECK(kernel.find("mma_wait pending 0", "mma_wait pending 1") == "'sched.mma_wait' op names s, whose MMA may still be under way");
+  }
+  SECTION("a wait that does not name the registers") {
+    CHECK(kernel.find("mma_wait pending 0 .*", "mma_wait pending 0") ==
+          "'sched.get' op touches s, which no mma_wait has named since its MMA");
+  }
+  SECTION("a left operand overwritten before a wait names it") {
+    CHECK(kernel.find("completes\\((%[0-9]*), %[0-9]*\\) : (!tile.tile<[^>]*>>), .*", "completes($1) : $2", 1) ==
+          "'sched.set' op touches p, which no mma_wait has named since its MMA");
+  }
+  SECTION("rows that the hardware's swizzle does not start at") {
+    CHECK(kernel.find("(sched.mma_async %[0-9]*, %[0-9]*\\[%c0_i32, %[0-9]*, %[0-9]*\\], %[0-9]*\\[%arg[0-9]*), %c0_i32,", "$1, %c1_i32,")
+              .find("outside of its 2 x 32 x 64") != std::string::npos);
+  }
+}
+
+TEST_CASE("stores by the copy engine", "[faults]") {
+  const Sound &kernel = warpgroupLevel();
+  SECTION("no fence between the proxies") {
+    CHECK(kernel.find("sched.fence_async.*", "") == "'sched.store_box' op reads o_tile, which the asynchronous proxy does not see; a "
+                                                    "fence_async of the threads that wrote it is missing");
+  }
+  SECTION("no barrier after the threads' stores") {
+    CHECK(kernel.find("sched.sync_warps .* threads 128.*", "") ==
+          "'sched.store_box' op reads o_tile, which another thread wrote, and no barrier or ring orders the two");
+  }
+  SECTION("no wait before the block ends") {
+    CHECK(kernel.find("sched.wait_boxes .*", "") ==
+          "'sched.store_box' op reads shared memory, and no wait_boxes completes it before the thread ends");
+  }
+  SECTION("no group") {
+    CHECK(kernel.find("sched.commit_boxes.*", "") ==
+          "'sched.store_box' op reads shared memory, and no wait_boxes completes it before the thread ends");
+  }
+}
+
+TEST_CASE("what cannot be simulated", "[faults]") {
+  const Sound &kernel = warpLevel();
+  auto loadError = [](const std::string &text) {
+    Expected<Simulation> simulation = Simulation::load({text, "edited.mlir"});
+    return simulation ? std::string("loaded") : simulation.error().message;
+  };
+  CHECK(loadError(std::regex_replace(kernel.text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
+                                     "for_work split $1 splits 2 ($2, %share)")) ==
+        "'sched.for_work' op in order 'split' cannot be simulated; use grid or persistent");
+  CHECK(loadError("module {}") ==
+        "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
+  CHECK(loadError("module {") != "loaded");
+  Expected<std::string> tile = emit(*kernel.test.variant, optionsOf(kernel.test), Target::cuda("sm_80"), Stage::Tile);
+  REQUIRE(tile);
+  CHECK(loadError(*tile) == "the text is at stage tile, only a schedule can be simulated; emit its sched text");
+}

@@ -1,0 +1,220 @@
+//===- SimTest.cpp - Schedules of every kind against float64 ----------------===//
+//
+// A sched kernel run in the simulator gives O and LSE within the tolerance of low precision, without a finding, whatever the
+// order of warps and copies: that the race detection stays silent is half of what these tests hold.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/sim/Schedules.h"
+
+#include "tests/numerics/Cases.h"
+#include "tools/reference/RandomVariant.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <map>
+#include <regex>
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+Variant busy() { return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f); }
+
+int64_t elementsOf(const Case &test) {
+  const auto &q = test.problem.q.shape, &k = test.problem.k.shape;
+  return q[0] * q[1] * q[2] * k[2];
+}
+
+/// The case with the first of the schedules, from `first` on, that fits it; nothing where none does.
+std::optional<Case> scheduled(Case test, const std::string &arch, size_t first, std::string &text) {
+  const std::vector<Schedule> all = schedulesFor(arch);
+  test.problem.threads = 1;
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[(first + i) % all.size()].applyTo(test.options);
+    Expected<std::string> made = schedText(test, arch);
+    if (made) {
+      text = *made;
+      return test;
+    }
+    INFO(made.error().text());
+    bool tooLarge = made.error().message.find("does not fit") != std::string::npos ||
+                    made.error().message.find("above the budget") != std::string::npos;
+    CHECK(tooLarge);
+  }
+  return std::nullopt;
+}
+
+/// Runs the case with its schedule under `seeds` orders of events.
+void runText(const Case &test, const std::string &arch, const std::string &text, std::initializer_list<uint64_t> seeds) {
+  Expected<Simulation> simulation = Simulation::load({text, "kernel.mlir"});
+  INFO(arch << ", " << test.describe());
+  if (!simulation)
+    FAIL(simulation.error().text());
+  Expected<Expectation> expected = expect(test);
+  REQUIRE(expected);
+  for (uint64_t seed : seeds) {
+    Verdict verdict = simulate(*simulation, test, *expected, seed);
+    INFO("seed " << seed << ": " << verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+/// False where no schedule fits.
+bool run(const Case &test, const std::string &arch, size_t first, std::initializer_list<uint64_t> seeds) {
+  std::string text;
+  std::optional<Case> fitted = scheduled(test, arch, first, text);
+  if (fitted)
+    runText(*fitted, arch, text, seeds);
+  return fitted.has_value();
+}
+
+} // namespace
+
+TEST_CASE("every schedule, under several orders of events", "[numerics]") {
+  for (const std::string arch : {"sm_80", "sm_90a"}) {
+    const std::vector<Schedule> all = schedulesFor(arch);
+    CHECK(all.size() >= 8);
+    for (const Schedule &schedule : all)
+      for (DType dtype : {bf16, f16}) {
+        Case test =
+            makeCase("schedule", busy(), dtype, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 64}, 6);
+        test.problem.threads = 1;
+        schedule.applyTo(test.options);
+        Expected<std::string> text = schedText(test, arch);
+        if (!text)
+          FAIL(schedule.describe() << ": " << text.error().text());
+        runText(test, arch, *text, {0, 1, 2, 3, 4, 5});
+      }
+  }
+}
+
+TEST_CASE("every built-in variant", "[numerics]") {
+  size_t next = 0;
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Variant &variant : builtinsForTests())
+      for (DType dtype : {bf16, f16, f32}) {
+        if (dtype == f32 && arch == "sm_90a") // products of float32 are those of mma.sync
+          continue;
+        Case test = makeCase(std::string(variant.name()), variant, dtype,
+                             {.batch = 2, .heads = 2, .headsKv = 1, .queries = 113, .keys = 203, .headDim = 64}, 3);
+        CHECK(run(test, arch, next, {next}));
+        ++next;
+      }
+}
+
+TEST_CASE("lengths around the edges of tiles", "[numerics]") {
+  size_t next = 0;
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 1}, {1, 200}, {200, 1}, {16, 16}, {17, 33}, {63, 65}, {64, 128}, {128, 64}, {129, 127}, {193, 257}, {70, 0}})
+      for (bool masked : {false, true}) {
+        Variant variant = masked ? Variant("bottom_right").mask(causalBottomRight()) : Variant("plain");
+        CHECK(run(
+            makeCase("lengths", variant, bf16, {.batch = 2, .heads = 2, .headsKv = 2, .queries = queries, .keys = keys, .headDim = 64}, 5),
+            arch, next, {next}));
+        ++next;
+      }
+}
+
+TEST_CASE("head dims", "[numerics]") {
+  size_t next = 0;
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (auto [dim, dimV] :
+         std::vector<std::pair<int, int>>{{8, 8}, {16, 64}, {40, 72}, {80, 80}, {96, 16}, {128, 128}, {64, 256}, {256, 256}}) {
+      INFO(arch << ", D " << dim << " x " << dimV);
+      CHECK(run(makeCase("dims", busy(), next % 2 ? bf16 : f16,
+                         {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV}, 4),
+                arch, next, {next}));
+      ++next;
+    }
+}
+
+TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layouts", "[cases]") {
+  // One in three of the cases that the CPU target and the GPU run, those that are small.
+  std::map<std::string, int> ran;
+  for (const std::string arch : {"sm_80", "sm_90a"}) {
+    size_t next = arch == "sm_80" ? 0 : 1;
+    for (const Group &group : groups(false)) {
+      if (group.name == "lengths" || group.name == "head-dims" || group.name == "builtins" || group.name == "wide-heads")
+        continue;
+      for (const std::function<Case()> &make : group.cases) {
+        if (next++ % 3)
+          continue;
+        Case test = make();
+        if (elementsOf(test) > 700000 || (arch == "sm_90a" && test.problem.q.dtype == f32))
+          continue;
+        ran[group.name] += run(test, arch, next / 3, {next / 3});
+      }
+    }
+  }
+  for (const char *name :
+       {"grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "captured", "scalars", "expressions", "dropout"}) {
+    INFO(name);
+    CHECK(ran[name] >= 2);
+  }
+}
+
+TEST_CASE("random variants", "[cases]") {
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    for (const std::string arch : {"sm_80", "sm_90a"}) {
+      Case test = randomCase(seed);
+      if (arch == "sm_90a" && test.problem.q.dtype == f32)
+        continue;
+      run(test, arch, seed, {seed});
+    }
+}
+
+TEST_CASE("the dropout pattern is the formula's", "[numerics]") {
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (size_t schedule : {0, 3}) {
+      Case test = makeCase("pattern", Variant("dropped").dropout(0.3f), bf16,
+                           {.batch = 2, .heads = 2, .headsKv = 1, .queries = 83, .keys = 150, .headDim = 64}, 9);
+      test.problem.seed = 0xfedcba9876543210ULL;
+      test.problem.offset = 0x8000000000000001ULL;
+      test.layout.seedPointers = schedule == 0;
+      std::string text;
+      std::optional<Case> fitted = scheduled(test, arch, schedule, text);
+      REQUIRE(fitted);
+      Expected<Simulation> simulation = Simulation::load({text, "kernel.mlir"});
+      REQUIRE(simulation);
+      auto launch = [&](const LaunchArgs &args) { return simulation->run(args); };
+      Expected<std::vector<uint8_t>> keep = recoverKeep([&](const Case &each) { return tests::run(Device{}, launch, each); }, *fitted);
+      REQUIRE(keep);
+      CHECK(*keep == formulaKeep(*fitted));
+    }
+}
+
+TEST_CASE("a persistent grid", "[numerics]") {
+  // By hand: the tile of work ends with a barrier, so that the next one's copies do not overwrite O before it is read.
+  Case test = makeCase("persistent", busy(), bf16,
+                       {.batch = 2, .heads = 2, .headsKv = 1, .queries = 150, .keys = 90, .headDim = 64, .headDimV = 128}, 6);
+  schedulesFor("sm_80")[0].applyTo(test.options);
+  Expected<std::string> text = schedText(test, "sm_80");
+  REQUIRE(text);
+  std::string loop =
+      std::regex_replace(*text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"), "for_work persistent $1($2, %count)");
+  Expected<Expectation> expected = expect(test);
+  REQUIRE(expected);
+  auto verdictOf = [&](const std::string &kernel, int64_t blocks) {
+    Expected<Simulation> simulation = Simulation::load({kernel, "kernel.mlir"});
+    if (!simulation)
+      FAIL(simulation.error().text());
+    auto launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = 3, .blocks = blocks}); };
+    return judge(test, *expected, tests::run(Device{}, launch, test));
+  };
+  Verdict torn = verdictOf(loop, 3);
+  INFO(torn.text);
+  CHECK(!torn.pass);
+  CHECK(torn.text.find("no barrier or ring orders the two") != std::string::npos);
+  size_t end = loop.rfind("sched.copy_to_global");
+  for (int closed = 0; closed < 2; ++closed) // of the branch and the loop around
+    end = loop.find("\n", loop.find("}", end));
+  std::string sound = loop.substr(0, end) + "\nsched.barrier\n" + loop.substr(end);
+  for (int64_t blocks : {1, 3, 5, 100}) {
+    Verdict verdict = verdictOf(sound, blocks);
+    INFO(blocks << " blocks: " << verdict.text);
+    CHECK(verdict.pass);
+  }
+}
