@@ -290,6 +290,25 @@ class Cli(unittest.TestCase):
         self.assertTrue(result["check"]["o"]["pass"])
         self.assertEqual(result["plan"]["tileQ"], 32)
 
+    def test_simulate(self):
+        schedule = ["--tile-q", 64, "--tile-k", 32, "--warps", 4, "--stages", 2, "--q-registers", "false"]
+        shape = ["--shape", "1,2,1,100,130,64,64"]
+        for arch in ["sm_80", "sm_90a"]:
+            text = self.attune("run", "causal", "--dropout", 0.1, "--arch", arch, *shape, *schedule, "--simulate", 3)
+            self.assertIn(f"3 orders of events of causal for {arch}, no finding\n", text)
+            self.assertIn("o: max error", text)
+        file = self.path("broken.mlir")
+        text = self.attune("compile", "causal", "--arch", "sm_80", "--head-dim", 64, *schedule, "--emit", "sched")
+        with open(file, "w") as out:
+            out.write(text.replace("sched.wait_copies pending 0 loc(#loc)", "", 1))
+        self.attune("run", file, "--arch", "sm_80", *shape, "--simulate", 4, code=1)
+        self.assertIn("'sched.load_matrix' op reads q_tile", self.err)
+        self.assertIn("note: the other is 'sched.copy_async' op at", self.err)
+        self.attune("run", "causal", "--target", "cpu", *shape, "--simulate", 2, code=2)
+        self.assertIn("--simulate is for a GPU's schedule", self.err)
+        self.attune("run", "causal", "--arch", "sm_80", *shape, *schedule, "--simulate", 2, "--json", code=2)
+        self.assertIn("leave out --json", self.err)
+
     # ---- explain and cache
 
     def test_explain(self):

@@ -37,6 +37,7 @@ struct RunFlags : Flags {
   bool checked = false;
   bool noCheck = false;
   int repeats = 0;
+  int simulate = 0; ///< orders of events; 0: run
 };
 
 /// Everything that a launch reads and writes, on the host.
@@ -144,10 +145,10 @@ ScalarValue scalarValue(const HostTensor &value) {
 
 /// The launch's arguments; `place` gives each tensor its memory.
 template <typename Place>
-LaunchArgs launchArgs(const RunFlags &flags, const Kernel &kernel, const Data &data, Place &&place) {
+LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Place &&place) {
   LaunchArgs args;
   auto view = [&](const HostTensor &tensor) {
-    return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, kernel.device());
+    return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, device);
   };
   args.q = view(data.q);
   args.k = view(data.k);
@@ -166,7 +167,7 @@ LaunchArgs launchArgs(const RunFlags &flags, const Kernel &kernel, const Data &d
 
 /// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
-  LaunchArgs args = launchArgs(flags, kernel, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  LaunchArgs args = launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
   auto launch = [&] { return flags.checked ? kernel.launchChecked(nullptr, args) : kernel.launch(nullptr, args); };
   auto begin = Clock::now();
   if (Expected<void> launched = launch(); !launched)
@@ -208,7 +209,7 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   Expected<CudaStream> stream = CudaStream::create();
   if (!stream)
     return stream.error();
-  LaunchArgs args = launchArgs(flags, kernel, data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
+  LaunchArgs args = launchArgs(flags, kernel.device(), data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
   auto launch = [&] {
     return flags.checked ? kernel.launchChecked(stream->get(), args) : kernel.launch(stream->get(), args);
   };
@@ -349,6 +350,47 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
       plan[part] = predicted[part];
 }
 
+/// The schedule in the simulator, under as many orders of events as asked for.
+int simulate(const RunFlags &flags, const Request &request, bool given, Data &data) {
+  if (!request.target.isCuda())
+    return report(usageError("--simulate is for a GPU's schedule; name its architecture, for example --arch sm_90a"));
+  if (flags.json || !flags.dump.empty() || flags.repeats || flags.checked)
+    return report(usageError("--simulate only tells what it finds; leave out --json, --dump, --repeats and --checked"));
+  // A schedule given as text runs as it is: what sched-verify would reject, too.
+  bool isSchedule = request.summary && request.summary->stage == Stage::Sched;
+  Expected<std::string> text = isSchedule ? request.text->text : emitStage(request, Stage::Sched);
+  if (!text)
+    return report({text.error()});
+  Expected<Simulation> simulation = Simulation::load({*text, request.text ? request.text->file : request.label + ".mlir"});
+  if (!simulation)
+    return report({simulation.error()});
+  if (Expected<void> filled = fillData(flags, request, simulation->summary().signature, given, data); !filled)
+    return report({filled.error()});
+  LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  if (simulation->summary().signature.dropout)
+    args.dropout = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
+  for (int seed = 0; seed < flags.simulate; ++seed) {
+    for (HostTensor *tensor : {&data.o, &data.lse})
+      std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
+    if (Expected<void> ran = simulation->run(args, {.seed = uint64_t(seed)}); !ran)
+      return report({ran.error()});
+    if (flags.noCheck || !request.variant)
+      continue;
+    Expected<Check> checked = check(flags, *request.variant, request.options, data);
+    if (!checked)
+      return report({checked.error()});
+    if (!checked->pass()) {
+      fmt::print(stderr, "error: with seed {} the results differ from the float64 reference: {}\n", seed,
+                 checked->o.pass ? checked->lse.describe() : checked->o.describe());
+      return failed;
+    }
+    if (seed + 1 == flags.simulate)
+      fmt::print("  {:<14} {}\n  {:<14} {}\n", "error", checked->o.describe(), "", checked->lse.describe());
+  }
+  fmt::print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label, request.target.text());
+  return done;
+}
+
 int runVerb(RunFlags &flags) {
   Result<std::optional<Data>> inputs = readInputs(flags);
   if (!inputs)
@@ -381,6 +423,8 @@ int runVerb(RunFlags &flags) {
     }
   }
 
+  if (flags.simulate)
+    return simulate(flags, request, given, data);
   auto compileBegin = Clock::now();
   Expected<Kernel> compiled = compileKernel(request);
   if (!compiled)
@@ -490,6 +534,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
                "  attune run causal --shape 1,8,8,1024,1024,128,128 --dropout 0.1\n"
                "  attune run --score \"softcap(s, 50) + slopes[h] * (k - q)\" --mask \"q >= k\" \\\n"
                "      --tensor slopes=f32[8]:random --target cpu --dump out\n"
+               "  attune run causal --arch sm_90a --shape 1,2,1,300,300,64,64 --simulate 4\n"
                "Exit codes: 0 done, 1 failed (a result beyond its tolerance too), 2 usage.");
   auto flags = std::make_shared<RunFlags>();
   flags->addVariant(*verb);
@@ -506,6 +551,9 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_flag("--checked", flags->checked, "ask the driver about every pointer before each launch");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--simulate", flags->simulate, "run the schedule in the simulator, under N orders of events; needs no GPU")
+      ->type_name("N")
       ->check(CLI::PositiveNumber);
   flags->addSchedule(*verb);
   flags->addCache(*verb);
