@@ -218,10 +218,10 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search a block pattern.
+/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search for the tiles to visit.
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const bool searches = request.patternRows > 0;
-  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 224 : 240;
+  const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
+  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 232 : 240;
 }
 
 /// With fewer a kernel is not worth compiling.

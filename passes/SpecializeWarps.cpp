@@ -31,7 +31,7 @@ using tile::TileType;
 namespace {
 
 /// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536. A
-/// producer that searches a block pattern takes more.
+/// producer that searches for the tiles to visit takes more.
 struct RegisterSplit {
   int64_t producer, consumer;
 };
@@ -40,7 +40,7 @@ RegisterSplit registerSplit(int64_t consumerWarps, bool searches) {
   case 1:
     return {56, 256};
   case 2:
-    return searches ? RegisterSplit{56, 224} : RegisterSplit{24, 240};
+    return searches ? RegisterSplit{48, 232} : RegisterSplit{24, 240};
   default:
     return searches ? RegisterSplit{56, 152} : RegisterSplit{32, 160};
   }
@@ -68,7 +68,7 @@ public:
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps(), bool(kernel.getPatternAttr()));
+    RegisterSplit split = registerSplit(plan.getWarps(), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
     Block *producer = role("producer", plan.getCopyWarps(), split.producer);
     Block *consumer = role("consumer", plan.getWarps(), split.consumer);
     if (failed(writeProducer(producer, original)))
@@ -156,7 +156,7 @@ private:
     for (Operation *op : original) {
       if (op == loop)
         break;
-      if (op->getNumRegions() == 0 && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
+      if ((op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());

@@ -43,7 +43,7 @@ public:
     auto target = sched::KernelOp::create(
         builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
         kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
-        kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+        kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
     if (plan.getCopyWarps()) {
       for (Operation &op : kernel.getBody().front())
@@ -294,6 +294,11 @@ private:
           mapping.map(id.getResult(), workBlock ? thread : builder.clone(*id)->getResult(0));
           return success();
         })
+        .Case<sched::NextVisibleOp>([&](auto search) {
+          // Its region computes with scalars alone.
+          builder.clone(*search, mapping);
+          return success();
+        })
         .Case<scf::IfOp>([&](auto branch) {
           onlyIf(mapping.lookup(branch.getCondition()), [&] {
             for (Operation &inner : branch.thenBlock()->without_terminator())
@@ -326,9 +331,74 @@ private:
     return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
   }
 
+  //===--------------------------------------------------------------------===//
+  // Loads by column
+  //===--------------------------------------------------------------------===//
+
+  /// Whether `value` of the map's region follows from the column, and from values outside, alone.
+  static bool followsFromColumn(tile::MapOp map, Value value) {
+    if (value.getParentBlock() != &map.getBody().front())
+      return true;
+    if (isa<BlockArgument>(value))
+      return value == map.getCoordinate("k");
+    return llvm::all_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return followsFromColumn(map, operand); });
+  }
+
+  /// The map's loads by column: eight lanes of a warp want the same element of each.
+  static SmallVector<tile::ElementOp> columnLoads(tile::MapOp map) {
+    SmallVector<tile::ElementOp> loads;
+    if (layoutOf(map.getResult()).getRole() != FragmentRole::C || layoutOf(map.getResult()).getColumnWarps() != 1 ||
+        cast<TileType>(map.getResult().getType()).axis(1) != "k" || !map.getCoordinate("k"))
+      return loads;
+    for (auto load : map.getBody().getOps<tile::ElementOp>())
+      if (followsFromColumn(map, load.getResult()))
+        loads.push_back(load);
+    return loads;
+  }
+
+  /// Loads each column's element once a warp, lane by lane: a lane holds an element of every 32 columns, in place of one of
+  /// every four.
+  void loadColumns(tile::MapOp op, ArrayRef<tile::ElementOp> loads) {
+    if (loads.empty())
+      return;
+    int64_t columns = cast<TileType>(op.getResult().getType()).getShape()[1];
+    Value origin = mapping.lookup(op.originOf(op.getCoordinate("k")));
+    for (tile::ElementOp load : loads) {
+      StringRef name = tile::nameOf(load.getResult());
+      Type type = load.getResult().getType();
+      Value buffer = registers(("column_" + (name.empty() ? "value" : name)).str(),
+                               fragmentType({{"k", columns}}, type, FragmentRole::Lanes, warps));
+      repeat(llvm::divideCeil(columns, 32), "i", [&](Value i) {
+        Value column = add(lane, mul(i, 32));
+        if (columns % 32)
+          column = arith::MinSIOp::create(builder, loc, column, i32(columns - 1));
+        IRMapping inner(mapping);
+        inner.map(op.getCoordinate("k"), tile::named(add(origin, column), "k"));
+        for (Operation &nested : op.getBody().front().without_terminator())
+          if (followsFromColumn(op, nested.getResult(0)) && (&nested == load || nested.isBeforeInBlock(load)))
+            builder.clone(nested, inner);
+        set(inner.lookup(load.getResult()), buffer, i);
+      });
+      loadedColumns[load.getResult()] = buffer;
+    }
+  }
+
+  /// The element of column 8 j + 2 (lane % 4) + c, from the lane that has it, outside the loops over rows.
+  Value exchangedColumn(tile::ElementOp load, Value buffer, Value j, Value c) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
+    Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+    Value held = get(buffer, div(j, 4));
+    Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
+    return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
+    for (auto load : op.getBody().getOps<tile::ElementOp>())
+      if (Value buffer = loadedColumns.lookup(load.getResult()))
+        inner.map(load.getResult(), exchangedColumn(load, buffer, j, c));
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, element(input, i, r, j, c));
@@ -345,7 +415,8 @@ private:
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator())
-      builder.clone(nested, inner);
+      if (!loadedColumns.contains(nested.getResult(0)))
+        builder.clone(nested, inner);
     return inner.lookupOrDefault(op.getYield().getValues().front());
   }
 
@@ -448,6 +519,9 @@ private:
     // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive.
     auto loads = op.getBody().getOps<tile::ElementOp>();
     auto write = [&] {
+      // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
+      SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
+      loadColumns(op, byColumn);
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
@@ -1090,6 +1164,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };
 

@@ -31,6 +31,7 @@ struct LoadedModule {
   CudaContext context;
   CudaModule module;
   CudaFunction function;
+  CudaFunction bounds; ///< null where the signature has none
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -96,7 +97,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -106,6 +107,11 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       return cuda->result(code, fmt::format("kernel '{}' does not load", image.name));
     if (int failed = cuda->cuModuleGetFunction(&loaded->function, loaded->module, image.entry.c_str()))
       return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, image.entry));
+    if (!image.signature.bounds.empty()) {
+      std::string entry = image.entry + boundsEntrySuffix;
+      if (int failed = cuda->cuModuleGetFunction(&loaded->bounds, loaded->module, entry.c_str()))
+        return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry));
+    }
     if (cuda->cuFuncGetParamInfo) {
       size_t offset = 0, size = 0;
       int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
@@ -195,6 +201,14 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     return loaded.error();
   ContextScope scope(cuda, current, (*loaded)->context);
   void *arguments[] = {packed.bytes};
+  // In the stream's order: the kernel finds them made.
+  if (packed.boundsEntries > 0) {
+    constexpr int perBlock = boundsBlockThreads / 32;
+    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned((packed.boundsEntries + perBlock - 1) / perBlock), 1, 1, boundsBlockThreads,
+                                    1, 1, 0, stream, arguments, nullptr);
+    if (code != 0)
+      return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
+  }
   int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
@@ -263,6 +277,9 @@ Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
       return good;
   for (const NamedTensor &named : args.tensors)
     if (Expected<void> good = query(fmt::format("captured tensor '{}'", named.name), named.tensor); !good)
+      return good;
+  if (size_t bytes = args.workspace ? args.workspaceBytes : 0)
+    if (Expected<void> good = query("workspace", Tensor::contiguous(args.workspace, DType::Bool, {int64_t(bytes)}, device)); !good)
       return good;
   const std::pair<const char *, const uint64_t *> pointers[] = {{"seedPointer", args.seedPointer},
                                                                 {"offsetPointer", args.offsetPointer}};
@@ -350,6 +367,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
     return {};
   if (state->cuda)
     return state->launchCuda(stream, packed);
+  makeBounds(state->image.signature, args);
   state->launchHost(packed);
   return {};
 }
@@ -369,7 +387,10 @@ Expected<void> Kernel::check(const LaunchArgs &args) const {
   return packLaunch(state->image, state->device, defaultDropout, args, packed);
 }
 
-size_t Kernel::workspaceBytes(const LaunchArgs &) const { return 0; }
+size_t Kernel::workspaceBytes(const LaunchArgs &args) const {
+  assert(valid() && "workspaceBytes of an empty kernel handle");
+  return workspaceSize(state->image.signature, args);
+}
 
 Expected<void> Kernel::load() const {
   assert(valid() && "load of an empty kernel handle");

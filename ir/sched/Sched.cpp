@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows or columns");
+    parser.emitError(loc, "expected a, b, c, rows, columns or lanes");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -79,6 +79,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (16 * getWarps()), 2};
   case FragmentRole::Columns:
     return {first / (8 * getColumnWarps()), 2};
+  case FragmentRole::Lanes:
+    return {int64_t(llvm::divideCeil(first, 32))};
   }
   llvm_unreachable("unknown fragment role");
 }
@@ -147,6 +149,15 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
   if (registers > 65536)
     return emitOpError() << "roles take " << registers << " registers, a multiprocessor has 65536";
+  return tile::verifyBounds(*this, getTensors(), getBounds());
+}
+
+LogicalResult NextVisibleOp::verify() {
+  Block &body = getCondition().front();
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !isa<VisibleOp>(body.getTerminator()))
+    return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
+  if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
+    return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
   return success();
 }
 

@@ -31,6 +31,7 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
                        I64Attr:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
                        OptionalAttr<BlockPatternAttr>:$pattern,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
@@ -161,23 +162,36 @@ def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp"]>]> {
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange{}); }]>];
 }
 
-def NextVisibleOp : SchedOp<"next_visible", [Effects]> {
-  let summary = "first tile at or after `from` that a block pattern shows";
+def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
+  let summary = "first tile at or after `from` that meets a condition";
   let description = [{
-    The pattern row(s) of the query tile at `indices.back()` of `tile_rows` rows are searched for the first tile index n,
-    `from <= n < bound`, with a set block; `bound` when there is none. The lanes of a warp look at 32 tiles at a time. All
-    threads get the same value.
+    The first tile index n, `from <= n < bound`, for which the region yields true; `bound` when there is none. The lanes of a warp
+    look at 32 tiles at a time. All threads get the same value.
 
     ```mlir
-    %n = sched.next_visible %pattern[%h, %q0] from %a below %end tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+    %n = sched.next_visible from %a below %end {
+    ^bb0(%tile: i32):
+      ...
+      sched.visible %1
+    }
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$from, I32:$bound, I64Attr:$tile_rows,
-                       I64Attr:$tile_columns, I64Attr:$rows, I64Attr:$columns);
+  let arguments = (ins I32:$from, I32:$bound);
   let results = (outs I32:$result);
-  let assemblyFormat = [{
-    $view `[` $indices `]` `from` $from `below` $bound `tile` $tile_rows `x` $tile_columns `blocks` $rows `x` $columns attr-dict `:` type($view)
+  let regions = (region SizedRegion<1>:$condition);
+  let assemblyFormat = "`from` $from `below` $bound $condition attr-dict";
+  let hasVerifier = 1;
+}
+
+def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>]> {
+  let summary = "whether a tile meets the condition of a `sched.next_visible`";
+  let description = [{
+    ```mlir
+    sched.visible %1
+    ```
   }];
+  let arguments = (ins I1:$value);
+  let assemblyFormat = "$value attr-dict";
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
@@ -850,6 +864,20 @@ def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure]> {
   let arguments = (ins F32:$value, I64Attr:$mask);
   let results = (outs F32:$result);
   let assemblyFormat = "$value `,` $mask attr-dict `:` type($result)";
+}
+
+def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {
+  let summary = "the value that another lane holds";
+  let description = [{
+    Lane `lane` of the warp, 0 to 31, which may differ from lane to lane. All lanes take part. PTX ISA 9.7.9.6, shfl.sync.idx.
+
+    ```mlir
+    %1 = sched.shuffle %0, %lane : i32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, I32:$lane);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$value `,` $lane attr-dict `:` type($value)";
 }
 
 def AnyLaneOp : SchedOp<"any_lane", [Pure]> {

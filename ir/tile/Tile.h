@@ -43,6 +43,11 @@ llvm::StringRef nameOf(mlir::Value value);
 
 namespace attune::tile {
 class YieldOp;
-}
+
+/// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
+CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);
+/// Each of `bounds` is of an integer tensor of the kernel, along one of its dimensions.
+mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensors, mlir::ArrayAttr bounds);
+} // namespace attune::tile
 #define GET_OP_CLASSES
 #include "ir/tile/TileOps.h.inc"

@@ -199,6 +199,12 @@ void addRepeats(std::vector<Job> &jobs) {
                     }});
 }
 
+void addSkippedTiles(std::vector<Job> &jobs) {
+  for (DType dtype : {bf16, f16, f32})
+    for (int dim : {64, 128})
+      jobs.push_back({"bounds", [=](const Target &target) { return checkSkippedTiles(target, dtype, dim); }});
+}
+
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
@@ -274,6 +280,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     }
     addDropoutPatterns(jobs);
     addRepeats(jobs);
+    addSkippedTiles(jobs);
     for (int i = 0; i < settings.randomCases; ++i)
       jobs.push_back(jobOf("random", [seed = settings.seed + uint64_t(i)] { return randomCase(seed); }));
   }

@@ -89,6 +89,10 @@ CompileOptions optionsOf(const Case &test);
 /// Compiles, runs, and compares.
 Verdict check(const Case &test, const Target &target);
 
+/// Three documents of whole tiles, of which the middle one has NaN for keys and values: the others' rows have the bits that they have
+/// without NaN, where tiles of other documents are neither loaded nor computed (0 * NaN is NaN).
+Verdict checkSkippedTiles(const Target &target, DType dtype, int headDim);
+
 /// Which keys each row keeps, recovered from the kernel's own output: with q = 0 all scores are 0, and where V is
 /// one-hot for a block of keys, column d of O is 0 iff key begin + d was dropped. [B, H, Sq, Sk]; `test` gives
 /// shape, seed and variant, and its Dv is the size of a block.

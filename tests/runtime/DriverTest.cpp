@@ -131,6 +131,32 @@ TEST_CASE("fake: a launch passes grid, block, shared memory, stream and paramete
   CHECK(s.fake.unloads == 1);
 }
 
+TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {
+  FakeSetup s;
+  s.image.signature.tensors = {{"ids", i32, 2}};
+  s.image.signature.bounds = {{"ids", 1, false, 64}, {"ids", 1, true, 16}};
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {3, 100}, Device::cuda(0))}};
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  // Two tiles of queries, five of keys, each three times: 6 + 15 pairs.
+  CHECK(kernel->workspaceBytes(s.args) == 48 + 128);
+  s.args.workspace = s.memory;
+  s.args.workspaceBytes = 48 + 128;
+  int stream = 0;
+  REQUIRE(kernel->launch(&stream, s.args));
+  CHECK(s.fake.launches == 2);
+  CHECK(s.fake.boundsAt == 1);
+  CHECK(s.fake.boundsGrid == 3); // 21 warps, 8 in a block
+  CHECK(s.fake.boundsBlock == 256);
+  CHECK(s.fake.boundsStream == &stream);
+  // The workspace is memory that the device reaches.
+  REQUIRE(kernel->launchChecked(nullptr, s.args));
+  s.args.workspaceBytes = 2 << 20;
+  CHECK(kernel->launchChecked(nullptr, s.args).error().message ==
+        "workspace reaches bytes 0 to 2097151 of an allocation of 1048576 bytes; correct its shape or strides");
+}
+
 TEST_CASE("fake: empty work does not launch", "[fake][.]") {
   FakeSetup s;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);

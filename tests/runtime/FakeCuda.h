@@ -26,6 +26,10 @@ struct FakeCuda {
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void *stream = nullptr;
   void *launchContext = nullptr;
+  // Of the launch that makes bounds: which of the launches it was.
+  int boundsAt = 0;
+  unsigned boundsGrid = 0, boundsBlock = 0;
+  void *boundsStream = nullptr;
   std::vector<unsigned char> params;
 };
 

@@ -167,6 +167,9 @@ LaunchArgs launchArgs(const RunFlags &flags, const Kernel &kernel, const Data &d
 /// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
   LaunchArgs args = launchArgs(flags, kernel, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  args.workspaceBytes = kernel.workspaceBytes(args);
+  std::vector<std::max_align_t> workspace((args.workspaceBytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  args.workspace = workspace.data();
   auto launch = [&] { return flags.checked ? kernel.launchChecked(nullptr, args) : kernel.launch(nullptr, args); };
   auto begin = Clock::now();
   if (Expected<void> launched = launch(); !launched)
@@ -209,6 +212,11 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   if (!stream)
     return stream.error();
   LaunchArgs args = launchArgs(flags, kernel, data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
+  args.workspaceBytes = kernel.workspaceBytes(args);
+  Expected<DeviceBuffer> workspace = DeviceBuffer::allocate(std::max<size_t>(args.workspaceBytes, 1));
+  if (!workspace)
+    return workspace.error();
+  args.workspace = workspace->data();
   auto launch = [&] {
     return flags.checked ? kernel.launchChecked(stream->get(), args) : kernel.launch(stream->get(), args);
   };
