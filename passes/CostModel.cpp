@@ -510,12 +510,17 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return std::nullopt;
   }
   if (usesWarpgroups(request, arch)) {
+    const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // the architecture without its suffix
     if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12)
       return Error{fmt::format("warps {} is not supported on {}; use 4, 8 or 12", *fixed.warps, arch.name)};
     if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
-      return Error{fmt::format("stages {} is not between 2 and 8", *fixed.stages)};
+      return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}", *fixed.stages, arch.name, warpLevel)};
     if (fixed.qRegisters.value_or(false))
-      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out", arch.name)};
+      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out, or compile for {}",
+                               arch.name, warpLevel)};
+    if (fixed.dvWarps.value_or(1) != 1)
+      return Error{fmt::format("dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
+                               *fixed.dvWarps, arch.name, warpLevel)};
     if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192)
       return Error{fmt::format("tile-q {} does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192", *fixed.tileQ)};
     if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
