@@ -202,7 +202,7 @@ def main():
     arguments.add_argument("--only", default="ours,peers,candidates,cpu,host")
     arguments.add_argument("--peers", default=",".join(PEERS))
     arguments.add_argument("--filter", default="")
-    arguments.add_argument("--target", default="", help="architecture of our kernels: sm_90, sm_90a (the machine's)")
+    arguments.add_argument("--target", default="", help="architecture of our kernels, for example sm_90 (the machine's; sm_90a on an H200)")
     arguments.add_argument("--self-test", action="store_true")
     options = arguments.parse_args()
     if options.self_test:

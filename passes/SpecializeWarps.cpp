@@ -136,7 +136,7 @@ private:
   }
 
   void nameCarried(sched::ForTilesOp tiles) {
-    tiles->setAttr("tile.names", builder.getStrArrayAttr({"tile", "stage", "phase"}));
+    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr({"tile", "stage", "phase"}));
   }
 
   //===--------------------------------------------------------------------===//

@@ -394,7 +394,7 @@ std::string Printer::nameFor(Operation *op, StringRef fallback) {
 }
 
 std::string Printer::nameFor(Operation *op, unsigned i, StringRef fallback) {
-  if (auto all = op->getAttrOfType<ArrayAttr>(codegen::namesAttr); all && i < all.size())
+  if (auto all = op->getAttrOfType<ArrayAttr>(tile::namesAttr); all && i < all.size())
     if (auto name = dyn_cast<StringAttr>(all[i]))
       return names.take(name.getValue());
   return names.take(fallback);
@@ -1120,9 +1120,6 @@ void Printer::printStatement(Operation *op) {
         values[o.getResult()] = natural({name});
       })
       .Case([&](ReadWorkOp o) { printReadWork(o); })
-      .Case([&](AnyLaneOp o) {
-        declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
-      })
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })

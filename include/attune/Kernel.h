@@ -150,7 +150,7 @@ struct KernelImage {
   int registers = 0;        ///< per thread, read from the cubin
   int spillBytes = 0;       ///< local memory per thread, read from the cubin
   int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
-  std::string path;         ///< instructions used: "mma.sync" or "cpu"
+  std::string path;         ///< instructions used: "wgmma", "mma.sync" or "cpu"
   std::string cudaSource;   ///< the generated text; empty for the CPU
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it

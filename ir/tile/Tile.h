@@ -27,6 +27,8 @@ inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(i
 
 /// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.
 inline constexpr llvm::StringLiteral nameAttr = "tile.name";
+/// The attribute that carries the names of several arguments or results: `tile.names = ["tile", "slot"]`.
+inline constexpr llvm::StringLiteral namesAttr = "tile.names";
 /// Sets `name` on `op` and returns its result.
 mlir::Value named(mlir::Value value, llvm::StringRef name);
 /// The name that `value`'s op carries, or "".

@@ -314,10 +314,11 @@ TEST_CASE("fake: buffers, streams, events and device facts", "[fake][.]") {
   CHECK(info->name == "Fake H200");
   CHECK(info->smCount == 132);
   CHECK(info->clockGHz == Approx(1.98));
-  CHECK(Target::detect() == Target::cuda("sm_90"));
+  CHECK(Target::detect() == Target::cuda("sm_90a"));
   CHECK(Target::detect(1) == Target::cuda("sm_80", 1));
   CHECK(Target::detect(5) == Target::cpu());
-  CHECK(*Target::parse("gpu") == Target::cuda("sm_90"));
+  CHECK(*Target::parse("gpu") == Target::cuda("sm_90a"));
+  CHECK(*Target::parse("sm_90") == Target::cuda("sm_90")); // by name, on the same device
   s.fake.major[0] = 10;
   CHECK(Target::detect() == Target::cpu());
   CHECK(Target::parse("gpu").error().message ==
