@@ -225,6 +225,8 @@ Plan planOf(tile::PlanAttr attr) {
   plan.longestFirst = attr.getLongestFirst();
   plan.dvWarps = int(attr.getDvWarps());
   plan.copyWarps = int(attr.getCopyWarps());
+  plan.persistent = attr.getPersistent();
+  plan.queryStages = int(attr.getQStages());
   return plan;
 }
 

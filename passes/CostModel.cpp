@@ -248,10 +248,12 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
 
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
-  std::vector<SharedBuffer> buffers = {{"Q", plan.tileQ * d * e},
+  std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", plan.stages * plan.tileK * d * e},
                                        {"V", plan.stages * plan.tileK * dv * e}};
-  if (dv > d)
+  if (plan.persistent)
+    buffers.push_back({"O", plan.tileQ * dv * e});
+  else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   return buffers;
 }
@@ -603,9 +605,24 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   RankedPlan ranked;
   PlanCost &cost = ranked.cost;
   cost.sramBudget = budget;
-  cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
-  for (const SharedBuffer &buffer : cost.shared)
-    cost.sharedBytes += buffer.bytes;
+  auto count = [&] {
+    cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
+    cost.sharedBytes = 0;
+    for (const SharedBuffer &buffer : cost.shared)
+      cost.sharedBytes += buffer.bytes;
+  };
+  // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
+  plan.persistent = plan.copyWarps > 0;
+  plan.queryStages = plan.persistent ? 2 : 1;
+  count();
+  if (plan.persistent && cost.sharedBytes > budget) {
+    plan.queryStages = 1;
+    count();
+  }
+  if (plan.persistent && cost.sharedBytes > budget) {
+    plan.persistent = false;
+    count();
+  }
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
@@ -673,7 +690,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages);
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
+                       persistent ? ", persistent" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
                      stages == 1 ? "" : "s",

@@ -53,7 +53,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 5;
+inline constexpr int costModelVersion = 6;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;
@@ -69,6 +69,8 @@ struct Plan {
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
+  bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
+  int queryStages = 1;      ///< stages of Q's ring in persistent blocks
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.

@@ -79,7 +79,7 @@ public:
   void run() {
     unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
     // Entered at most once: only where there is a tile.
-    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles());
+    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles(), loop.getKeeps());
     outer->setAttr(tile::namesAttr, builder.getStrArrayAttr({"first_tile", "first_stage", "first_phase"}));
     builder.setInsertionPointToStart(&outer.getBody().front());
     auto entered = outer.getBody().getArguments();
@@ -198,7 +198,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
 
   void runOnOperation() override {
     SmallVector<ForTilesOp> loops;
-    getOperation().walk([&](sched::RoleOp role) { llvm::append_range(loops, role.getBody().getOps<ForTilesOp>()); });
+    getOperation().walk([&](sched::ForWorkOp work) { llvm::append_range(loops, work.getBody().getOps<ForTilesOp>()); });
     for (ForTilesOp loop : loops)
       if (std::optional<Parts> parts = match(loop))
         LoopRotator(loop, *parts).run();

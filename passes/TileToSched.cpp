@@ -61,12 +61,12 @@ public:
   }
 
 private:
-  /// The work of a role, or of all warps.
+  /// The work of all warps.
   LogicalResult expandWork(Block &body) {
     auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
     OpBuilder::InsertionGuard guard(builder);
-    builder.createBlock(&work.getBody(), {}, SmallVector<Type>(3, builder.getI32Type()), SmallVector<Location>(3, loc));
     workBlock = &work.getBody().front();
+    builder.setInsertionPointToStart(workBlock);
     slices.clear();
     writeLane();
     for (Operation &op : body)
@@ -79,7 +79,40 @@ private:
     auto role = sched::RoleOp::create(builder, loc, op.getName(), op.getWarps(), op.getRegistersAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&role.getBody());
-    return expandWork(op.getBody().front());
+    for (Operation &inner : op.getBody().front())
+      if (failed(expand(&inner)))
+        return failure();
+    // Shared memory is the block's until the last boxes have been read.
+    if (plan.getPersistent() && !op.getBody().getOps<sched::ForWorkOp>().empty())
+      waitForBoxes(sched::ThreadIdOp::create(builder, loc));
+    return success();
+  }
+
+  LogicalResult expandOp(sched::ForWorkOp op) {
+    SmallVector<Value> inits;
+    for (Value init : op.getInits())
+      inits.push_back(mapping.lookup(init));
+    auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), op.getTileQ(), op.getLongestFirst(), inits);
+    work->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    OpBuilder::InsertionGuard guard(builder);
+    Block &body = op.getBody().front();
+    workBlock = &work.getBody().front();
+    builder.setInsertionPointToStart(workBlock);
+    for (auto [old, fresh] : llvm::zip(body.getArguments(), workBlock->getArguments()))
+      mapping.map(old, fresh);
+    slices.clear();
+    writeLane();
+    for (Operation &inner : body)
+      if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
+        return failure();
+    if (op.getNext()) {
+      SmallVector<Value> next;
+      for (Value value : op.getNext().getValues())
+        next.push_back(mapping.lookup(value));
+      sched::NextOp::create(builder, loc, next);
+    }
+    workBlock = nullptr;
+    return success();
   }
 
   //===--------------------------------------------------------------------===//
@@ -135,7 +168,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   void writeLane() {
-    thread = tile::named(sched::ThreadIdOp::create(builder, loc, builder.getI32Type()), "thread");
+    thread = tile::named(sched::ThreadIdOp::create(builder, loc), "thread");
     lane = tile::named(rem(thread, 32), "lane");
     Value warp = tile::named(div(thread, 32), "warp");
     laneRow = tile::named(div(lane, 4), "lane_row");
@@ -283,7 +316,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -291,7 +324,7 @@ private:
           return success();
         })
         .Case<sched::ThreadIdOp>([&](auto id) {
-          mapping.map(id.getResult(), workBlock ? thread : builder.clone(*id)->getResult(0));
+          mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
           return success();
         })
         .Case<sched::NextVisibleOp>([&](auto search) {
@@ -999,7 +1032,14 @@ private:
     return plan.getCopyWarps() ? storeByEngine(op) : storeThroughShared(op);
   }
 
-  /// Through shared memory, where each warpgroup writes its own rows over those of Q that it alone has read.
+  /// The thread of a warpgroup that copies boxes waits until they have been read.
+  void waitForBoxes(Value threadId) {
+    Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(threadId, 128), i32(0));
+    onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
+  }
+
+  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a persistent block, over
+  /// those of the tile before once they have been read.
   LogicalResult storeByEngine(tile::StoreOp op) {
     Value buffer = buffers.lookup(op.getTile());
     auto type = cast<TileType>(op.getTile().getType());
@@ -1011,12 +1051,18 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(queryBuffer);
       shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile",
-                                       sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout() ? queryBuffer
-                                                                                                                              : Value());
+                                       !plan.getPersistent() && sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout()
+                                           ? queryBuffer
+                                           : Value());
+    }
+    Value barrier = add(div(thread, 128), 1);
+    if (plan.getPersistent()) {
+      waitForBoxes(thread);
+      sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     }
     writeFragments(buffer, shared);
     sched::FenceAsyncOp::create(builder, loc);
-    sched::SyncWarpsOp::create(builder, loc, add(div(thread, 128), 1), 128);
+    sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
     Value map = tensorMap(op.getView(), 64, cast<sched::SwizzleAttr>(sharedType.getLayout()));
     SmallVector<Value> at;
@@ -1027,7 +1073,8 @@ private:
       for (int64_t column = 0; column < int64_t(kernel.getHeadDimV()); column += cast<sched::TensorMapType>(map.getType()).getColumns())
         sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
       sched::CommitBoxesOp::create(builder, loc);
-      sched::WaitBoxesOp::create(builder, loc, 0);
+      if (!plan.getPersistent())
+        sched::WaitBoxesOp::create(builder, loc, 0);
     });
     return success();
   }

@@ -32,6 +32,7 @@ struct LoadedModule {
   CudaModule module;
   CudaFunction function;
   CudaFunction bounds; ///< null where the signature has none
+  int64_t blocks;      ///< the most that a launch has
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -97,7 +98,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr, INT32_MAX});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -119,6 +120,12 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
         return Error{
             fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
                         image.name, size, image.signature.packedBytes())};
+    }
+    if (image.persistent) {
+      Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
+      if (!info)
+        return info.error();
+      loaded->blocks = info->smCount;
     }
     if (image.sharedBytes > 0)
       return cuda->result(
@@ -209,7 +216,7 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     if (code != 0)
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
-  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads),
+  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(std::min(packed.blocks, (*loaded)->blocks)), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));

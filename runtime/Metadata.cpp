@@ -38,6 +38,7 @@ std::string KernelImage::metadata() const {
                  {"signature", toJson(signature)},
                  {"tileQ", tileQ},
                  {"tileK", tileK},
+                 {"persistent", persistent},
                  {"threads", threads},
                  {"sharedBytes", sharedBytes},
                  {"registers", registers},
@@ -171,6 +172,7 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
     read(reader, *signature, image.signature);
   reader.read(from, "tileQ", image.tileQ);
   reader.read(from, "tileK", image.tileK);
+  reader.read(from, "persistent", image.persistent);
   reader.read(from, "threads", image.threads);
   reader.read(from, "sharedBytes", image.sharedBytes);
   reader.read(from, "registers", image.registers);

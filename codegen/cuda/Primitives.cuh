@@ -260,6 +260,21 @@ __device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, 
   return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
 }
 
+//@ work_tiles
+/// Tiles of queries of all heads and batches.
+template <int Rows>
+__device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int batch) {
+  return unsigned(query_length + Rows - 1) / Rows * unsigned(heads) * unsigned(batch);
+}
+
+//@ work_number
+/// The tile that this block takes in a round, one of as many as there are blocks. Rounds are dealt shifted by the golden section of the
+/// grid against each other, so that each block gets long and short tiles alike.
+__device__ __forceinline__ unsigned work_number(unsigned round) {
+  const unsigned shift = gridDim.x * 5 / 8;
+  return round * gridDim.x + (blockIdx.x + round * shift) % gridDim.x;
+}
+
 //@ read_block_id
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {

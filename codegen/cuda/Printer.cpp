@@ -220,6 +220,7 @@ private:
   void printFor(scf::ForOp op);
   void printIf(scf::IfOp op);
   void printForWork(ForWorkOp op);
+  void assignCarried(NextOp next, ArrayRef<std::string> carried);
   void printReadWork(ReadWorkOp op);
   void printForTiles(ForTilesOp op);
   void printSlice(SliceOp op);
@@ -1503,17 +1504,40 @@ void Printer::printIf(scf::IfOp op) {
 }
 
 void Printer::printForWork(ForWorkOp op) {
-  if (op.getOrder() != WorkOrder::Grid)
-    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid");
+  bool persistent = op.getOrder() == WorkOrder::Persistent;
+  if (op.getOrder() != WorkOrder::Grid && !persistent)
+    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid or persistent");
+  size_t mark = names.open();
+  auto arguments = op.getBody().getArguments();
+  SmallVector<std::string> carried;
+  std::string number = "blockIdx.x";
   comment(op);
+  if (persistent) {
+    std::string count = nameFor(op, 3, "count"), total = names.take("work_tiles"), inits;
+    number = names.take("number");
+    values[arguments[3]] = natural({count});
+    line("const unsigned " + total + " = " +
+         primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}}).text + ";");
+    for (auto [i, init] : llvm::enumerate(op.getInits())) {
+      carried.push_back(nameFor(op, 4 + i, "carried"));
+      inits += ", " + carried.back() + " = " + integer(init).text;
+      values[op.getCarried()[i]] = {carried.back()};
+    }
+    line("#pragma unroll 1");
+    open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
+    line("const unsigned " + number + " = " + primitive("work_number", {{count}}).text + ";");
+    line("if (" + number + " >= " + total + ") {");
+    line("  break;");
+    line("}");
+  }
   std::string tile = names.take("work");
   statement(op, "const GridTile " + tile + " = " +
                     primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
-                              {{"blockIdx.x"}, {"p.query_length"}, {"p.heads"}})
+                              {{number}, {"p.query_length"}, {"p.heads"}})
                         .text +
                     ";");
   std::string position;
-  for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments())) {
+  for (auto [i, argument] : llvm::enumerate(arguments.take_front(3))) {
     if (argument.use_empty())
       continue;
     constexpr StringRef fallback[] = {"b", "h", "q0"}, member[] = {".batch", ".head", ".row"};
@@ -1524,6 +1548,14 @@ void Printer::printForWork(ForWorkOp op) {
   if (!position.empty())
     line(position + ";");
   printBlock(op.getBody().front());
+  if (error)
+    return;
+  if (!persistent)
+    return;
+  if (op.getNext())
+    assignCarried(op.getNext(), carried);
+  close();
+  names.close(mark);
 }
 
 void Printer::printReadWork(ReadWorkOp op) {
@@ -1546,6 +1578,29 @@ static bool mentions(StringRef text, StringRef name) {
     if ((at == 0 || !isWord(text[at - 1])) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
       return true;
   return false;
+}
+
+/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a variable assigned
+/// before gets a constant of its own.
+void Printer::assignCarried(NextOp next, ArrayRef<std::string> carried) {
+  SmallVector<std::string> nexts;
+  for (Value value : next.getValues())
+    nexts.push_back(integer(value).text);
+  for (size_t i = 1; i < nexts.size(); ++i)
+    if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
+      std::string name = names.take("next_" + carried[i]);
+      line("const int " + name + " = " + nexts[i] + ";");
+      nexts[i] = name;
+    }
+  for (auto [name, value] : llvm::zip(carried, nexts)) {
+    StringRef rest = value;
+    if (value == name)
+      continue;
+    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
+      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
+    else
+      statement(next, name + " = " + value + ";");
+  }
 }
 
 void Printer::printForTiles(ForTilesOp op) {
@@ -1574,27 +1629,7 @@ void Printer::printForTiles(ForTilesOp op) {
   printBlock(op.getBody().front());
   if (error)
     return;
-  // All next values are taken before the first assignment: one that mentions a variable assigned before gets a
-  // constant of its own.
-  NextOp next = op.getNext();
-  SmallVector<std::string> nexts;
-  for (Value value : next.getValues())
-    nexts.push_back(integer(value).text);
-  for (size_t i = 1; i < nexts.size(); ++i)
-    if (llvm::any_of(ArrayRef(carried).take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
-      std::string name = names.take("next_" + carried[i]);
-      line("const int " + name + " = " + nexts[i] + ";");
-      nexts[i] = name;
-    }
-  for (auto [name, value] : llvm::zip(carried, nexts)) {
-    StringRef rest = value;
-    if (value == name)
-      continue;
-    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
-      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
-    else
-      statement(next, name + " = " + value + ";");
-  }
+  assignCarried(op.getNext(), carried);
   close();
   if (!op.getKeeps())
     names.close(mark);

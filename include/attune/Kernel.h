@@ -143,8 +143,9 @@ struct KernelImage {
   std::string entry; ///< symbol of the entry point
   std::string arch;  ///< "cpu", "sm_80", ...
   KernelSignature signature = {};
-  int tileQ = 0;            ///< query rows per block; grid.x = ceil(Sq / tileQ) * H * B
+  int tileQ = 0;            ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
   int tileK = 0;            ///< keys per tile
+  bool persistent = false;  ///< blocks take one tile after another; grid.x is at most the number of SMs
   int threads = 0;          ///< threads per block; 1 for the CPU
   size_t sharedBytes = 0;   ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
   int registers = 0;        ///< per thread, read from the cubin

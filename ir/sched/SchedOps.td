@@ -82,7 +82,7 @@ def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
 }
 def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 
-def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "the tiles of work of a block";
   let description = [{
     The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile.
@@ -94,20 +94,33 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
         | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
 
+    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then.
+
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
     sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) { ... }
+    sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
+      ...
+      sched.next %stage1, %phase1 : i32, i32
+    }
     sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
     sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
     ```
   }];
   let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
-                       Optional<RingType>:$ring);
+                       Optional<RingType>:$ring, Variadic<I32>:$inits);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst)>];
+  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst,
+                                 CArg<"::mlir::ValueRange", "{}">:$inits)>];
+  let extraClassDeclaration = [{
+    /// The carried values in the body.
+    ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
+    /// What ends the body where values are carried, else null.
+    NextOp getNext();
+  }];
 }
 
 def ClaimWorkOp : SchedOp<"claim_work", [Effects]> {
@@ -150,8 +163,8 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
   }];
 }
 
-def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp"]>]> {
-  let summary = "next values of a `sched.for_tiles`";
+def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForWorkOp"]>]> {
+  let summary = "next values of a `sched.for_tiles` or `sched.for_work`";
   let description = [{
     ```mlir
     sched.next %n1, %slot1 : i32, i32
@@ -195,14 +208,21 @@ def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleO
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
-  let summary = "index of the thread within its block";
+  let summary = "index of the thread within its block, or within its role";
   let description = [{
+    Within a role it is `in_role`: another value than the block's, which is why it says so.
+
     ```mlir
     %0 = sched.thread_id : i32
+    %1 = sched.thread_id in_role : i32
     ```
   }];
+  let arguments = (ins UnitAttr:$in_role);
   let results = (outs I32:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`in_role` $in_role^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins)>];
 }
 
 def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
