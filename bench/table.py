@@ -108,6 +108,9 @@ class Table:
                                          ("host/cold", "cold compilation, ms", 1, 1000)):
             value = self.time(name, "attune")
             self.bar(text, value * scale if value is not None else None, bound, at_least=False)
+        launch, driver = self.time("host/launch", "attune"), self.time("host/launch", "driver")
+        if launch and driver:
+            self.bar(f"host time of a launch beside the driver's {driver * 1e3:.1f} us, us", (launch - driver) * 1e3, 5, at_least=False)
 
     def report(self):
         lines = []

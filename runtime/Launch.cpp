@@ -1,4 +1,5 @@
 #include "runtime/Launch.h"
+#include "runtime/TensorMaps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +12,6 @@ using namespace attune;
 static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
 static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or vector load
-
-static constexpr size_t tensorMapBytes = 128;
 
 static size_t plainBytes(const KernelSignature &signature) {
   size_t bytes = sizeof(LaunchParams) + 8 * signature.scalars.size();

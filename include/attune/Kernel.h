@@ -26,7 +26,8 @@
 // called from any number of threads at once, on one handle or on copies. On a CUDA target a launch only
 // enqueues work on the caller's stream: it does not synchronise, and it allocates nothing once the module
 // is loaded (load() or the first launch) and up to six captured tensors and eight scalars are passed. It
-// may be captured in a CUDA graph. On the CPU target a launch returns when the work is done, runs on a
+// may be captured in a CUDA graph, which then holds the arguments of the capture: a replay reads the same addresses, and
+// through seedPointer and offsetPointer the numbers that are there then. On the CPU target a launch returns when the work is done, runs on a
 // pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream; launches from
 // several threads take turns.
 //

@@ -1,6 +1,7 @@
 #include "tests/gpu/GpuTests.h"
 
 #include "tests/golden/Edits.h"
+#include "tests/gpu/Graph.h"
 #include "tests/numerics/Cases.h"
 
 #include "runtime/ArchInfo.h"
@@ -209,6 +210,32 @@ void addSkippedTiles(std::vector<Job> &jobs) {
       jobs.push_back({"bounds", [=](const Target &target) { return checkSkippedTiles(target, dtype, dim); }});
 }
 
+/// A captured launch reads its addresses anew in each replay.
+void addGraphs(std::vector<Job> &jobs) {
+  const Shape shape = {.batch = 2, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300};
+  for (int dim : {64, 128, 256})
+    for (DType dtype : {bf16, f16, f32})
+      for (bool dropped : {false, true}) {
+        if (dtype == f32 && dim == 256)
+          continue; // takes a GPU compiler long
+        jobs.push_back({"graphs", [=](const Target &target) {
+                          std::vector<Case> problems;
+                          for (uint64_t seed : {3, 4, 3}) {
+                            Variant variant = Variant("captured").mask(causal()).score(alibi(captured("slopes", f32, rank(1))));
+                            if (dropped)
+                              variant = std::move(variant).dropout(0.1f);
+                            Shape sized = shape;
+                            sized.headDim = dim;
+                            problems.push_back(alone(makeCase("graph", std::move(variant), dtype, sized, seed)));
+                          }
+                          return checkGraph(problems, target);
+                        }});
+      }
+  for (DType dtype : {bf16, f32})
+    for (int dim : {64, 128})
+      jobs.push_back({"graphs", [=](const Target &target) { return checkGraphDropout(dtype, dim, target); }});
+}
+
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
@@ -292,6 +319,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     if (target.isCuda()) {
       addSchedules(jobs, schedules);
       addEdits(jobs);
+      addGraphs(jobs);
     }
     addDropoutPatterns(jobs);
     addRepeats(jobs);

@@ -115,6 +115,21 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   state.params.assign(bytes, bytes + state.paramBytes);
   return 0;
 }
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions, const uint64_t *strides,
+                           const uint32_t *box, const uint32_t *, int, int swizzle, int promotion, int) {
+  if (state.encodeResult)
+    return state.encodeResult;
+  ++state.encodes;
+  FakeTensorMap written = {};
+  written.address = reinterpret_cast<uint64_t>(address);
+  std::memcpy(written.dimensions, dimensions, sizeof written.dimensions);
+  std::memcpy(written.strides, strides, sizeof written.strides);
+  std::memcpy(written.box, box, sizeof written.box);
+  written.type = type, written.rank = int(rank), written.swizzle = swizzle, written.promotion = promotion;
+  static_assert(sizeof written <= 128);
+  std::memset(map, 0, 128);
+  return std::memcpy(map, &written, sizeof written), 0;
+}
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
   if (address < state.rangeStart || address >= state.rangeStart + state.rangeSize)
     return 1;
