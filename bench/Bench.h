@@ -41,7 +41,7 @@ Expected<void> compileCases(const Options &options);
 
 /// The CPU target against plain loops, float32.
 Expected<void> measureCpu(const Options &options, int64_t length);
-/// The cost of a launch's checks, of compiling again, and of new processes with and without a cache.
+/// The cost of a launch and its checks, of compiling again, and of new processes with and without a cache.
 Expected<void> measureHost(const Options &options);
 /// What a new process measures and prints for measureHost: one compilation with the cache in `directory`.
 Expected<void> compileOnce(const Options &options, const std::string &directory);

@@ -70,8 +70,9 @@ public:
     return data;
   }
 
-  /// The arguments of a case; its captured tensors are made here.
-  Expected<LaunchArgs> arguments(const Case &one, const KernelSignature &signature) {
+  /// The arguments of a case; its captured tensors and its workspace are made here.
+  Expected<LaunchArgs> arguments(const Case &one, const Kernel &kernel) {
+    const KernelSignature &signature = kernel.image().signature;
     LaunchArgs args;
     const int64_t B = one.batch, H = one.heads, S = one.length, D = one.headDim;
     args.q = Tensor::contiguous(q.data(), bf16, {B, H, S, D}, device);
@@ -104,6 +105,12 @@ public:
       DeviceBuffer &buffer = captured[param.name + one.name] = std::move(*memory);
       args.tensors.push_back({param.name, Tensor::contiguous(buffer.data(), param.dtype, shape, device)});
     }
+    args.workspaceBytes = kernel.workspaceBytes(args);
+    Expected<DeviceBuffer> memory = DeviceBuffer::allocate(std::max<size_t>(args.workspaceBytes, 1));
+    if (!memory)
+      return memory.error();
+    workspace = std::move(*memory);
+    args.workspace = workspace.data();
     return args;
   }
 
@@ -208,7 +215,7 @@ private:
 
   const CudaDriver *cuda = nullptr;
   Device device;
-  DeviceBuffer q, k, v, o, lse, junk;
+  DeviceBuffer q, k, v, o, lse, junk, workspace;
   CudaStream stream;
   std::map<std::string, DeviceBuffer> captured;
 };
@@ -283,7 +290,7 @@ Expected<void> bench::measureCases(const Options &options) {
       return about(one, kernel.error().text());
     const KernelImage &image = (*kernel).image();
     data->forget();
-    Expected<LaunchArgs> args = data->arguments(one, image.signature);
+    Expected<LaunchArgs> args = data->arguments(one, *kernel);
     if (!args)
       return about(one, args.error().text());
     Expected<double> milliseconds = data->time(options, *kernel, *args);
@@ -389,7 +396,7 @@ Expected<void> bench::measureCandidates(const Options &options) {
       if (!job.kernel)
         return about(one, job.text + ": " + job.kernel.error().text());
       const KernelImage &image = (*job.kernel).image();
-      Expected<LaunchArgs> args = data->arguments(one, image.signature);
+      Expected<LaunchArgs> args = data->arguments(one, *job.kernel);
       if (!args)
         return about(one, args.error().text());
       Expected<double> milliseconds = data->time(options, *job.kernel, *args);

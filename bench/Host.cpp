@@ -4,6 +4,7 @@
 #include "bench/PlainLoops.h"
 
 #include "runtime/CudaDriver.h"
+#include "runtime/Nvrtc.h"
 #include "runtime/ThreadPool.h"
 
 #include <algorithm>
@@ -159,6 +160,78 @@ static Expected<ordered_json> compileInNewProcess(const Options &options, const 
   return row;
 }
 
+/// Median milliseconds of one call of `launch`, which fills the stream; between batches it runs empty.
+template <typename Launch>
+static Expected<double> timeLaunches(const CudaStream &stream, Launch &&launch) {
+  std::vector<double> times;
+  constexpr int batch = 100; // fewer than a stream takes before it makes the host wait
+  for (int i = 0; i < 51; ++i) {
+    auto begin = Clock::now();
+    for (int j = 0; j < batch; ++j)
+      if (Expected<void> launched = launch(); !launched)
+        return launched.error();
+    times.push_back(secondsSince(begin) * 1e3 / batch);
+    if (Expected<void> done = stream.synchronize(); !done)
+      return done.error();
+  }
+  return median(std::move(times));
+}
+
+/// What a launch costs the host: in all, and in the driver for a kernel that does nothing and takes as many parameters.
+static Expected<void> measureLaunch(const Options &options, const Kernel &kernel) {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  if (Expected<void> current = (*cuda)->makeCurrent(options.target.device); !current)
+    return current.error();
+  Expected<CudaStream> stream = CudaStream::create();
+  const int64_t length = 256, headDim = 128;
+  Expected<DeviceBuffer> memory = DeviceBuffer::allocate(size_t(4 * length * headDim * 2 + 4));
+  if (!stream || !memory)
+    return stream ? memory.error() : stream.error();
+  if (Expected<void> cleared = memory->fill(0); !cleared)
+    return cleared.error();
+  auto view = [&](int index) {
+    auto *at = static_cast<char *>(memory->data()) + index * length * headDim * 2;
+    return Tensor::contiguous(at, bf16, {1, 1, length, headDim}, kernel.device());
+  };
+  const LaunchArgs args = {.q = view(0), .k = view(1), .v = view(2), .o = view(3),
+                           .tensors = {{"slopes", Tensor::contiguous(view(4).data, f32, {1}, kernel.device())}}};
+  Expected<double> ours = timeLaunches(*stream, [&] { return kernel.launch(stream->get(), args); });
+  if (!ours)
+    return ours.error();
+
+  Expected<const Nvrtc *> nvrtc = Nvrtc::get();
+  if (!nvrtc)
+    return nvrtc.error();
+  const size_t bytes = kernel.image().signature.packedBytes();
+  Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(
+      fmt::format("struct Params {{ long long words[{}]; }};\nextern \"C\" __global__ void nothing(const __grid_constant__ Params) {{}}\n",
+                  bytes / 8),
+      "nothing", options.target.arch);
+  if (!cubin)
+    return cubin.error();
+  CudaModule module = nullptr;
+  CudaFunction function = nullptr;
+  int code = (*cuda)->cuModuleLoadData(&module, cubin->code.data());
+  if (!code)
+    code = (*cuda)->cuModuleGetFunction(&function, module, "nothing");
+  if (code)
+    return (*cuda)->result(code, "loading an empty kernel");
+  std::vector<char> params(bytes);
+  void *arguments[] = {params.data()};
+  Expected<double> driver = timeLaunches(*stream, [&] {
+    return (*cuda)->result((*cuda)->cuLaunchKernel(function, 2, 1, 1, unsigned(kernel.image().threads), 1, 1, 0, stream->get(), arguments, nullptr),
+                           "launching an empty kernel");
+  });
+  (*cuda)->cuModuleUnload(module);
+  if (!driver)
+    return driver.error();
+  print({{"name", "host/launch"}, {"group", "host"}, {"peer", "attune"}, {"path", kernel.image().path}, {"ms", *ours}});
+  print({{"name", "host/launch"}, {"group", "host"}, {"peer", "driver"}, {"path", "empty kernel"}, {"ms", *driver}});
+  return {};
+}
+
 Expected<void> bench::measureHost(const Options &options) {
   namespace fs = std::filesystem;
   std::string folder = (fs::temp_directory_path() / "attune-bench-XXXXXX").string();
@@ -237,5 +310,5 @@ Expected<void> bench::measureHost(const Options &options) {
     checks.push_back(secondsSince(begin)); // of 1000 calls in seconds: milliseconds of one
   }
   print({{"name", "host/launch-checks"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(checks)}});
-  return {};
+  return options.target.isCuda() ? measureLaunch(options, kernel) : Expected<void>();
 }

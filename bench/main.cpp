@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   app.add_option("--count", options.candidates, "candidates of a case (12)")->check(CLI::PositiveNumber);
   app.add_flag("--cpu", cpu, "the CPU target against plain loops");
   app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::PositiveNumber);
-  app.add_flag("--host", host, "launch checks, compiling again, new processes");
+  app.add_flag("--host", host, "launches and their checks, compiling again, new processes");
   app.add_flag("--compile-only", options.compileOnly, "compile every case and print its resources; with --candidates, list them");
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
   app.add_option("--group", options.group, "plain, dropout, variants or unlisted");

@@ -108,6 +108,9 @@ class Table:
                                          ("host/cold", "cold compilation, ms", 1, 1000)):
             value = self.time(name, "attune")
             self.bar(text, value * scale if value is not None else None, bound, at_least=False)
+        launch, driver = self.time("host/launch", "attune"), self.time("host/launch", "driver")
+        if launch and driver:
+            self.bar(f"host time of a launch beside the driver's {driver * 1e3:.1f} us, us", (launch - driver) * 1e3, 5, at_least=False)
 
     def report(self):
         lines = []
@@ -202,7 +205,7 @@ def main():
     arguments.add_argument("--only", default="ours,peers,candidates,cpu,host")
     arguments.add_argument("--peers", default=",".join(PEERS))
     arguments.add_argument("--filter", default="")
-    arguments.add_argument("--target", default="", help="architecture of our kernels: sm_90, sm_90a (the machine's)")
+    arguments.add_argument("--target", default="", help="architecture of our kernels, for example sm_90 (the machine's; sm_90a on an H200)")
     arguments.add_argument("--self-test", action="store_true")
     options = arguments.parse_args()
     if options.self_test:

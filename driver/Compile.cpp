@@ -174,6 +174,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   image.signature = lowered->summary.signature;
   image.tileQ = lowered->plan.tileQ;
   image.tileK = lowered->plan.tileK;
+  image.persistent = lowered->plan.persistent;
   image.threads = lowered->threads;
   image.times.trace = traceMilliseconds;
   image.times.ir = lowered->irMilliseconds;

@@ -153,6 +153,14 @@ DType dtypeOf(Type type) {
   return DType::F32;
 }
 
+template <typename KernelLike>
+std::vector<BoundsParam> boundsOf(KernelLike kernel) {
+  std::vector<BoundsParam> result;
+  for (auto bounds : kernel.getBounds().template getAsRange<tile::BoundsAttr>())
+    result.push_back({bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k", int(bounds.getRows())});
+  return result;
+}
+
 /// What attn.attention, tile.kernel and sched.kernel have in common.
 template <typename KernelLike>
 IrSummary summarize(KernelLike op, Stage stage) {
@@ -172,6 +180,8 @@ IrSummary summarize(KernelLike op, Stage stage) {
     signature.tensors.push_back({tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
   if (attn::BlockPatternAttr pattern = op.getPatternAttr())
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
+  if constexpr (!std::is_same_v<KernelLike, attn::AttentionOp>)
+    signature.bounds = boundsOf(op);
   return summary;
 }
 
@@ -186,6 +196,8 @@ Plan planOf(tile::PlanAttr attr) {
   plan.longestFirst = attr.getLongestFirst();
   plan.dvWarps = int(attr.getDvWarps());
   plan.copyWarps = int(attr.getCopyWarps());
+  plan.persistent = attr.getPersistent();
+  plan.queryStages = int(attr.getQStages());
   return plan;
 }
 
@@ -519,6 +531,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   if (at == Stage::Tile) {
     auto kernel = *module.getOps<tile::KernelOp>().begin();
     result.plan = planOf(kernel.getPlan());
+    result.summary.signature.bounds = boundsOf(kernel);
   }
   if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
     Expected<void> ran =

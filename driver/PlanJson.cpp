@@ -72,6 +72,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"blocksPerSm", plan.blocksPerSm},
                          {"longestFirst", plan.longestFirst},
                          {"copyWarps", plan.copyWarps},
+                         {"persistent", plan.persistent},
+                         {"queryStages", plan.queryStages},
                          {"text", plan.text()}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},

@@ -34,12 +34,15 @@ Expected<Simulation> Simulation::load(const IrText &text) {
 
 const IrSummary &Simulation::summary() const { return state->summary; }
 
+size_t Simulation::workspaceBytes(const LaunchArgs &args) const { return workspaceSize(state->image.signature, args); }
+
 Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &options) const {
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(state->image, Device{}, state->dropout, args, packed); !good)
     return good;
   if (packed.blocks == 0)
     return {};
+  makeBounds(state->image.signature, args);
   Expected<void> ran = state->simulator.run(&packed.params(), {.seed = options.seed, .blocks = options.blocks});
   if (ran || !ran.error().where.known())
     return ran;

@@ -18,11 +18,16 @@ int main() {
   auto kernel = compile(variant, {.dtype = bf16, .headDim = 64}, target);
   if (!kernel)
     return report(kernel.error());
-  auto launched = kernel->launch(nullptr, {.q = problem.q.view(),
-                                           .k = problem.k.view(),
-                                           .v = problem.v.view(),
-                                           .o = problem.o.view(),
-                                           .tensors = {{"ids", idValues.view()}}});
+  LaunchArgs args = {.q = problem.q.view(),
+                     .k = problem.k.view(),
+                     .v = problem.v.view(),
+                     .o = problem.o.view(),
+                     .tensors = {{"ids", idValues.view()}}};
+  // Which documents the tiles of the sequence hold: the launch finds out, and skips those of other documents.
+  args.workspaceBytes = kernel->workspaceBytes(args);
+  example::Array workspace(target, i32, {int64_t(args.workspaceBytes / 4)}, [](int64_t) { return 0.0f; });
+  args.workspace = workspace.view().data;
+  auto launched = kernel->launch(nullptr, args);
   if (!launched)
     return report(launched.error());
   return problem.check("causal in 4 documents", [&](float s, int64_t, int64_t, int64_t q, int64_t k) {

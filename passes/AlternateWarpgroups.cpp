@@ -48,7 +48,7 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     Location loc = loop.getLoc();
     OpBuilder builder(&role.getBody().front(), role.getBody().front().begin());
     auto i32 = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value thread = sched::ThreadIdOp::create(builder, loc);
     Value group = tile::named(arith::DivUIOp::create(builder, loc, thread, i32(128)), "warpgroup");
     auto nsw = arith::IntegerOverflowFlags::nsw;
     Value own = tile::named(arith::AddIOp::create(builder, loc, group, i32(firstBarrier), nsw), "own_turn");

@@ -33,9 +33,10 @@ public:
   void write() {
     auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(),
                                          op.getHeadDimV(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
-                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+                                         builder.getArrayAttr({}), op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
     builder.createBlock(&kernel.getBody());
     writeBlock();
+    kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
   }
 
 private:
@@ -147,7 +148,7 @@ private:
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
-    Value domain = buildDomain(builder, op, block);
+    Value domain = buildDomain(builder, op, block, bounds);
 
     int64_t rows = plan.getTileQ(), columns = plan.getTileK();
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -229,6 +230,7 @@ private:
   int64_t depth, depthV;
   Value b, h, q0, qOrigin, qOffset, keyLength;
   BlockValues block;
+  SmallVector<tile::BoundsAttr> bounds;
 };
 
 struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {

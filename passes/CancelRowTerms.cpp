@@ -13,6 +13,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Constants.h"
 #include "passes/Passes.h"
+#include "passes/ScoreFlow.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -79,79 +80,6 @@ bool isExponentOfDifference(tile::MapOp map) {
   return scale && negative && *scale == -*negative;
 }
 
-/// Whether `map` returns `argument` or 0 or -inf, as the mask and the guard of the maximum do.
-bool onlySelects(tile::MapOp map, Value argument) {
-  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
-    auto isInfinity = [](Value v) {
-      std::optional<float> constant = constantFloat(v);
-      return constant && std::isinf(*constant);
-    };
-    if (auto compare = dyn_cast<arith::CmpFOp>(user))
-      return isInfinity(compare.getRhs()) || isInfinity(compare.getLhs());
-    auto select = dyn_cast<arith::SelectOp>(user);
-    return select && select.getResult() == map.getYield().getValues().front() && select.getCondition() != argument;
-  });
-}
-
-/// Follows the shifted scores to what must undo the shift: the maps after the loop.
-class ShiftFlow {
-public:
-  bool follow(Value source) {
-    shifted.insert(source);
-    for (unsigned i = 0; i < shifted.size(); ++i)
-      for (OpOperand &use : shifted[i].getUses())
-        if (!visit(use))
-          return false;
-    return llvm::all_of(together, [&](Value value) { return shifted.contains(value); });
-  }
-
-  llvm::SetVector<tile::MapOp> readers;
-  llvm::SetVector<Value> shifted;
-
-private:
-  bool visit(OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (auto map = dyn_cast<tile::MapOp>(user)) {
-      if (use.getOperandNumber() >= map.getInputs().size())
-        return false;
-      if (!isa<tile::ForBlocksOp>(map->getParentOp())) {
-        readers.insert(map);
-        return true;
-      }
-      if (isExponentOfDifference(map)) {
-        llvm::append_range(together, map.getInputs());
-        return true;
-      }
-      if (!onlySelects(map, map.getElement(use.getOperandNumber())))
-        return false;
-      shifted.insert(map.getResult());
-      return true;
-    }
-    if (auto reduce = dyn_cast<tile::ReduceOp>(user)) {
-      if (reduce.getKind() != tile::Reduction::Max)
-        return false;
-      together.push_back(reduce.getTile());
-      if (reduce.getInit())
-        together.push_back(reduce.getInit());
-      shifted.insert(reduce.getResult());
-      return true;
-    }
-    auto yield = dyn_cast<tile::YieldOp>(user);
-    auto loop = yield ? dyn_cast<tile::ForBlocksOp>(yield->getParentOp()) : nullptr;
-    if (!loop)
-      return false;
-    auto init = loop.getInits()[use.getOperandNumber()].getDefiningOp<tile::SplatOp>();
-    std::optional<float> start = init ? constantFloat(init.getValue()) : std::nullopt;
-    if (!start || !std::isinf(*start))
-      return false;
-    shifted.insert(loop.getCarried()[use.getOperandNumber()]);
-    shifted.insert(loop.getResult(use.getOperandNumber()));
-    return true;
-  }
-
-  SmallVector<Value> together;
-};
-
 struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
   using CancelRowTermsBase::CancelRowTermsBase;
 
@@ -171,8 +99,21 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
   }
 
   void cancel(tile::MapOp map, DistanceTerm term) {
-    ShiftFlow flow;
-    if (map.getOnlyIf() || !flow.follow(map.getResult()))
+    // The maps after the loop must undo the shift.
+    llvm::SetVector<tile::MapOp> readers;
+    ScoreFlow flow([](float constant) { return std::isinf(constant); });
+    auto onMap = [&](tile::MapOp user, OpOperand &use) {
+      if (!isa<tile::ForBlocksOp>(user->getParentOp())) {
+        readers.insert(user);
+        return ScoreFlow::Step::Ends;
+      }
+      if (isExponentOfDifference(user)) {
+        flow.require(user.getInputs());
+        return ScoreFlow::Step::Ends;
+      }
+      return flow.onlySelects(user, use) ? ScoreFlow::Step::Carries : ScoreFlow::Step::Refuses;
+    };
+    if (map.getOnlyIf() || !flow.follow(map.getResult(), onMap))
       return;
     // u * column, or -u * column: the sign goes to the block's factor.
     OpBuilder before(map);
@@ -184,7 +125,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
     Value column = arith::MulFOp::create(inside, loc, factor, term.column);
     term.product.replaceAllUsesWith(column);
     term.product.erase();
-    for (tile::MapOp reader : flow.readers) {
+    for (tile::MapOp reader : readers) {
       OpBuilder outer(reader);
       if (term.negated)
         factor = arith::NegFOp::create(outer, loc, term.factor);
@@ -193,7 +134,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
       OpBuilder inner = OpBuilder::atBlockBegin(&reader.getBody().front());
       Value shift = arith::MulFOp::create(inner, loc, factor, row);
       for (auto [i, input] : llvm::enumerate(reader.getInputs()))
-        if (flow.shifted.contains(input)) {
+        if (flow.reaches(input)) {
           // The maximum of a row without keys stays -inf.
           auto unshifted = arith::SubFOp::create(inner, loc, reader.getElement(i), shift);
           reader.getElement(i).replaceAllUsesExcept(unshifted, unshifted);

@@ -261,7 +261,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   if (isa<sched::NextVisibleOp, sched::ReadWorkOp, tile::ParamOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
-          sched::AnyLaneOp>(op))
+          sched::ShuffleOp, sched::AnyLaneOp>(op))
     return true;
   if (varies(op->getOperands()))
     return true;

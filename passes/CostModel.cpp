@@ -218,10 +218,10 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search a block pattern.
+/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search for the tiles to visit.
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const bool searches = request.patternRows > 0;
-  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 224 : 240;
+  const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
+  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 232 : 240;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -248,10 +248,12 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
 
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
-  std::vector<SharedBuffer> buffers = {{"Q", plan.tileQ * d * e},
+  std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", plan.stages * plan.tileK * d * e},
                                        {"V", plan.stages * plan.tileK * dv * e}};
-  if (dv > d)
+  if (plan.persistent)
+    buffers.push_back({"O", plan.tileQ * dv * e});
+  else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   return buffers;
 }
@@ -283,6 +285,40 @@ static std::string whyText(const PlanCost &cost, const ArchInfo &arch) {
     fmt::format_to(std::back_inserter(text), "{}{} {:.0f}%", text.empty() ? "busy: " : ", ", name,
                    100 * seconds / cost.totalSeconds);
   return text;
+}
+
+namespace {
+/// Cycles of one SM.
+struct TileCycles {
+  double mma, special, alu, shared; ///< of each unit for one tile
+  double maskAlu;                   ///< arithmetic of the mask for one partial tile
+  double tile;                      ///< one tile, its units overlapping
+  double maskOfTile;                ///< what the mask adds to a partial tile
+  double block;                     ///< prologue and epilogue of a block
+};
+} // namespace
+
+/// Seconds of all tiles of all blocks, in waves over the SMs.
+static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                          const ArchInfo &arch, const TileCycles &of) {
+  const double clock = arch.clockGHz * 1e9;
+  const double heads = double(request.batch) * request.heads;
+  const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
+  const double work = heads * (tiles.visited * of.tile + tiles.partial * of.maskOfTile) + blocks * of.block;
+  double cycles = work / arch.smCount;
+  if (request.mask.kind == MaskShape::Kind::Full) // blocks that start late share their SM with fewer others, which wins back half
+    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
+  else // longest first fills the gaps with short blocks
+    cycles = std::max(cycles + 0.25 * work / blocks, tiles.longest * of.tile + of.block);
+
+  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
+  cost.mmaSeconds = spread(of.mma);
+  cost.specialSeconds = spread(of.special);
+  cost.aluSeconds = spread(of.alu) + heads * tiles.partial * of.maskAlu / (arch.smCount * clock);
+  cost.sharedSeconds = spread(of.shared);
+  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
+  cost.why = whyText(cost, arch);
 }
 
 static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
@@ -334,30 +370,15 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
     tile += std::max(0.0, c.latencyCycles - tile * residentBlocks * (plan.stages - 1)) / residentBlocks;
 
   const double block = c.blockCycles / std::max(residentBlocks, 1.0);
-  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu * loss) + blocks * block;
-  const double longest = tiles.longest * tile + block;
-  const bool uniform = request.mask.kind == MaskShape::Kind::Full;
-  double cycles = work / arch.smCount;
-  if (uniform) // blocks that start late share their SM with fewer others, which wins back half
-    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
-  else // longest first fills the gaps with short blocks
-    cycles = std::max(cycles + 0.25 * work / blocks, longest);
-
-  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
-  cost.mmaSeconds = spread(mma);
-  cost.specialSeconds = spread(special);
-  cost.aluSeconds = spread(alu) + heads * tiles.partial * maskAlu / (arch.smCount * clock);
-  cost.sharedSeconds = spread(shared);
-  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
-  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + c.launchSeconds;
-  cost.why = whyText(cost, arch);
+  setGpuSeconds(cost, request, plan, tiles, arch,
+                {.mma = mma, .special = special, .alu = alu, .shared = shared, .maskAlu = maskAlu,
+                 .tile = tile, .maskOfTile = maskAlu * loss, .block = block});
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
 static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                                 const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
-  const double heads = double(request.batch) * request.heads;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
   const double mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock;
   const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
@@ -373,22 +394,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double busiest = std::max({mma, softmax, shared});
   const double overlap = groups >= 3 ? 0.15 : groups >= 2 ? 0.25 : 0.6;
   const double tile = busiest + overlap * (mma + softmax - std::max(mma, softmax)) + 300;
-  const double block = 3000;
-  const double blocks = heads * double(ceilDiv(request.queries, plan.tileQ));
-  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu) + blocks * block;
-  double cycles = work / arch.smCount;
-  if (request.mask.kind == MaskShape::Kind::Full)
-    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
-  else
-    cycles = std::max(cycles + 0.25 * work / blocks, tiles.longest * tile + block);
-  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
-  cost.mmaSeconds = spread(mma);
-  cost.specialSeconds = spread(special);
-  cost.aluSeconds = spread(alu) + heads * tiles.partial * maskAlu / (arch.smCount * clock);
-  cost.sharedSeconds = spread(shared);
-  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
-  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
-  cost.why = whyText(cost, arch);
+  setGpuSeconds(cost, request, plan, tiles, arch,
+                {.mma = mma, .special = special, .alu = alu, .shared = shared, .maskAlu = maskAlu,
+                 .tile = tile, .maskOfTile = maskAlu, .block = 3000});
 }
 
 /// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
@@ -504,12 +512,17 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return std::nullopt;
   }
   if (usesWarpgroups(request, arch)) {
+    const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // the architecture without its suffix
     if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12)
       return Error{fmt::format("warps {} is not supported on {}; use 4, 8 or 12", *fixed.warps, arch.name)};
     if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
-      return Error{fmt::format("stages {} is not between 2 and 8", *fixed.stages)};
+      return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}", *fixed.stages, arch.name, warpLevel)};
     if (fixed.qRegisters.value_or(false))
-      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out", arch.name)};
+      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out, or compile for {}",
+                               arch.name, warpLevel)};
+    if (fixed.dvWarps.value_or(1) != 1)
+      return Error{fmt::format("dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
+                               *fixed.dvWarps, arch.name, warpLevel)};
     if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192)
       return Error{fmt::format("tile-q {} does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192", *fixed.tileQ)};
     if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
@@ -592,9 +605,24 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   RankedPlan ranked;
   PlanCost &cost = ranked.cost;
   cost.sramBudget = budget;
-  cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
-  for (const SharedBuffer &buffer : cost.shared)
-    cost.sharedBytes += buffer.bytes;
+  auto count = [&] {
+    cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
+    cost.sharedBytes = 0;
+    for (const SharedBuffer &buffer : cost.shared)
+      cost.sharedBytes += buffer.bytes;
+  };
+  // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
+  plan.persistent = plan.copyWarps > 0;
+  plan.queryStages = plan.persistent ? 2 : 1;
+  count();
+  if (plan.persistent && cost.sharedBytes > budget) {
+    plan.queryStages = 1;
+    count();
+  }
+  if (plan.persistent && cost.sharedBytes > budget) {
+    plan.persistent = false;
+    count();
+  }
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
@@ -662,7 +690,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages);
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
+                       persistent ? ", persistent" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
                      stages == 1 ? "" : "s",

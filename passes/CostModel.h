@@ -53,7 +53,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 4;
+inline constexpr int costModelVersion = 6;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;
@@ -69,6 +69,8 @@ struct Plan {
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
+  bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
+  int queryStages = 1;      ///< stages of Q's ring in persistent blocks
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.
@@ -125,6 +127,7 @@ struct PlanRequest {
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
   int elementLoads = 0;         ///< loads indexed by q and k
+  bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern

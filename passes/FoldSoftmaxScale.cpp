@@ -17,8 +17,8 @@
 #include "ir/tile/Tile.h"
 #include "passes/Constants.h"
 #include "passes/Passes.h"
+#include "passes/ScoreFlow.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -43,101 +43,32 @@ std::optional<std::pair<float, Value>> trailingFactor(tile::MapOp map) {
   return std::pair(factor, partner);
 }
 
-/// Whether `map` only selects between `argument` and 0 or infinities, so that it commutes with a positive factor.
-bool onlySelects(tile::MapOp map, Value argument) {
-  auto invariant = [](Value value) {
-    std::optional<float> constant = constantFloat(value);
-    return constant && (*constant == 0 || std::isinf(*constant));
-  };
-  for (Operation *user : argument.getUsers()) {
-    if (auto select = dyn_cast<arith::SelectOp>(user)) {
-      Value other = select.getTrueValue() == argument ? select.getFalseValue() : select.getTrueValue();
-      if (select.getResult() != map.getYield().getValues().front() || !invariant(other))
-        return false;
-    } else if (auto compare = dyn_cast<arith::CmpFOp>(user)) {
-      if (!invariant(compare.getLhs() == argument ? compare.getRhs() : compare.getLhs()))
-        return false;
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// The tiles that carry the factor once `map`'s multiplication is gone, and the maps that must apply it.
-class FactorFlow {
-public:
-  bool follow(Value source) {
-    scaled.insert(source);
-    for (unsigned i = 0; i < scaled.size(); ++i)
-      for (OpOperand &use : scaled[i].getUses())
-        if (!visit(use))
-          return false;
-    return llvm::all_of(carriedInits, [](Value init) {
-      auto splat = init.getDefiningOp<tile::SplatOp>();
-      std::optional<float> constant = splat ? constantFloat(splat.getValue()) : std::nullopt;
-      return constant && (*constant == 0 || std::isinf(*constant));
-    }) && llvm::all_of(mustBeScaled, [&](Value value) { return scaled.contains(value); });
-  }
-
-  void apply(float factor) {
-    for (OpOperand *use : consumers) {
-      auto map = cast<tile::MapOp>(use->getOwner());
-      BlockArgument argument = map.getElement(use->getOperandNumber());
-      OpBuilder builder(map.getBody());
-      Value constant = arith::ConstantOp::create(builder, map.getLoc(), builder.getF32FloatAttr(factor));
-      auto product = arith::MulFOp::create(builder, map.getLoc(), argument, constant);
-      argument.replaceAllUsesExcept(product, product);
-    }
-  }
-
-private:
-  bool visit(OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (auto map = dyn_cast<tile::MapOp>(user)) {
-      if (use.getOperandNumber() >= map.getInputs().size())
-        return false;
-      if (onlySelects(map, map.getElement(use.getOperandNumber())))
-        scaled.insert(map.getResult());
-      else if (map.getOnlyIf())
-        return false;
-      else
-        consumers.push_back(&use);
-      return true;
-    }
-    if (auto reduce = dyn_cast<tile::ReduceOp>(user)) {
-      if (reduce.getKind() != tile::Reduction::Max)
-        return false;
-      scaled.insert(reduce.getResult());
-      if (reduce.getInit())
-        mustBeScaled.push_back(reduce.getInit());
-      mustBeScaled.push_back(reduce.getTile());
-      return true;
-    }
-    auto yield = dyn_cast<tile::YieldOp>(user);
-    auto loop = yield ? dyn_cast<tile::ForBlocksOp>(yield->getParentOp()) : nullptr;
-    if (!loop)
-      return false;
-    scaled.insert(loop.getCarried()[use.getOperandNumber()]);
-    scaled.insert(loop.getResult(use.getOperandNumber()));
-    carriedInits.push_back(loop.getInits()[use.getOperandNumber()]);
-    return true;
-  }
-
-  llvm::SetVector<Value> scaled;
-  SmallVector<OpOperand *> consumers;
-  SmallVector<Value> carriedInits, mustBeScaled;
-};
-
 void moveFactor(tile::MapOp map) {
   auto factor = trailingFactor(map);
   if (!factor || map.getOnlyIf())
     return;
-  FactorFlow flow;
-  if (!flow.follow(map.getResult()))
+  // The maps that are more than selections must apply the factor.
+  SmallVector<OpOperand *> consumers;
+  ScoreFlow flow([](float constant) { return constant == 0 || std::isinf(constant); });
+  auto onMap = [&](tile::MapOp user, OpOperand &use) {
+    if (flow.onlySelects(user, use))
+      return ScoreFlow::Step::Carries;
+    if (user.getOnlyIf())
+      return ScoreFlow::Step::Refuses;
+    consumers.push_back(&use);
+    return ScoreFlow::Step::Ends;
+  };
+  if (!flow.follow(map.getResult(), onMap))
     return;
   map.getYield().getValuesMutable()[0].set(factor->second);
-  flow.apply(factor->first);
+  for (OpOperand *use : consumers) {
+    auto user = cast<tile::MapOp>(use->getOwner());
+    BlockArgument argument = user.getElement(use->getOperandNumber());
+    OpBuilder builder(user.getBody());
+    Value constant = arith::ConstantOp::create(builder, user.getLoc(), builder.getF32FloatAttr(factor->first));
+    auto product = arith::MulFOp::create(builder, user.getLoc(), argument, constant);
+    argument.replaceAllUsesExcept(product, product);
+  }
 }
 
 void useExp2(math::ExpOp exp, bool exactDifference) {

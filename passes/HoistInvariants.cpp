@@ -86,7 +86,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         op.moveBefore(map);
   }
 
-  /// Costly values along one axis of a two-axis map come from a map over that axis.
+  /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop goes over
+  /// would be computed for each of its tiles: those of a conditional map stay in it.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -97,6 +98,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         continue;
       // A root is the last value of its axis: some user varies along the other one, or leaves the region.
       Value value = op.getResult(0);
+      if (map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map))
+        continue;
       bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
         return isa<tile::YieldOp>(user) || dependence.of(user->getResult(0)).size() > 1;
       });
@@ -105,6 +108,13 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     }
     for (Value root : roots)
       extract(map, root, dependence.of(root)[0]);
+  }
+
+  /// The axis of the loop around the map, or null.
+  static StringAttr loopAxis(tile::MapOp map) {
+    auto loop = map->getParentOfType<tile::ForBlocksOp>();
+    auto domain = loop ? loop.getDomain().getDefiningOp<tile::DomainOp>() : tile::DomainOp();
+    return domain ? domain.getAxisAttr() : StringAttr();
   }
 
   bool isWorthKeeping(Value root) {

@@ -84,6 +84,11 @@ struct Bounds {
   Interval hull, full;
 };
 
+/// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it holds for all.
+struct Verdict {
+  Condition possible, certain;
+};
+
 /// A value of the region: k * floor(key / kDivisor) + q * query + something in [lo, hi]. `values` bounds the
 /// value itself for every launch; it never wraps to get there.
 struct Form {
@@ -106,16 +111,21 @@ struct Form {
 //===----------------------------------------------------------------------===//
 
 /// Analyses one mask for one query tile. With a builder the tile is given by SSA values and bounds are emitted;
-/// without, everything is a number.
+/// without, everything is a number. Loads of integers have bounds where `tables` collects those that they need; with `keyTile`, the
+/// index of a tile of keys, in both directions.
 class MaskAnalysis {
 public:
-  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values)
-      : op(op), builder(&builder), loc(op.getLoc()), values(values), tileQ(values.tileQ), tileK(values.tileK) {
+  using Tables = SmallVectorImpl<tile::BoundsAttr>;
+
+  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables = nullptr, Value keyTile = {})
+      : op(op), builder(&builder), loc(op.getLoc()), values(values), tables(tables), tileQ(values.tileQ), tileK(values.tileK) {
     queryBegin = base(values.q0, {0, maxExtent - 1});
     queryCount = base(values.Sq, {0, maxExtent});
     keyCount = base(values.Sk, {0, maxExtent});
     if (values.qOffset)
       queryOffset = base(values.qOffset, {-maxExtent, maxExtent});
+    if (keyTile)
+      keyTileIndex = base(keyTile, {0, maxExtent / tileK});
   }
   MaskAnalysis(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK)
       : op(op), loc(op.getLoc()), tileQ(tileQ), tileK(tileK), queryBegin(constantOf(q0)), queryCount(constantOf(Sq)),
@@ -124,7 +134,43 @@ public:
   Bounds bounds() {
     if (op.getMask().empty())
       return {Interval::all(), Interval::all()};
-    return visit(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false);
+    Value mask = cast<attn::YieldOp>(op.getMask().front().back()).getValue();
+    auto conjuncts = conjunctsByTile();
+    if (conjuncts.empty())
+      return visit<Bounds>(mask, false);
+    // What the loads of a tile decide about full tiles, they decide tile by tile.
+    Bounds result = everything<Bounds>();
+    forEachConjunct(mask, false, [&](Value value, bool negate) {
+      Bounds bounds = visit<Bounds>(value, negate);
+      result.hull = intersect(result.hull, bounds.hull);
+      if (!llvm::is_contained(conjuncts, std::pair(value, negate)))
+        result.full = intersect(result.full, bounds.full);
+    });
+    return result;
+  }
+
+  /// The mask's conjuncts, negated or not, that depend on loads of which each tile of keys has bounds.
+  SmallVector<std::pair<Value, bool>> conjunctsByTile() {
+    SmallVector<std::pair<Value, bool>> result;
+    if (tables && !op.getMask().empty())
+      forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
+        if (loadsByTile(value))
+          result.push_back({value, negate});
+      });
+    return result;
+  }
+
+  /// The verdict of conjunctsByTile() on tile `keyTile`.
+  Verdict verdict() {
+    Verdict result = everything<Verdict>();
+    for (auto [value, negate] : conjunctsByTile())
+      result = conjunction(result, visit<Verdict>(value, negate));
+    return result;
+  }
+
+  /// A condition as an i1.
+  Value toI1(const Condition &condition) {
+    return condition.known ? Value(arith::ConstantOp::create(*builder, loc, builder->getBoolAttr(*condition.known))) : condition.value;
   }
 
   /// begin, fullBegin, fullEnd, end.
@@ -202,6 +248,18 @@ private:
     return result;
   }
 
+  /// Of no known size. Where a single base value is too large, it keeps its term; see isWide.
+  static Linear unboundedLinear() {
+    Linear result;
+    result.tooLarge = true;
+    result.range = int64Range;
+    return result;
+  }
+  /// An i64 that is a base value as it stands: not to be computed with, but compared.
+  static bool isWide(const Linear &x) {
+    return x.tooLarge && x.terms.size() == 1 && x.terms[0].second == 1 && x.constant == 0;
+  }
+
   /// The least and the most that coefficient * base can be.
   std::pair<Wide, Wide> termRange(std::pair<Value, int64_t> term) const {
     Range range = ranges.lookup(term.first);
@@ -233,8 +291,10 @@ private:
   Linear scale(const Linear &x, int64_t factor) {
     if (factor == 0)
       return constantOf(0);
+    if (x.tooLarge)
+      return unboundedLinear();
     Linear result = x;
-    if (x.unknown || x.tooLarge)
+    if (x.unknown)
       return result;
     bool large = false;
     auto times = [&](int64_t &value) {
@@ -243,18 +303,18 @@ private:
     times(result.constant);
     for (auto &term : result.terms)
       times(term.second);
-    result.tooLarge |= large;
+    if (large)
+      return unboundedLinear();
     setRange(result);
-    return result;
+    return result.tooLarge ? unboundedLinear() : result;
   }
 
   Linear add(const Linear &x, const Linear &y) {
     if (x.unknown || y.unknown)
       return unknownLinear();
+    if (x.tooLarge || y.tooLarge)
+      return unboundedLinear();
     Linear result = x;
-    result.tooLarge |= y.tooLarge;
-    if (result.tooLarge)
-      return result;
     result.constant += y.constant;
     for (auto [value, coefficient] : y.terms) {
       auto *known = llvm::find_if(result.terms, [&, value = value](auto &term) { return term.first == value; });
@@ -264,21 +324,25 @@ private:
         result.terms.erase(known);
     }
     setRange(result);
-    return result;
+    return result.tooLarge ? unboundedLinear() : result;
   }
   Linear subtract(const Linear &x, const Linear &y) { return add(x, scale(y, -1)); }
   Linear addConstant(const Linear &x, int64_t value) { return add(x, constantOf(value)); }
 
-  Condition lessEqual(const Linear &x, const Linear &y) {
+  Condition lessEqual(const Linear &x, const Linear &y) { return isOrdered(x, y, false); }
+
+  /// x <= y, or x < y.
+  Condition isOrdered(const Linear &x, const Linear &y, bool strictly) {
     if (x.isConstant() && y.isConstant())
-      return {x.constant <= y.constant, {}};
+      return {strictly ? x.constant < y.constant : x.constant <= y.constant, {}};
     Linear difference = subtract(x, y);
-    if (difference.range.hi <= 0)
+    if (difference.range.hi <= -int64_t(strictly))
       return {true, {}};
-    if (difference.range.lo > 0)
+    if (difference.range.lo > -int64_t(strictly))
       return {false, {}};
     Type type = commonType(x, y);
-    return {{}, emit<arith::CmpIOp>(arith::CmpIPredicate::sle, materialize(x, type), materialize(y, type))};
+    auto predicate = strictly ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle;
+    return {{}, emit<arith::CmpIOp>(predicate, materialize(x, type), materialize(y, type))};
   }
 
   Linear maximum(const Linear &x, const Linear &y) { return extreme<arith::MaxSIOp>(x, y, true); }
@@ -288,7 +352,7 @@ private:
     if (x.unknown || y.unknown)
       return unknownLinear();
     if (x.tooLarge || y.tooLarge)
-      return x.tooLarge ? x : y;
+      return unboundedLinear();
     if (x.isConstant() && y.isConstant())
       return (x.constant >= y.constant) == maximum ? x : y;
     Linear difference = subtract(x, y);
@@ -305,10 +369,12 @@ private:
   Linear select(const Condition &condition, const Linear &x, const Linear &y) {
     if (condition.known)
       return *condition.known ? x : y;
-    if (x == y || x.unknown || x.tooLarge)
+    if (x == y || x.unknown)
       return x;
-    if (y.unknown || y.tooLarge)
+    if (y.unknown)
       return y;
+    if (x.tooLarge || y.tooLarge)
+      return unboundedLinear();
     Type type = commonType(x, y);
     return base(emit<arith::SelectOp>(condition.value, materialize(x, type), materialize(y, type)),
                 {std::min(x.range.lo, y.range.lo), std::max(x.range.hi, y.range.hi)});
@@ -316,7 +382,9 @@ private:
 
   /// Truncating division by a positive constant.
   Linear divide(const Linear &x, int64_t divisor) {
-    if (divisor == 1 || x.unknown || x.tooLarge)
+    if (x.tooLarge)
+      return unboundedLinear();
+    if (divisor == 1 || x.unknown)
       return x;
     if (x.constant % divisor == 0 && llvm::all_of(x.terms, [&](auto &term) { return term.second % divisor == 0; })) {
       Linear result = x;
@@ -396,7 +464,7 @@ private:
         auto [least, most] = termRange(term);
         Range coefficient = {-std::abs(term.second), std::abs(term.second)};
         return !extended.tooLarge && extended.range.within(int32Range) && coefficient.within(int32Range) &&
-               least >= -int32Range.hi && most <= int32Range.hi && ranges.lookup(term.first).within(int32Range);
+               (least >= -int32Range.hi || term.second == 1) && most <= int32Range.hi && ranges.lookup(term.first).within(int32Range);
       });
       if (next == rest.end())
         return std::nullopt;
@@ -425,7 +493,7 @@ private:
   }
 
   Value materialize(const Linear &x, Type type) {
-    assert(!x.unknown && !x.tooLarge);
+    assert(!x.unknown && (!x.tooLarge || isWide(x)));
     if (x.terms.empty())
       return constantValue(type, x.constant);
     auto order = orderInI32(x);
@@ -590,6 +658,12 @@ private:
     return result;
   }
 
+  Form signedForm(const Form &x, bool negative) {
+    if (!negative)
+      return x;
+    return scaled(x, -1, x.values.lo == int64Range.lo ? int64Range : Range{-x.values.hi, -x.values.lo});
+  }
+
   Form sum(Form x, Form y, Range range) {
     if (x.k && y.k && x.kDivisor != y.kDivisor)
       collapseKey(x.kDivisor == 1 ? y : x);
@@ -604,12 +678,15 @@ private:
     return result;
   }
 
-  /// Counts the key's part to the interval, for every key of the sequence.
+  /// Counts the key's part to the interval, for every key of the sequence or of the tile.
   void collapseKey(Form &x) {
     if (!x.k)
       return;
-    Linear most = scale(divide(addConstant(keyCount, -1), x.kDivisor), x.k);
-    (x.k > 0 ? x.hi : x.lo) = add(x.k > 0 ? x.hi : x.lo, most);
+    Linear least = keyTileIndex ? scale(*keyTileIndex, tileK) : constantOf(0);
+    Linear most = keyTileIndex ? addConstant(least, tileK - 1) : addConstant(keyCount, -1);
+    Linear first = scale(divide(least, x.kDivisor), x.k), last = scale(divide(most, x.kDivisor), x.k);
+    x.lo = add(x.lo, x.k > 0 ? first : last);
+    x.hi = add(x.hi, x.k > 0 ? last : first);
     x.k = 0;
     x.kDivisor = 1;
   }
@@ -662,6 +739,12 @@ private:
     if (!isa<IntegerType>(type))
       return anything(int64Range);
     Operation *definition = value.getDefiningOp();
+    if (auto load = dyn_cast<attn::LoadOp>(definition))
+      if (auto ends = loadedEnds(load)) {
+        Form result = exactly(base(ends->first, rangeOf(type)), rangeOf(type));
+        result.hi = base(ends->second, rangeOf(type));
+        return result;
+      }
     if (auto constant = dyn_cast<arith::ConstantOp>(definition)) {
       const APInt &bits = cast<IntegerAttr>(constant.getValue()).getValue();
       int64_t number = type.isInteger(1) ? bits.getZExtValue() : bits.getSExtValue();
@@ -795,6 +878,76 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
+  // Bounds of what is loaded
+  //===--------------------------------------------------------------------===//
+
+  /// Whether `index` is q (2) or k (3), as it is.
+  static bool isCoordinate(Value index, unsigned argument) {
+    if (auto wide = index.getDefiningOp<arith::ExtSIOp>())
+      index = wide.getIn();
+    auto known = dyn_cast<BlockArgument>(index);
+    return known && known.getArgNumber() == argument;
+  }
+
+  /// The dimension along which q or k goes, where the load is one of integers by it and uniform indices alone.
+  struct Way {
+    unsigned dim, argument;
+  };
+  std::optional<Way> wayOf(attn::LoadOp load) {
+    if (!isa<IntegerType>(load.getType()))
+      return std::nullopt;
+    std::optional<Way> way;
+    for (auto [dim, index] : llvm::enumerate(load.getIndices())) {
+      if (isUniform(index))
+        continue;
+      unsigned argument = isCoordinate(index, 3) ? 3 : 2;
+      if (way || !isCoordinate(index, argument))
+        return std::nullopt;
+      way = {unsigned(dim), argument};
+    }
+    return way;
+  }
+
+  /// Whether a tile of keys has bounds of something that `value` loads, or is needed to compare something that is wide.
+  bool loadsByTile(Value value) {
+    if (auto load = value.getDefiningOp<attn::LoadOp>())
+      if (auto way = wayOf(load); way && (way->argument == 3 || load.getType().isInteger(64)))
+        return true;
+    Operation *definition = value.getDefiningOp();
+    return definition && llvm::any_of(definition->getOperands(), [&](Value operand) { return loadsByTile(operand); });
+  }
+
+  /// The least and the greatest that the tile's rows load; of bool, whether all and any are true.
+  std::optional<std::pair<Value, Value>> loadedEnds(attn::LoadOp load) {
+    std::optional<Way> way = tables ? wayOf(load) : std::nullopt;
+    if (!way || (way->argument == 3 && !keyTileIndex))
+      return std::nullopt;
+    attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
+    bool ofKeys = way->argument == 3;
+    std::string name = load.getName().str() + (ofKeys ? ".k" : ".q");
+    if (int64_t(way->dim) + 1 != tensor.getRank())
+      name += std::to_string(way->dim);
+    auto table = tile::BoundsAttr::get(op.getContext(), builder->getStringAttr(name), tensor.getName(), way->dim,
+                                       builder->getStringAttr(ofKeys ? "k" : "q"), ofKeys ? tileK : tileQ);
+    if (!llvm::is_contained(*tables, table))
+      tables->push_back(table);
+    Value view = parameter(name, tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType()));
+    Linear first = scale(ofKeys ? *keyTileIndex : divide(queryBegin, tileQ), 2);
+    auto read = [&](const Linear &at, StringRef end) {
+      SmallVector<Value> indices;
+      SmallVector<bool> inRange;
+      for (auto [dim, index] : llvm::enumerate(load.getIndices())) {
+        inRange.push_back(dim == way->dim);
+        indices.push_back(dim == way->dim ? toI32(at, ofKeys ? "k_entry" : "q_entry") : atBlock(index));
+      }
+      Value element = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), view, indices, inRange);
+      return tile::named(element, (load.getName() + (ofKeys ? "_k_" : "_q_") + end).str());
+    };
+    Value least = read(first, load.getType().isInteger(1) ? "all" : "min");
+    return std::pair(least, read(addConstant(first, 1), load.getType().isInteger(1) ? "any" : "max"));
+  }
+
+  //===--------------------------------------------------------------------===//
   // Intervals of keys
   //===--------------------------------------------------------------------===//
 
@@ -857,92 +1010,181 @@ private:
       return *y.known ? x : y;
     return {{}, emit<arith::AndIOp>(x.value, y.value)};
   }
+  Condition either(const Condition &x, const Condition &y) {
+    if (x.known)
+      return *x.known ? x : y;
+    if (y.known)
+      return *y.known ? y : x;
+    return {{}, emit<arith::OrIOp>(x.value, y.value)};
+  }
+  Condition opposite(const Condition &x) {
+    if (x.known)
+      return {!*x.known, {}};
+    return {{}, emit<arith::XOrIOp>(x.value, constantValue(builder->getI1Type(), 1))};
+  }
 
   Bounds conjunction(const Bounds &x, const Bounds &y) {
     return {intersect(x.hull, y.hull), intersect(x.full, y.full)};
   }
   Bounds disjunction(const Bounds &x, const Bounds &y) { return {hullOf(x.hull, y.hull), unionOf(x.full, y.full)}; }
 
-  static Bounds unknownBounds() { return {Interval::all(), Interval::empty()}; }
-  static Bounds everything() { return {Interval::all(), Interval::all()}; }
+  //===--------------------------------------------------------------------===//
+  // Verdicts on a tile
+  //===--------------------------------------------------------------------===//
+
+  Verdict conjunction(const Verdict &x, const Verdict &y) {
+    return {both(x.possible, y.possible), both(x.certain, y.certain)};
+  }
+  Verdict disjunction(const Verdict &x, const Verdict &y) {
+    return {either(x.possible, y.possible), either(x.certain, y.certain)};
+  }
+
+  /// Whether nothing is known of the value but its type.
+  static bool isVague(const Form &x) {
+    return !x.k && !x.q && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo && x.hi.constant >= int32Range.hi;
+  }
+
+  /// x <= y, or x < y, for some and for all of the tile's elements.
+  Verdict compare(Form x, Form y, bool strictly) {
+    if (isVague(x) || isVague(y))
+      return unknown<Verdict>();
+    // Parts that both have go away.
+    if (((x.k && y.k) || (x.q && y.q)) && (!x.k || !y.k || x.kDivisor == y.kDivisor)) {
+      x = sum(x, signedForm(y, true), int64Range);
+      y = exactly(constantOf(0), {0, 0});
+    }
+    x = collapsed(x);
+    y = collapsed(y);
+    for (const Linear *end : {&x.lo, &x.hi, &y.lo, &y.hi})
+      if (end->unknown || (end->tooLarge && !isWide(*end)))
+        return unknown<Verdict>();
+    return {isOrdered(x.lo, y.hi, strictly), isOrdered(x.hi, y.lo, strictly)};
+  }
 
   //===--------------------------------------------------------------------===//
   // The mask
   //===--------------------------------------------------------------------===//
 
-  /// The keys where the i1 value, negated or not, is true.
-  Bounds visit(Value value, bool negate) {
-    std::pair<Value, unsigned> key(value, negate);
-    if (auto known = visited.find(key); known != visited.end())
-      return known->second;
-    Bounds result = computeBounds(value, negate);
-    return visited[key] = result;
+  // Set is Bounds, intervals of keys, or Verdict, on one tile of keys.
+
+  template <typename Set> Set unknown() {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return {Interval::all(), Interval::empty()};
+    else
+      return {{true, {}}, {false, {}}};
+  }
+  template <typename Set> Set everything() { return where<Set>({true, {}}); }
+
+  /// The same for all elements.
+  template <typename Set> Set where(const Condition &condition) { return where<Set>(condition, condition); }
+  /// True for some where `any` holds, for all where `all` does.
+  template <typename Set> Set where(const Condition &any, const Condition &all) {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return {when(any), when(all)};
+    else
+      return {any, all};
   }
 
-  Bounds computeBounds(Value value, bool negate) {
+  template <typename Set> auto &knownSets() {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return visited;
+    else
+      return judged;
+  }
+
+  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is.
+  void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body) {
+    Operation *definition = value.getDefiningOp();
+    if (definition && (negate ? isa<arith::OrIOp>(definition) : isa<arith::AndIOp>(definition)))
+      for (Value operand : definition->getOperands())
+        forEachConjunct(operand, negate, body);
+    else if (auto flip = dyn_cast_or_null<arith::XOrIOp>(definition); flip && matchPattern(flip.getRhs(), m_One()))
+      forEachConjunct(flip.getLhs(), !negate, body);
+    else
+      body(value, negate);
+  }
+
+  /// The elements where the i1 value, negated or not, is true.
+  template <typename Set> Set visit(Value value, bool negate) {
+    std::pair<Value, unsigned> key(value, negate);
+    if (auto known = knownSets<Set>().find(key); known != knownSets<Set>().end())
+      return known->second;
+    Set result = computeSet<Set>(value, negate);
+    return knownSets<Set>()[key] = result;
+  }
+
+  template <typename Set> Set computeSet(Value value, bool negate) {
     APInt constant;
-    if (matchPattern(value, m_ConstantInt(&constant))) {
-      Interval interval = constant.isZero() == negate ? Interval::all() : Interval::empty();
-      return {interval, interval};
-    }
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return where<Set>({constant.isZero() == negate, {}});
     Operation *definition = value.getDefiningOp();
     if (!definition)
-      return unknownBounds();
+      return unknown<Set>();
     bool uniform = isUniform(value);
     if (builder && uniform) {
       Condition condition{{}, atBlock(value)};
-      Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), keyCount)
-                                                : select(condition, keyCount, constantOf(0))};
-      return {interval, interval};
+      if constexpr (std::is_same_v<Set, Verdict>)
+        return where<Set>(negate ? opposite(condition) : condition);
+      else {
+        Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), keyCount)
+                                                  : select(condition, keyCount, constantOf(0))};
+        return {interval, interval};
+      }
     }
     auto operand = [&](unsigned i) { return definition->getOperand(i); };
+    if (auto load = dyn_cast<attn::LoadOp>(definition))
+      if (auto ends = loadedEnds(load)) {
+        Condition all{{}, ends->first}, any{{}, ends->second};
+        return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
+      }
     if (isa<arith::AndIOp, arith::OrIOp>(definition)) {
-      Bounds x = visit(operand(0), negate), y = visit(operand(1), negate);
+      Set x = visit<Set>(operand(0), negate), y = visit<Set>(operand(1), negate);
       return isa<arith::AndIOp>(definition) != negate ? conjunction(x, y) : disjunction(x, y);
     }
     if (isa<arith::XOrIOp>(definition))
-      return different(operand(0), operand(1), negate);
+      return different<Set>(operand(0), operand(1), negate);
     if (isa<arith::SelectOp>(definition))
-      return disjunction(conjunction(visit(operand(0), false), visit(operand(1), negate)),
-                         conjunction(visit(operand(0), true), visit(operand(2), negate)));
+      return disjunction(conjunction(visit<Set>(operand(0), false), visit<Set>(operand(1), negate)),
+                         conjunction(visit<Set>(operand(0), true), visit<Set>(operand(2), negate)));
     if (auto compare = dyn_cast<arith::CmpIOp>(definition)) {
       using Predicate = arith::CmpIPredicate;
       Predicate predicate = negate ? arith::invertPredicate(compare.getPredicate()) : compare.getPredicate();
       Value x = compare.getLhs(), y = compare.getRhs();
       if (x.getType().isInteger(1)) {
         if (predicate == Predicate::eq || predicate == Predicate::ne)
-          return different(x, y, predicate == Predicate::eq);
-        return uniform ? everything() : unknownBounds();
+          return different<Set>(x, y, predicate == Predicate::eq);
+        return uniform ? everything<Set>() : unknown<Set>();
       }
       switch (predicate) {
       case Predicate::sle:
-        return atMost({x}, {y}, 0);
+        return atMost<Set>({x}, {y}, 0);
       case Predicate::slt:
-        return atMost({x}, {y}, 1);
+        return atMost<Set>({x}, {y}, 1);
       case Predicate::sge:
-        return atMost({y}, {x}, 0);
+        return atMost<Set>({y}, {x}, 0);
       case Predicate::sgt:
-        return atMost({y}, {x}, 1);
+        return atMost<Set>({y}, {x}, 1);
       case Predicate::eq:
-        return conjunction(atMost({x}, {y}, 0), atMost({y}, {x}, 0));
+        return conjunction(atMost<Set>({x}, {y}, 0), atMost<Set>({y}, {x}, 0));
       case Predicate::ne:
-        return disjunction(atMost({x}, {y}, 1), atMost({y}, {x}, 1));
+        return disjunction(atMost<Set>({x}, {y}, 1), atMost<Set>({y}, {x}, 1));
       default:
         break;
       }
     }
     // Only a numeric evaluation gets here with a uniform value: one that it does not know.
-    return uniform ? everything() : unknownBounds();
+    return uniform ? everything<Set>() : unknown<Set>();
   }
 
   /// x != y of bools, or x == y.
-  Bounds different(Value x, Value y, bool negate) {
+  template <typename Set> Set different(Value x, Value y, bool negate) {
     if (matchPattern(x, m_Constant()))
       std::swap(x, y);
     APInt constant;
     if (matchPattern(y, m_ConstantInt(&constant)))
-      return visit(x, negate != !constant.isZero());
-    return disjunction(conjunction(visit(x, false), visit(y, !negate)), conjunction(visit(x, true), visit(y, negate)));
+      return visit<Set>(x, negate != !constant.isZero());
+    return disjunction(conjunction(visit<Set>(x, false), visit<Set>(y, !negate)),
+                       conjunction(visit<Set>(x, true), visit<Set>(y, negate)));
   }
 
   /// One side of a comparison: a value or its negative.
@@ -952,7 +1194,7 @@ private:
   };
 
   /// x + slack <= y.
-  Bounds atMost(Side x, Side y, int64_t slack) {
+  template <typename Set> Set atMost(Side x, Side y, int64_t slack) {
     // |a| <= y is a <= y && -a <= y, and so on: exact, and each part is linear.
     for (bool right : {false, true}) {
       Side side = right ? y : x;
@@ -971,22 +1213,28 @@ private:
         continue;
       }
       --splits;
-      Bounds first = right ? atMost(x, parts[0], slack) : atMost(parts[0], y, slack);
-      Bounds second = right ? atMost(x, parts[1], slack) : atMost(parts[1], y, slack);
+      Set first = right ? atMost<Set>(x, parts[0], slack) : atMost<Set>(parts[0], y, slack);
+      Set second = right ? atMost<Set>(x, parts[1], slack) : atMost<Set>(parts[1], y, slack);
       return all ? conjunction(first, second) : disjunction(first, second);
     }
     Form low = form(x.value), high = form(y.value);
+    if constexpr (std::is_same_v<Set, Verdict>)
+      return compare(signedForm(low, x.negative), signedForm(high, y.negative), slack == 1);
+    else
+      return solveAtMost(low, high, x.negative, y.negative, slack);
+  }
+
+  Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack) {
     narrow(low, high.values);
     narrow(high, low.values);
     if (low.lo.unknown || low.hi.unknown || high.lo.unknown || high.hi.unknown)
-      return everything();
+      return everything<Bounds>();
     Range solvable = {-maxTerm, maxTerm};
+    if (isVague(low) || isVague(high))
+      return unknown<Bounds>();
     if (!low.values.within(solvable) || !high.values.within(solvable))
-      return unknownBounds();
-    auto sign = [&](const Form &f, bool negative) {
-      return negative ? scaled(f, -1, {-f.values.hi, -f.values.lo}) : f;
-    };
-    Form difference = sum(sign(low, x.negative), sign(high, !y.negative), int64Range);
+      return unknown<Bounds>();
+    Form difference = sum(signedForm(low, lowNegative), signedForm(high, !highNegative), int64Range);
     difference.lo = addConstant(difference.lo, slack);
     difference.hi = addConstant(difference.hi, slack);
     return solve(difference);
@@ -996,8 +1244,7 @@ private:
   /// which changes no comparison.
   void narrow(Form &x, Range other) {
     Wide limit = Wide(1) << 40;
-    if (!x.lo.tooLarge || !(x.lo == x.hi) || x.k || x.q || x.lo.terms.size() != 1 || x.lo.terms[0].second != 1 ||
-        x.lo.constant || other.lo < -limit || other.hi > limit)
+    if (!isWide(x.lo) || !(x.lo == x.hi) || x.k || x.q || other.lo < -limit || other.hi > limit)
       return;
     // Twice the size, so that a negated side stays outside too.
     int64_t bound = 2 * std::max(std::abs(other.lo), std::abs(other.hi)) + 2;
@@ -1014,9 +1261,9 @@ private:
     collapseQuery(atEnds);
     const Linear &least = atEnds.lo, &most = atEnds.hi;
     if (least.unknown || most.unknown)
-      return everything();
+      return everything<Bounds>();
     if (least.tooLarge || most.tooLarge)
-      return unknownBounds();
+      return unknown<Bounds>();
     auto bound = [&](const Linear &rest) -> std::optional<Interval> {
       if (x.k == 0)
         return when(lessEqual(rest, constantOf(0)));
@@ -1041,7 +1288,7 @@ private:
     };
     auto hull = bound(least), full = least == most ? hull : bound(most);
     if (!hull || !full)
-      return unknownBounds();
+      return unknown<Bounds>();
     return {*hull, *full};
   }
 
@@ -1058,7 +1305,9 @@ private:
   OpBuilder *builder = nullptr;
   Location loc;
   BlockValues values;
+  Tables *tables = nullptr;
   int64_t tileQ, tileK;
+  std::optional<Linear> keyTileIndex;
   Linear queryBegin, queryCount, keyCount, queryOffset = constantOf(0);
   std::optional<Linear> queryEndValue;
   Value queryEndBase;
@@ -1073,22 +1322,79 @@ private:
   DenseMap<std::pair<Value, unsigned>, bool> dependence;
   DenseMap<Value, Form> forms;
   DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
+  DenseMap<std::pair<Value, unsigned>, Verdict> judged;
 };
 
 } // namespace
 
-Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+/// What the region of a domain needs not compute for each tile again moves in front of it.
+static void hoistFromRegion(tile::DomainOp domain) {
+  Block &body = domain.getWhere().front();
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
+    if (llvm::none_of(op.getOperands(), [&](Value operand) { return operand.getParentBlock() == &body; }))
+      op.moveBefore(domain);
+}
+
+/// Erases those of `ops`, a stretch of a block, that nothing needs.
+static void eraseDead(ArrayRef<Operation *> ops) {
+  for (Operation *op : llvm::reverse(ops))
+    if (isOpTriviallyDead(op))
+      op->erase();
+}
+
+Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
+                          SmallVectorImpl<tile::BoundsAttr> &bounds) {
   Location loc = op.getLoc();
-  MaskAnalysis analysis(op, builder, values);
+  Block *block = builder.getInsertionBlock();
+  Operation *before = builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
+  SmallVector<tile::BoundsAttr> tables;
+  MaskAnalysis analysis(op, builder, values, &tables);
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
+
+  // The region, first: without full tiles in it the segments have none.
+  bool hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
+  Region where;
+  attn::BlockPatternAttr pattern = op.getPatternAttr();
+  if (bool byTile = !analysis.conjunctsByTile().empty(); byTile || pattern) {
+    OpBuilder::InsertionGuard guard(builder);
+    Value visible, full;
+    Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
+    if (byTile) {
+      MaskAnalysis ofTile(op, builder, values, &tables, tile);
+      Verdict verdict = ofTile.verdict();
+      visible = ofTile.toI1(verdict.possible);
+      full = ofTile.toI1(verdict.certain);
+    } else {
+      visible = full = arith::ConstantIntOp::create(builder, loc, 1, 1);
+    }
+    if (pattern) {
+      attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+      Type type = tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType());
+      Value view = tile::named(tile::ParamOp::create(builder, loc, type, pattern.getName()), pattern.getName());
+      SmallVector<Value> indices;
+      if (tensor.getRank() == 3)
+        indices.push_back(values.h);
+      Value step = arith::ConstantIntOp::create(builder, loc, values.tileK, 32);
+      indices.append({values.q0, arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw)});
+      Value touches = tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ, values.tileK,
+                                              pattern.getRows(), pattern.getColumns());
+      visible = builder.createOrFold<arith::AndIOp>(loc, touches, visible);
+    }
+    hasFull &= !matchPattern(full, m_Zero());
+    if (matchPattern(visible, m_One()) && !hasFull)
+      where.getBlocks().clear();
+    else
+      tile::YieldOp::create(builder, loc, ValueRange{visible, full});
+  }
+
   SmallVector<Value> begins, ends;
-  SmallVector<bool> full;
+  SmallVector<bool> kinds;
   auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
     begins.push_back(analysis.toI32(from, fromName));
     ends.push_back(analysis.toI32(to, toName));
-    full.push_back(isFull);
+    kinds.push_back(isFull);
   };
-  if (fullBegin == fullEnd || fullBegin == end) {
+  if (!hasFull) {
     segment(begin, "tiles_begin", end, "tiles_end", false);
   } else {
     if (!(begin == fullBegin))
@@ -1097,25 +1403,28 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     if (!(fullEnd == end))
       segment(fullEnd, "full_end", end, "tiles_end", false);
   }
+  auto domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("k"),
+                                       builder.getI64IntegerAttr(values.tileK), begins, ends,
+                                       builder.getDenseBoolArrayAttr(kinds), /*reverse=*/UnitAttr());
+  domain.getWhere().takeBody(where);
+  if (!domain.getWhere().empty())
+    hoistFromRegion(domain);
 
-  Value view;
-  SmallVector<Value> indices;
-  IntegerAttr rows, columns, tileRows;
-  if (attn::BlockPatternAttr pattern = op.getPatternAttr()) {
-    attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-    Type type = tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType());
-    view = tile::named(tile::ParamOp::create(builder, loc, type, pattern.getName()), pattern.getName());
-    if (tensor.getRank() == 3)
-      indices.push_back(values.h);
-    indices.push_back(values.q0);
-    rows = builder.getI64IntegerAttr(pattern.getRows());
-    columns = builder.getI64IntegerAttr(pattern.getColumns());
-    tileRows = builder.getI64IntegerAttr(values.tileQ);
-  }
-  return tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("k"),
-                                builder.getI64IntegerAttr(values.tileK), begins, ends,
-                                builder.getDenseBoolArrayAttr(full), view, indices, rows, columns, tileRows,
-                                /*reverse=*/UnitAttr());
+  // Tables that the result does without are not made.
+  SmallVector<Operation *> made;
+  for (Operation &op : llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
+    made.push_back(&op);
+  if (!domain.getWhere().empty())
+    for (Operation &op : domain.getWhere().front().without_terminator())
+      made.push_back(&op);
+  eraseDead(made);
+  llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
+    return block->walk([&](tile::ParamOp param) {
+                  return param.getName() == table.getName() ? WalkResult::interrupt() : WalkResult::advance();
+                })
+        .wasInterrupted();
+  });
+  return domain;
 }
 
 Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k) {

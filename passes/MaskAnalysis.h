@@ -19,9 +19,18 @@
 // the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
 // union where they touch, else the longer. A comparison becomes D <= 0, where D = a * (k / n) + c * q + r, a, c
 // and n > 0 constant, and r lies in an interval that does not depend on k: solved for k with r and q at their
-// ends. What a value depends on beyond that (remainders, bit operations, loads indexed by q or k) only widens
+// ends. What a value depends on beyond that (remainders, bit operations, loads by other indices) only widens
 // the interval of r; values that depend on b, h, extents, run-time scalars and loads indexed by these
 // ("uniform") are computed exactly. A comparison of floats is known where it is uniform.
+//
+// LOADS. A load of integers by q and uniform indices lies between the least and the greatest element that the tile's rows
+// read: r has these for its ends. A load by k has such bounds for each tile of keys. The conjuncts of the mask that depend on one are
+// judged for each tile, by the same rules with the key between the tile's ends, in the `where` of the domain:
+//
+//     ids[q] == ids[k], queries with ids in [a, b]
+//         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
+//
+// and are left out of the full interval. The bounds are #tile.bounds, made before the kernel is launched.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
@@ -47,11 +56,12 @@ struct BlockValues {
   int64_t tileQ = 0, tileK = 0;
 };
 
-/// Emits at `builder` the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments
-/// partial, full, partial in this order, without those that are always empty. A block pattern becomes the
-/// domain's `where`; see patternNeedsElementMask. Reads of scalars and uniform captured tensors become tile.param
-/// and tile.element.
-mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
+/// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments
+/// partial, full, partial in this order, without those that are always empty. A block pattern (see patternNeedsElementMask) and what
+/// depends on loads by key become the domain's `where`; the bounds that these need are added to `bounds`. Reads of scalars, uniform
+/// captured tensors and bounds become tile.param and tile.element.
+mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
+                        mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
 
 /// Whether row values.q0 sees key k (i1), with k < Sk included, where the keys that a row sees form one interval: its ends belong
 /// to the row, and an element costs two comparisons at most. Null for any other mask.
@@ -71,7 +81,7 @@ struct TileSegments {
 };
 
 /// The segments of buildDomain for given sizes. What depends on b, h, run-time scalars or uniform loads counts
-/// as visible; a block pattern counts as all set.
+/// as visible, what depends on other loads as partial; a block pattern counts as all set.
 TileSegments evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
                             int64_t tileK);
 

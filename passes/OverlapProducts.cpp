@@ -79,8 +79,8 @@ public:
   void run() {
     unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
     // Entered at most once: only where there is a tile.
-    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles());
-    outer->setAttr("tile.names", builder.getStrArrayAttr({"first_tile", "first_stage", "first_phase"}));
+    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles(), loop.getKeeps());
+    outer->setAttr(tile::namesAttr, builder.getStrArrayAttr({"first_tile", "first_stage", "first_phase"}));
     builder.setInsertionPointToStart(&outer.getBody().front());
     auto entered = outer.getBody().getArguments();
 
@@ -103,7 +103,7 @@ public:
       carried.push_back(i == parts.accumulator ? accumulator : first.lookupOrDefault(next[scalars + i]));
     carried.push_back(first.lookup(parts.probability.getResult()));
     auto inner = ForTilesOp::create(builder, loc, inits, loop.getBound(), carried, /*keeps=*/true);
-    inner->setAttr("tile.names", builder.getStrArrayAttr({"tile", "stage", "phase", "v_stage", "v_phase"}));
+    inner->setAttr(tile::namesAttr, builder.getStrArrayAttr({"tile", "stage", "phase", "v_stage", "v_phase"}));
     builder.setInsertionPointToStart(&inner.getBody().front());
     writeBody(inner, scalars);
 
@@ -198,7 +198,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
 
   void runOnOperation() override {
     SmallVector<ForTilesOp> loops;
-    getOperation().walk([&](sched::RoleOp role) { llvm::append_range(loops, role.getBody().getOps<ForTilesOp>()); });
+    getOperation().walk([&](sched::ForWorkOp work) { llvm::append_range(loops, work.getBody().getOps<ForTilesOp>()); });
     for (ForTilesOp loop : loops)
       if (std::optional<Parts> parts = match(loop))
         LoopRotator(loop, *parts).run();

@@ -49,7 +49,8 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let summary = "write the tiles of one block: online softmax over the visible K tiles";
   let description = [{
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
-    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop) and, in partial tiles only, a map.
+    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
+    each tile) and, in partial tiles only, a map. The kernel names the bounds of captured tensors that the domain reads.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
@@ -99,7 +100,7 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: no map computes what depends on the block alone; costly values of one axis (loads, divisions, special functions)
-    come from a map over that axis; what a loop does not change stands before it.
+    come from a map over that axis, but for values along the loop's axis in a conditional map; what a loop does not change stands before it.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
     After: `%e = math.exp2`, `%t = map(q) { table[q] * e }`, `map(q, k) { s + t }`
@@ -185,7 +186,7 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
     Requires: layouts.
     Ensures: no `tile.load` is left; shared tiles are slots of rings of the plan's `stages`; every read is behind a wait
     whose pending count is the number of groups committed after the one it needs, and a barrier; the domain is bounds and
-    a test of `sched.for_tiles`.
+    a test of `sched.for_tiles`, and searches (`sched.next_visible`) where it leaves tiles out.
     Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
     Before: `%k = tile.load %K[...]` in `tile.for_blocks`
     After: `sched.copy_tile`, `sched.commit_copies`, `sched.wait_copies pending 0`, `sched.barrier`, `sched.slot`

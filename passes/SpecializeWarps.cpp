@@ -10,7 +10,8 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// Both walk the same tiles and the same stages. Registers move from the producer to the consumers.
+// Both walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
+// of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ using tile::TileType;
 namespace {
 
 /// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536. A
-/// producer that searches a block pattern takes more.
+/// producer that searches for the tiles to visit takes more.
 struct RegisterSplit {
   int64_t producer, consumer;
 };
@@ -40,7 +41,7 @@ RegisterSplit registerSplit(int64_t consumerWarps, bool searches) {
   case 1:
     return {56, 256};
   case 2:
-    return searches ? RegisterSplit{56, 224} : RegisterSplit{24, 240};
+    return searches ? RegisterSplit{48, 232} : RegisterSplit{24, 240};
   default:
     return searches ? RegisterSplit{56, 152} : RegisterSplit{32, 160};
   }
@@ -64,18 +65,20 @@ public:
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
-      declare(ring, 1);
+      declare(ring, plan.getQStages());
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps(), bool(kernel.getPatternAttr()));
+    RegisterSplit split = registerSplit(plan.getWarps(), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
     Block *producer = role("producer", plan.getCopyWarps(), split.producer);
     Block *consumer = role("consumer", plan.getWarps(), split.consumer);
     if (failed(writeProducer(producer, original)))
       return failure();
+    builder.setInsertionPointToStart(consumer);
+    sched::ForWorkOp work = forWork();
     for (Operation *op : original)
-      op->moveBefore(consumer, consumer->end());
-    return writeConsumer();
+      op->moveBefore(&work.getBody().front(), work.getBody().front().end());
+    return writeConsumer(work);
   }
 
 private:
@@ -106,7 +109,7 @@ private:
 
   /// One thread makes the barriers; nobody goes on before.
   void initialise() {
-    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value thread = sched::ThreadIdOp::create(builder, loc);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
     auto branch = scf::IfOp::create(builder, loc, first, /*withElseRegion=*/false);
     {
@@ -135,8 +138,45 @@ private:
             tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")};
   }
 
+  /// The tiles of work of a role. Persistent blocks carry where the rings of K and V are.
+  sched::ForWorkOp forWork() {
+    auto order = plan.getPersistent() ? sched::WorkOrder::Persistent : sched::WorkOrder::Grid;
+    SmallVector<Value> start;
+    if (plan.getPersistent())
+      start.assign(2, i32(0));
+    auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
+    if (plan.getPersistent())
+      work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"b", "h", "q0", "count", "first_stage", "first_phase"}));
+    return work;
+  }
+
+  /// Where the rings of K and V are when a tile of work begins.
+  Position start(sched::ForWorkOp work) {
+    if (!plan.getPersistent())
+      return {i32(0), i32(0)};
+    return {work.getCarried()[0], work.getCarried()[1]};
+  }
+
+  /// Where the ring of Q is: count mod stages, and the parity of count / stages.
+  Position queryPosition(sched::ForWorkOp work) {
+    if (!plan.getPersistent())
+      return {i32(0), i32(0)};
+    Value count = work.getBody().getArgument(3), stages = i32(plan.getQStages());
+    Value walks = arith::DivUIOp::create(builder, loc, count, stages);
+    return {tile::named(arith::RemUIOp::create(builder, loc, count, stages), "q_stage"),
+            tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
+  }
+
+  /// The end of a tile of work whose loop over K and V is `tiles`.
+  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles) {
+    if (!plan.getPersistent())
+      return;
+    builder.setInsertionPointToEnd(&work.getBody().front());
+    sched::NextOp::create(builder, loc, tiles.getKept().drop_front());
+  }
+
   void nameCarried(sched::ForTilesOp tiles) {
-    tiles->setAttr("tile.names", builder.getStrArrayAttr({"tile", "stage", "phase"}));
+    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr({"tile", "stage", "phase"}));
   }
 
   //===--------------------------------------------------------------------===//
@@ -146,28 +186,35 @@ private:
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
-    Value thread = sched::ThreadIdOp::create(builder, loc, builder.getI32Type());
+    Value thread = sched::ThreadIdOp::create(builder, loc);
     Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
     auto branch = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(branch.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+    sched::ForWorkOp work = forWork();
+    builder.setInsertionPointToStart(&work.getBody().front());
     // What the copies' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
     for (Operation *op : original) {
       if (op == loop)
         break;
-      if (op->getNumRegions() == 0 && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
+      if ((op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
     FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
     if (failed(sequence))
       return failure();
+    Position query = queryPosition(work), first = start(work);
     elected(one, [&] {
-      for (Ring &ring : once)
-        copy(ring, mapping, i32(0));
+      for (Ring &ring : once) {
+        if (plan.getPersistent())
+          sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
+        copy(ring, mapping, query.stage);
+      }
     });
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, i32(0), i32(0)}, sequence->bound, ValueRange());
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, first.stage, first.phase}, sequence->bound, ValueRange(),
+                                           /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     builder.setInsertionPointToStart(&tiles.getBody().front());
     Value index = tiles.getBody().getArgument(0);
@@ -182,6 +229,7 @@ private:
     Value following = sequence->next(builder, index);
     Position next = advance(at, plan.getStages());
     sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
+    nextWork(work, tiles);
     domain.erase();
     return success();
   }
@@ -205,19 +253,18 @@ private:
   // The consumers
   //===--------------------------------------------------------------------===//
 
-  LogicalResult writeConsumer() {
+  LogicalResult writeConsumer(sched::ForWorkOp work) {
     builder.setInsertionPoint(loop);
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
     if (failed(sequence))
       return failure();
-    for (Ring &ring : once) {
-      sched::WaitOp::create(builder, loc, ring.barriers, i32(0), i32(0));
-      Value slot = sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, i32(0));
-      ring.load.getResult().replaceAllUsesWith(slot);
-      ring.load.erase();
-    }
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, i32(0), i32(0)}, sequence->bound, loop.getInits());
+    Position query = queryPosition(work), entry = start(work);
+    for (Ring &ring : once)
+      readStage(ring, query, /*refilled=*/plan.getPersistent());
+    builder.setInsertionPoint(loop);
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, entry.stage, entry.phase}, sequence->bound, loop.getInits(),
+                                           /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     Block &body = tiles.getBody().front();
     builder.setInsertionPointToStart(&body);
@@ -232,21 +279,22 @@ private:
     yield.erase();
     body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
     for (Ring &ring : streamed)
-      readStage(ring, at);
+      readStage(ring, at, /*refilled=*/true);
     builder.setInsertionPointToEnd(&body);
     Value following = sequence->next(builder, index);
     Position next = advance(at, plan.getStages());
     SmallVector<Value> values{following, next.stage, next.phase};
     llvm::append_range(values, carried);
     sched::NextOp::create(builder, loc, values);
-    loop.replaceAllUsesWith(tiles.getResults());
+    loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
     loop.erase();
     domain.erase();
+    nextWork(work, tiles);
     return success();
   }
 
-  /// The load is the ring's stage: full from its wait on, released after its last reader.
-  void readStage(Ring &ring, Position at) {
+  /// The load is the ring's stage: full from its wait on, released after its last reader where it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled) {
     Operation *first = nullptr, *last = nullptr;
     for (Operation *user : ring.load.getResult().getUsers()) {
       Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
@@ -259,7 +307,8 @@ private:
     sched::WaitOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage, at.phase);
     Value slot = sched::SlotOp::create(builder, ring.load.getLoc(), ring.load.getResult().getType(), ring.buffer, at.stage);
     builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
-    sched::ReleaseOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage);
+    if (refilled)
+      sched::ReleaseOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage);
     ring.load.getResult().replaceAllUsesWith(slot);
     ring.load.erase();
   }

@@ -12,6 +12,8 @@
 
 #include "ir/sched/Sched.h"
 
+#include "mlir/IR/IRMapping.h"
+
 namespace attune {
 
 /// The tiles that a domain visits, as a sequence of tile indices.
@@ -30,15 +32,19 @@ struct TileSequence {
     return sequence;
   }
 
+  /// Whether the next tile follows from a search.
+  bool searches() { return domain.skips(); }
+
   /// The first visited tile at or after `index`.
   mlir::Value visibleFrom(mlir::OpBuilder &builder, mlir::Value index) {
-    if (!domain.getPattern())
+    if (!searches())
       return index;
-    return tile::named(sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), domain.getPattern(),
-                                                    domain.getPatternIndices(), index, bound, *domain.getTileRows(),
-                                                    domain.getStep(), *domain.getPatternRows(),
-                                                    *domain.getPatternColumns()),
-                       "next_tile");
+    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound);
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&search.getCondition(), {}, index.getType(), domain.getLoc());
+    mlir::Value visible = ask(builder, search.getCondition().getArgument(0), domain.getVisible());
+    sched::VisibleOp::create(builder, domain.getLoc(), visible);
+    return tile::named(search.getResult(), "next_tile");
   }
 
   mlir::Value next(mlir::OpBuilder &builder, mlir::Value index) {
@@ -72,7 +78,31 @@ struct TileSequence {
         outside = mlir::arith::ConstantIntOp::create(builder, loc, 0, 1);
       partial = mlir::arith::AndIOp::create(builder, loc, partial, outside);
     }
+    if (mlir::Value full = domain.getFullWhere(); full && llvm::is_contained(domain.getFull(), true)) {
+      mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
+      mlir::Value mixed = mlir::arith::XOrIOp::create(builder, loc, ask(builder, index, full), one);
+      partial = mlir::arith::OrIOp::create(builder, loc, partial, mixed);
+    }
     return tile::named(partial, "partial");
+  }
+
+private:
+  /// What the domain's region makes of `value` for tile `index`.
+  mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value value) {
+    mlir::Block &body = domain.getWhere().front();
+    mlir::IRMapping mapping;
+    mapping.map(body.getArgument(0), index);
+    for (mlir::Operation &op : body.without_terminator())
+      if (isNeededFor(value, &op))
+        builder.clone(op, mapping);
+    return mapping.lookupOrDefault(value);
+  }
+
+  static bool isNeededFor(mlir::Value value, mlir::Operation *op) {
+    mlir::Operation *definition = value.getDefiningOp();
+    if (!definition || definition->getBlock() != op->getBlock())
+      return false;
+    return definition == op || llvm::any_of(definition->getOperands(), [&](mlir::Value operand) { return isNeededFor(operand, op); });
   }
 };
 

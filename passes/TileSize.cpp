@@ -230,6 +230,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise);
     request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
     keep(cost);
+    request.maskLoadsByKey = cost.columnVectors > 0;
     BandReader reader(mask.front(), request);
     Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
     request.mask = reader.read(visible).value_or(MaskShape::partly(0.5));
@@ -243,7 +244,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages);
 }
 
 //===----------------------------------------------------------------------===//

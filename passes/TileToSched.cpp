@@ -43,7 +43,7 @@ public:
     auto target = sched::KernelOp::create(
         builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
         kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
-        kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+        kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
     if (plan.getCopyWarps()) {
       for (Operation &op : kernel.getBody().front())
@@ -61,12 +61,12 @@ public:
   }
 
 private:
-  /// The work of a role, or of all warps.
+  /// The work of all warps.
   LogicalResult expandWork(Block &body) {
     auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
     OpBuilder::InsertionGuard guard(builder);
-    builder.createBlock(&work.getBody(), {}, SmallVector<Type>(3, builder.getI32Type()), SmallVector<Location>(3, loc));
     workBlock = &work.getBody().front();
+    builder.setInsertionPointToStart(workBlock);
     slices.clear();
     writeLane();
     for (Operation &op : body)
@@ -79,7 +79,40 @@ private:
     auto role = sched::RoleOp::create(builder, loc, op.getName(), op.getWarps(), op.getRegistersAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&role.getBody());
-    return expandWork(op.getBody().front());
+    for (Operation &inner : op.getBody().front())
+      if (failed(expand(&inner)))
+        return failure();
+    // Shared memory is the block's until the last boxes have been read.
+    if (plan.getPersistent() && !op.getBody().getOps<sched::ForWorkOp>().empty())
+      waitForBoxes(sched::ThreadIdOp::create(builder, loc));
+    return success();
+  }
+
+  LogicalResult expandOp(sched::ForWorkOp op) {
+    SmallVector<Value> inits;
+    for (Value init : op.getInits())
+      inits.push_back(mapping.lookup(init));
+    auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), op.getTileQ(), op.getLongestFirst(), inits);
+    work->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    OpBuilder::InsertionGuard guard(builder);
+    Block &body = op.getBody().front();
+    workBlock = &work.getBody().front();
+    builder.setInsertionPointToStart(workBlock);
+    for (auto [old, fresh] : llvm::zip(body.getArguments(), workBlock->getArguments()))
+      mapping.map(old, fresh);
+    slices.clear();
+    writeLane();
+    for (Operation &inner : body)
+      if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
+        return failure();
+    if (op.getNext()) {
+      SmallVector<Value> next;
+      for (Value value : op.getNext().getValues())
+        next.push_back(mapping.lookup(value));
+      sched::NextOp::create(builder, loc, next);
+    }
+    workBlock = nullptr;
+    return success();
   }
 
   //===--------------------------------------------------------------------===//
@@ -135,7 +168,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   void writeLane() {
-    thread = tile::named(sched::ThreadIdOp::create(builder, loc, builder.getI32Type()), "thread");
+    thread = tile::named(sched::ThreadIdOp::create(builder, loc), "thread");
     lane = tile::named(rem(thread, 32), "lane");
     Value warp = tile::named(div(thread, 32), "warp");
     laneRow = tile::named(div(lane, 4), "lane_row");
@@ -283,7 +316,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -291,7 +324,12 @@ private:
           return success();
         })
         .Case<sched::ThreadIdOp>([&](auto id) {
-          mapping.map(id.getResult(), workBlock ? thread : builder.clone(*id)->getResult(0));
+          mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
+          return success();
+        })
+        .Case<sched::NextVisibleOp>([&](auto search) {
+          // Its region computes with scalars alone.
+          builder.clone(*search, mapping);
           return success();
         })
         .Case<scf::IfOp>([&](auto branch) {
@@ -326,9 +364,74 @@ private:
     return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
   }
 
+  //===--------------------------------------------------------------------===//
+  // Loads by column
+  //===--------------------------------------------------------------------===//
+
+  /// Whether `value` of the map's region follows from the column, and from values outside, alone.
+  static bool followsFromColumn(tile::MapOp map, Value value) {
+    if (value.getParentBlock() != &map.getBody().front())
+      return true;
+    if (isa<BlockArgument>(value))
+      return value == map.getCoordinate("k");
+    return llvm::all_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return followsFromColumn(map, operand); });
+  }
+
+  /// The map's loads by column: eight lanes of a warp want the same element of each.
+  static SmallVector<tile::ElementOp> columnLoads(tile::MapOp map) {
+    SmallVector<tile::ElementOp> loads;
+    if (layoutOf(map.getResult()).getRole() != FragmentRole::C || layoutOf(map.getResult()).getColumnWarps() != 1 ||
+        cast<TileType>(map.getResult().getType()).axis(1) != "k" || !map.getCoordinate("k"))
+      return loads;
+    for (auto load : map.getBody().getOps<tile::ElementOp>())
+      if (followsFromColumn(map, load.getResult()))
+        loads.push_back(load);
+    return loads;
+  }
+
+  /// Loads each column's element once a warp, lane by lane: a lane holds an element of every 32 columns, in place of one of
+  /// every four.
+  void loadColumns(tile::MapOp op, ArrayRef<tile::ElementOp> loads) {
+    if (loads.empty())
+      return;
+    int64_t columns = cast<TileType>(op.getResult().getType()).getShape()[1];
+    Value origin = mapping.lookup(op.originOf(op.getCoordinate("k")));
+    for (tile::ElementOp load : loads) {
+      StringRef name = tile::nameOf(load.getResult());
+      Type type = load.getResult().getType();
+      Value buffer = registers(("column_" + (name.empty() ? "value" : name)).str(),
+                               fragmentType({{"k", columns}}, type, FragmentRole::Lanes, warps));
+      repeat(llvm::divideCeil(columns, 32), "i", [&](Value i) {
+        Value column = add(lane, mul(i, 32));
+        if (columns % 32)
+          column = arith::MinSIOp::create(builder, loc, column, i32(columns - 1));
+        IRMapping inner(mapping);
+        inner.map(op.getCoordinate("k"), tile::named(add(origin, column), "k"));
+        for (Operation &nested : op.getBody().front().without_terminator())
+          if (followsFromColumn(op, nested.getResult(0)) && (&nested == load || nested.isBeforeInBlock(load)))
+            builder.clone(nested, inner);
+        set(inner.lookup(load.getResult()), buffer, i);
+      });
+      loadedColumns[load.getResult()] = buffer;
+    }
+  }
+
+  /// The element of column 8 j + 2 (lane % 4) + c, from the lane that has it, outside the loops over rows.
+  Value exchangedColumn(tile::ElementOp load, Value buffer, Value j, Value c) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
+    Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+    Value held = get(buffer, div(j, 4));
+    Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
+    return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
+    for (auto load : op.getBody().getOps<tile::ElementOp>())
+      if (Value buffer = loadedColumns.lookup(load.getResult()))
+        inner.map(load.getResult(), exchangedColumn(load, buffer, j, c));
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, element(input, i, r, j, c));
@@ -345,7 +448,8 @@ private:
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator())
-      builder.clone(nested, inner);
+      if (!loadedColumns.contains(nested.getResult(0)))
+        builder.clone(nested, inner);
     return inner.lookupOrDefault(op.getYield().getValues().front());
   }
 
@@ -448,6 +552,9 @@ private:
     // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive.
     auto loads = op.getBody().getOps<tile::ElementOp>();
     auto write = [&] {
+      // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
+      SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
+      loadColumns(op, byColumn);
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
@@ -925,7 +1032,14 @@ private:
     return plan.getCopyWarps() ? storeByEngine(op) : storeThroughShared(op);
   }
 
-  /// Through shared memory, where each warpgroup writes its own rows over those of Q that it alone has read.
+  /// The thread of a warpgroup that copies boxes waits until they have been read.
+  void waitForBoxes(Value threadId) {
+    Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(threadId, 128), i32(0));
+    onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
+  }
+
+  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a persistent block, over
+  /// those of the tile before once they have been read.
   LogicalResult storeByEngine(tile::StoreOp op) {
     Value buffer = buffers.lookup(op.getTile());
     auto type = cast<TileType>(op.getTile().getType());
@@ -937,12 +1051,18 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(queryBuffer);
       shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile",
-                                       sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout() ? queryBuffer
-                                                                                                                              : Value());
+                                       !plan.getPersistent() && sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout()
+                                           ? queryBuffer
+                                           : Value());
+    }
+    Value barrier = add(div(thread, 128), 1);
+    if (plan.getPersistent()) {
+      waitForBoxes(thread);
+      sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     }
     writeFragments(buffer, shared);
     sched::FenceAsyncOp::create(builder, loc);
-    sched::SyncWarpsOp::create(builder, loc, add(div(thread, 128), 1), 128);
+    sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
     Value map = tensorMap(op.getView(), 64, cast<sched::SwizzleAttr>(sharedType.getLayout()));
     SmallVector<Value> at;
@@ -953,7 +1073,8 @@ private:
       for (int64_t column = 0; column < int64_t(kernel.getHeadDimV()); column += cast<sched::TensorMapType>(map.getType()).getColumns())
         sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
       sched::CommitBoxesOp::create(builder, loc);
-      sched::WaitBoxesOp::create(builder, loc, 0);
+      if (!plan.getPersistent())
+        sched::WaitBoxesOp::create(builder, loc, 0);
     });
     return success();
   }
@@ -1090,6 +1211,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };
 

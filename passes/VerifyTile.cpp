@@ -56,6 +56,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
       return loop.emitOpError("goes over a domain that is not the result of tile.domain");
+    if (auto touches = dyn_cast<tile::TouchesOp>(op))
+      return verifyTouches(touches, kernel.getPlan());
     if (auto param = dyn_cast<tile::ParamOp>(op))
       return verifyParameter(param, kernel);
     return success();
@@ -72,13 +74,17 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     bool overKeys = domain.getAxis() == "k";
     if (!overKeys && domain.getAxis() != "q")
       return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
-    auto [step, across] = overKeys ? std::pair(plan.getTileK(), plan.getTileQ()) : std::pair(plan.getTileQ(), plan.getTileK());
+    int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
     if (int64_t(domain.getStep()) != step)
       return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step;
-    if (domain.getTileRows() && int64_t(*domain.getTileRows()) != across)
-      return domain.emitOpError() << "looks at " << *domain.getTileRows() << " rows of the pattern, the plan's "
-                                  << (overKeys ? "tile_q" : "tile_k") << " is " << across;
     return success();
+  }
+
+  static LogicalResult verifyTouches(tile::TouchesOp touches, tile::PlanAttr plan) {
+    if (int64_t(touches.getTileRows()) == plan.getTileQ() && int64_t(touches.getTileColumns()) == plan.getTileK())
+      return success();
+    return touches.emitOpError() << "looks at a tile of " << touches.getTileRows() << " x " << touches.getTileColumns()
+                                 << ", the plan's is " << plan.getTileQ() << " x " << plan.getTileK();
   }
 
   static LogicalResult verifyParameter(tile::ParamOp param, tile::KernelOp kernel) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <iterator>
+#include <utility>
 
 using namespace attune;
 
@@ -105,7 +106,8 @@ bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {
 const ArchInfo *attune::archForDevice(int computeMajor, int computeMinor) {
   const ArchInfo *best = nullptr;
   for (const ArchInfo &arch : archs)
-    if (runsOn(arch, computeMajor, computeMinor) && (!best || arch.computeMinor > best->computeMinor))
+    if (runsOn(arch, computeMajor, computeMinor) &&
+        (!best || std::pair(arch.computeMinor, arch.warpgroups) > std::pair(best->computeMinor, best->warpgroups)))
       best = &arch;
   return best;
 }

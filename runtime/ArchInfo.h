@@ -64,11 +64,12 @@ const ArchInfo *findArch(std::string_view name);
 Expected<const ArchInfo *> archInfo(std::string_view name);
 
 /// The architecture to compile for on a device of compute capability major.minor, or null where attune has
-/// none. 8.7 (Jetson) has none: cubins do not carry over between desktop and Jetson parts.
+/// none: the newest that runs on it, with warpgroup-level products where there are such (9.0: sm_90a). 8.7 (Jetson) has none:
+/// cubins do not carry over between desktop and Jetson parts.
 const ArchInfo *archForDevice(int computeMajor, int computeMinor);
 
 /// Whether a cubin for `arch` runs on a device of compute capability major.minor: the same major, and a
-/// minor that is not older.
+/// minor that is not older; with warpgroups the same minor.
 bool runsOn(const ArchInfo &arch, int computeMajor, int computeMinor);
 
 } // namespace attune

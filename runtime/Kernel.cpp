@@ -2,6 +2,7 @@
 #include "runtime/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
+#include "runtime/TensorMaps.h"
 #include "runtime/ThreadPool.h"
 
 #include <algorithm>
@@ -31,6 +32,8 @@ struct LoadedModule {
   CudaContext context;
   CudaModule module;
   CudaFunction function;
+  CudaFunction bounds; ///< null where the signature has none
+  int64_t blocks;      ///< the most that a launch has
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -68,6 +71,7 @@ struct Kernel::State {
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
   mutable std::atomic<double> loadMilliseconds = 0;                 // of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
+  std::unique_ptr<TensorMapCache> tensorMaps = {};                  // null where the kernel takes none
 
   State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
 
@@ -83,7 +87,7 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
-  Expected<void> encodeTensorMaps(PackedLaunch &packed) const;
+  Expected<void> fillTensorMaps(PackedLaunch &packed) const;
   void launchHost(const PackedLaunch &packed) const;
   Expected<void> queryPointers(const LaunchArgs &args) const;
 };
@@ -96,7 +100,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr, INT32_MAX});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -106,6 +110,11 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       return cuda->result(code, fmt::format("kernel '{}' does not load", image.name));
     if (int failed = cuda->cuModuleGetFunction(&loaded->function, loaded->module, image.entry.c_str()))
       return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, image.entry));
+    if (!image.signature.bounds.empty()) {
+      std::string entry = image.entry + boundsEntrySuffix;
+      if (int failed = cuda->cuModuleGetFunction(&loaded->bounds, loaded->module, entry.c_str()))
+        return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry));
+    }
     if (cuda->cuFuncGetParamInfo) {
       size_t offset = 0, size = 0;
       int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
@@ -113,6 +122,12 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
         return Error{
             fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
                         image.name, size, image.signature.packedBytes())};
+    }
+    if (image.persistent) {
+      Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
+      if (!info)
+        return info.error();
+      loaded->blocks = info->smCount;
     }
     if (image.sharedBytes > 0)
       return cuda->result(
@@ -153,49 +168,49 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-/// Describes q, k, v or o to the copy engine: dimensions from the inmost one on, strides in bytes.
-Expected<void> Kernel::State::encodeTensorMaps(PackedLaunch &packed) const {
+/// The tensor maps of q, k, v and o behind the plain parameters.
+Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
   constexpr int float16 = 6, bfloat16 = 9, promoteTo256 = 3;
-  const LaunchParams &params = packed.params();
-  std::byte *out = packed.bytes + tensorMapOffset(image.signature);
-  for (const TensorMapParam &map : image.signature.tensorMaps) {
-    const char which = map.tensor.front();
-    const bool keys = which == 'k' || which == 'v';
-    const int64_t *stride = which == 'q' ? params.qStride : which == 'k' ? params.kStride : which == 'v' ? params.vStride : params.oStride;
-    const void *address = which == 'q' ? params.q : which == 'k' ? params.k : which == 'v' ? params.v : params.o;
-    const int64_t extent[] = {which == 'v' || which == 'o' ? image.signature.headDimV : image.signature.headDim,
-                              keys ? params.keyLength : params.queryLength, keys ? params.kvHeads : params.heads, params.batch};
-    uint64_t dimensions[4], strides[3];
-    for (int i = 0; i < 4; ++i)
-      dimensions[i] = std::max<int64_t>(extent[i], 1);
-    // The stride of a dimension of one element is never used, but must be valid.
-    for (int i = 0; i < 3; ++i)
-      strides[i] = dimensions[i + 1] == 1 ? 16 * ((2 * dimensions[0] + 15) / 16) : uint64_t(2 * stride[2 - i]);
+  auto encode = [&](const TensorMapKey &key, std::byte *out) {
+    const TensorMapParam &map = image.signature.tensorMaps[key.map];
     const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
-    int code = cuda->cuTensorMapEncodeTiled(out, image.signature.dtype == DType::BF16 ? bfloat16 : float16, 4, const_cast<void *>(address),
-                                            dimensions, strides, box, steps, 0, swizzle, promoteTo256, 0);
-    if (code != 0)
-      return cuda->result(code, fmt::format("{} with row, head and batch strides {}, {}, {} cannot be described to the copy engine; make it "
-                                            "contiguous, or compile for sm_90",
-                                            map.tensor, stride[2], stride[1], stride[0]));
-    out += 128;
+    return cuda->cuTensorMapEncodeTiled(out, image.signature.dtype == DType::BF16 ? bfloat16 : float16, 4,
+                                        reinterpret_cast<void *>(key.address), key.dimensions, key.strides, box, steps, 0, swizzle,
+                                        promoteTo256, 0);
+  };
+  std::byte *out = packed.bytes + tensorMapOffset(image.signature);
+  for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
+    const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
+    if (int code = tensorMaps->get(key, out, encode))
+      return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
+                                            "engine; make it contiguous, or compile for sm_90",
+                                            image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
+                                            int64_t(key.strides[2])));
   }
   return {};
 }
 
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
   CudaContext current = cuda->currentContext();
-  if (!image.signature.tensorMaps.empty())
-    if (Expected<void> encoded = encodeTensorMaps(packed); !encoded)
-      return encoded;
+  if (tensorMaps)
+    if (Expected<void> filled = fillTensorMaps(packed); !filled)
+      return filled;
   Expected<const LoadedModule *> loaded = moduleFor(current);
   if (!loaded)
     return loaded.error();
   ContextScope scope(cuda, current, (*loaded)->context);
   void *arguments[] = {packed.bytes};
-  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(packed.blocks), 1, 1, unsigned(image.threads),
+  // In the stream's order: the kernel finds them made.
+  if (packed.boundsEntries > 0) {
+    constexpr int perBlock = boundsBlockThreads / 32;
+    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned((packed.boundsEntries + perBlock - 1) / perBlock), 1, 1, boundsBlockThreads,
+                                    1, 1, 0, stream, arguments, nullptr);
+    if (code != 0)
+      return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
+  }
+  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(std::min(packed.blocks, (*loaded)->blocks)), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
@@ -264,6 +279,9 @@ Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
   for (const NamedTensor &named : args.tensors)
     if (Expected<void> good = query(fmt::format("captured tensor '{}'", named.name), named.tensor); !good)
       return good;
+  if (size_t bytes = args.workspace ? args.workspaceBytes : 0)
+    if (Expected<void> good = query("workspace", Tensor::contiguous(args.workspace, DType::Bool, {int64_t(bytes)}, device)); !good)
+      return good;
   const std::pair<const char *, const uint64_t *> pointers[] = {{"seedPointer", args.seedPointer},
                                                                 {"offsetPointer", args.offsetPointer}};
   for (auto [subject, pointer] : pointers)
@@ -307,6 +325,8 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
   auto state = std::make_shared<Kernel::State>(std::move(image), Device::cuda(device));
   state->cuda = *cuda;
   state->primary = *primary;
+  if (!state->image.signature.tensorMaps.empty())
+    state->tensorMaps = std::make_unique<TensorMapCache>();
   return Kernel(std::move(state));
 }
 
@@ -350,6 +370,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
     return {};
   if (state->cuda)
     return state->launchCuda(stream, packed);
+  makeBounds(state->image.signature, args);
   state->launchHost(packed);
   return {};
 }
@@ -369,7 +390,10 @@ Expected<void> Kernel::check(const LaunchArgs &args) const {
   return packLaunch(state->image, state->device, defaultDropout, args, packed);
 }
 
-size_t Kernel::workspaceBytes(const LaunchArgs &) const { return 0; }
+size_t Kernel::workspaceBytes(const LaunchArgs &args) const {
+  assert(valid() && "workspaceBytes of an empty kernel handle");
+  return workspaceSize(state->image.signature, args);
+}
 
 Expected<void> Kernel::load() const {
   assert(valid() && "load of an empty kernel handle");

@@ -20,6 +20,8 @@ static json toJson(const KernelSignature &signature) {
                  {"qOffset", signature.qOffset},
                  {"scalars", scalars},
                  {"tensors", tensors}};
+  for (const BoundsParam &bounds : signature.bounds)
+    result["bounds"].push_back({{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
   for (const TensorMapParam &map : signature.tensorMaps)
     result["tensorMaps"].push_back({{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
   if (signature.blockPattern)
@@ -36,6 +38,7 @@ std::string KernelImage::metadata() const {
                  {"signature", toJson(signature)},
                  {"tileQ", tileQ},
                  {"tileK", tileK},
+                 {"persistent", persistent},
                  {"threads", threads},
                  {"sharedBytes", sharedBytes},
                  {"registers", registers},
@@ -129,6 +132,15 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       reader.read(tensor, "dtype", param.dtype);
       reader.read(tensor, "rank", param.rank);
     }
+  if (from.contains("bounds"))
+    if (const json *all = reader.array(from, "bounds"))
+      for (const json &bounds : *all) {
+        BoundsParam &param = to.bounds.emplace_back();
+        reader.read(bounds, "tensor", param.tensor);
+        reader.read(bounds, "dim", param.dim);
+        reader.read(bounds, "ofKeys", param.ofKeys);
+        reader.read(bounds, "rows", param.rows);
+      }
   if (from.contains("tensorMaps"))
     if (const json *maps = reader.array(from, "tensorMaps"))
       for (const json &map : *maps) {
@@ -160,6 +172,7 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
     read(reader, *signature, image.signature);
   reader.read(from, "tileQ", image.tileQ);
   reader.read(from, "tileK", image.tileK);
+  reader.read(from, "persistent", image.persistent);
   reader.read(from, "threads", image.threads);
   reader.read(from, "sharedBytes", image.sharedBytes);
   reader.read(from, "registers", image.registers);

@@ -465,9 +465,13 @@ private:
       return memory;
     }
     int64_t offset = sizeof(LaunchParams) + 8 * kernel.getScalars().size();
-    for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>()) {
-      int64_t rank = tensor.getRank();
-      if (tensor.getName() != name) {
+    SmallVector<std::pair<StringRef, int64_t>> packed; // names and ranks
+    for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+      packed.push_back({tensor.getName().getValue(), tensor.getRank()});
+    for (auto bounds : kernel.getBounds().getAsRange<BoundsAttr>())
+      packed.push_back({bounds.getName().getValue(), tile::boundedTensor(kernel.getTensors(), bounds).getRank()});
+    for (auto [packedName, rank] : packed) {
+      if (packedName != name) {
         offset += 8 + 16 * rank;
         continue;
       }
@@ -617,6 +621,10 @@ private:
     }
     if (auto element = dyn_cast<ElementOp>(op)) {
       values[element] = readElement(element, operands);
+      return;
+    }
+    if (auto touches = dyn_cast<TouchesOp>(op)) {
+      values[touches] = lowerTouches(touches);
       return;
     }
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
@@ -1557,13 +1565,12 @@ private:
   // Loops over a domain
   //===--------------------------------------------------------------------===//
 
-  /// Whether any block of the pattern that tile `n` touches is set.
-  Value touchesPattern(DomainOp domain, Value firstRow) {
-    const Memory memory = memoryOf(domain.getPattern());
+  /// Whether any block of the pattern that the tile touches is set.
+  Value lowerTouches(TouchesOp op) {
+    const Memory memory = memoryOf(op.getView());
     SmallVector<Value> indices;
-    for (Value index : domain.getPatternIndices())
+    for (Value index : op.getIndices())
       indices.push_back(toI64(lookup(index)));
-    int64_t rows = *domain.getPatternRows(), columns = *domain.getPatternColumns(), tileRows = *domain.getTileRows();
     unsigned rank = memory.extents.size();
     auto limited = [&](Value index, unsigned dim) -> Value {
       Value last = arith::SubIOp::create(b, memory.extents[dim], constI64(1));
@@ -1572,16 +1579,13 @@ private:
     Value base = constI64(0);
     for (unsigned dim = 0; dim + 2 < rank; ++dim)
       base = add(base, mul(limited(indices[dim], dim), memory.strides[dim]));
-    bool overKeys = domain.getAxis() != "q";
-    Value row = overKeys ? indices.back() : toI64(firstRow), column = overKeys ? toI64(firstRow) : indices.back();
-    int64_t height = overKeys ? tileRows : domain.getStep(), width = overKeys ? domain.getStep() : tileRows;
-    auto range = [&](Value first, int64_t count, int64_t block, unsigned dim) {
-      Value begin = arith::DivSIOp::create(b, first, constI64(block));
-      Value last = arith::DivSIOp::create(b, add(first, constI64(count - 1)), constI64(block));
+    auto range = [&](int64_t count, int64_t block, unsigned dim) {
+      Value begin = arith::DivSIOp::create(b, indices[dim], constI64(block));
+      Value last = arith::DivSIOp::create(b, add(indices[dim], constI64(count - 1)), constI64(block));
       return std::pair(limited(begin, dim), add(limited(last, dim), constI64(1)));
     };
-    auto [rowBegin, rowEnd] = range(row, height, rows, rank - 2);
-    auto [columnBegin, columnEnd] = range(column, width, columns, rank - 1);
+    auto [rowBegin, rowEnd] = range(op.getTileRows(), op.getRows(), rank - 2);
+    auto [columnBegin, columnEnd] = range(op.getTileColumns(), op.getColumns(), rank - 1);
     Value none = zeroOf(i8);
     SmallVector<Value> found = loop(rowBegin, rowEnd, constI64(1), none, [&](Value i, ValueRange outer) {
       return loop(columnBegin, columnEnd, constI64(1), outer, [&](Value j, ValueRange inner) -> SmallVector<Value> {
@@ -1647,9 +1651,14 @@ private:
         if (domain.getReverse())
           n = arith::SubIOp::create(b, arith::SubIOp::create(b, add(begin, end), constI64(1)), n);
         Value first = arith::TruncIOp::create(b, i32, mul(n, constI64(domain.getStep())));
-        if (!domain.getPattern())
+        if (domain.getWhere().empty())
           return lowerIteration(op, first, partial, inner, scalarIndex);
-        auto visit = scf::IfOp::create(b, inner.getTypes(), touchesPattern(domain, first), !inner.empty());
+        values[domain.getWhere().getArgument(0)] = arith::TruncIOp::create(b, i32, n);
+        for (Operation &asked : domain.getWhere().front().without_terminator())
+          lowerScalarOp(&asked);
+        Value mixed = arith::XOrIOp::create(b, lookup(domain.getFullWhere()), arith::ConstantOp::create(b, b.getBoolAttr(true)));
+        partial = arith::OrIOp::create(b, partial, mixed);
+        auto visit = scf::IfOp::create(b, inner.getTypes(), lookup(domain.getVisible()), !inner.empty());
         OpBuilder::InsertionGuard guard(b);
         if (inner.empty()) {
           b.setInsertionPoint(visit.thenBlock()->getTerminator());

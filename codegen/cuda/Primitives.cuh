@@ -260,6 +260,21 @@ __device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, 
   return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
 }
 
+//@ work_tiles
+/// Tiles of queries of all heads and batches.
+template <int Rows>
+__device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int batch) {
+  return unsigned(query_length + Rows - 1) / Rows * unsigned(heads) * unsigned(batch);
+}
+
+//@ work_number
+/// The tile that this block takes in a round, one of as many as there are blocks. Rounds are dealt shifted by the golden section of the
+/// grid against each other, so that each block gets long and short tiles alike.
+__device__ __forceinline__ unsigned work_number(unsigned round) {
+  const unsigned shift = gridDim.x * 5 / 8;
+  return round * gridDim.x + (blockIdx.x + round * shift) % gridDim.x;
+}
+
 //@ read_block_id
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
@@ -277,27 +292,80 @@ __device__ __forceinline__ int read_thread_id() {
 }
 
 //@ next_visible
-/// First tile n, from <= n < bound, that touches a set block of rows [row, row + TileRows); `bound` when there is
-/// none. Each lane of a warp looks at one of 32 tiles; a tile may touch several blocks of Rows x Columns.
-template <int TileRows, int TileColumns, int Rows, int Columns>
-__device__ __forceinline__ int next_visible(const unsigned char *pattern, long long row_stride, long long column_stride,
-                                            long long row_blocks, long long column_blocks, int row, int from, int bound) {
-  const int row_end = int(min((long long)((row + TileRows - 1) / Rows) + 1, row_blocks));
+/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for one of 32 tiles.
+template <typename Visible>
+__device__ __forceinline__ int next_visible(int from, int bound, Visible visible) {
   for (int first = from; first < bound; first += 32) {
     const int tile = first + int(threadIdx.x % 32);
-    bool visible = false;
-    if (tile < bound) {
-      const int begin = tile * TileColumns / Columns;
-      const int end = int(min((long long)((tile * TileColumns + TileColumns - 1) / Columns) + 1, column_blocks));
-      for (int i = row / Rows; i < row_end; ++i)
-        for (int j = begin; j < end; ++j)
-          visible |= __ldg(pattern + i * row_stride + j * column_stride) != 0;
-    }
-    const unsigned found = __ballot_sync(0xffffffffu, visible);
+    const unsigned found = __ballot_sync(0xffffffffu, tile < bound && visible(tile));
     if (found)
       return first + __ffs(int(found)) - 1;
   }
   return bound;
+}
+
+//@ touches_block
+/// Whether rows [row, row + TileRows) and keys [key, key + TileColumns) touch a set block of Rows x Columns.
+template <int TileRows, int TileColumns, int Rows, int Columns>
+__device__ __forceinline__ bool touches_block(const unsigned char *pattern, long long row_stride, long long column_stride,
+                                              long long row_blocks, long long column_blocks, int row, int key) {
+  const int row_end = int(min((long long)((row + TileRows - 1) / Rows) + 1, row_blocks));
+  const int column_end = int(min((long long)((key + TileColumns - 1) / Columns) + 1, column_blocks));
+  bool touches = false;
+  for (int i = row / Rows; i < row_end; ++i)
+    for (int j = key / Columns; j < column_end; ++j)
+      touches |= __ldg(pattern + i * row_stride + j * column_stride) != 0;
+  return touches;
+}
+
+//@ write_bounds
+/// The least and the greatest element that the rows of a tile read along dimension Dim of `tensor`, by one warp: tile n has rows
+/// [n * Rows, (n + 1) * Rows) below `count`; row i reads element i + shift, or the nearest. Of bools, whether all and any are true.
+/// `entry` numbers the tiles under all other indices, the last dimension fastest; from their number on it belongs to the next tensor:
+/// the result is false, and `entry` counts from there.
+template <int Rank, int Dim, int Rows, typename T>
+__device__ __forceinline__ bool write_bounds(long long &entry, const T *tensor, const long long *stride, const long long *extent,
+                                             T *bounds, const long long *bounds_stride, const long long *bounds_extent, int shift,
+                                             int count) {
+  long long entries = 1;
+#pragma unroll
+  for (int dim = 0; dim < Rank; ++dim)
+    entries *= dim == Dim ? bounds_extent[dim] / 2 : extent[dim];
+  if (entry >= entries) {
+    entry -= entries;
+    return false;
+  }
+  int row = 0;
+#pragma unroll
+  for (int dim = Rank - 1; dim >= 0; --dim) {
+    const long long size = dim == Dim ? bounds_extent[dim] / 2 : extent[dim], index = entry % size;
+    entry /= size;
+    if (dim == Dim)
+      row = int(index) * Rows;
+    else
+      tensor += index * stride[dim];
+    bounds += (dim == Dim ? 2 * index : index) * bounds_stride[dim];
+  }
+  const int lane = int(threadIdx.x % 32), last = min(row + Rows, count) - 1;
+  auto read = [&](int i) {
+    const T value = __ldg(tensor + max(min((long long)i + shift, extent[Dim] - 1), 0ll) * stride[Dim]);
+    return sizeof(T) == 1 ? T(value != 0) : value;
+  };
+  T least = read(min(row + lane, last)), greatest = least;
+  for (int i = row + lane + 32; i <= last; i += 32) {
+    const T value = read(i);
+    least = min(least, value);
+    greatest = max(greatest, value);
+  }
+  for (int distance = 16; distance > 0; distance /= 2) {
+    least = min(least, T(__shfl_xor_sync(0xffffffffu, least, distance)));
+    greatest = max(greatest, T(__shfl_xor_sync(0xffffffffu, greatest, distance)));
+  }
+  if (lane == 0) {
+    bounds[0] = least;
+    bounds[bounds_stride[Dim]] = greatest;
+  }
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -438,6 +506,12 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 //@ shuffle_xor
 /// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
 __device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+//@ shuffle
+/// The value of lane `lane`. PTX 9.7.9.6, shfl.sync.idx.
+template <typename T>
+__device__ __forceinline__ T shuffle(T x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+__device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0xffffffffu, int(x), lane) != 0; }
 
 //@ any_lane
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.

@@ -220,6 +220,7 @@ private:
   void printFor(scf::ForOp op);
   void printIf(scf::IfOp op);
   void printForWork(ForWorkOp op);
+  void assignCarried(NextOp next, ArrayRef<std::string> carried);
   void printReadWork(ReadWorkOp op);
   void printForTiles(ForTilesOp op);
   void printSlice(SliceOp op);
@@ -230,7 +231,9 @@ private:
   void printLoadMatrix(LoadMatrixOp op);
   void printMma(MmaOp op);
   void printElement(tile::ElementOp op);
+  void printTouches(tile::TouchesOp op);
   void printNextVisible(NextVisibleOp op);
+  void printBounds();
   void printRoles(RoleOp first);
   void printMmaAsync(MmaAsyncOp op);
   /// Address of a stage's full or empty barrier.
@@ -282,6 +285,7 @@ private:
   Names names;
   std::set<std::string, std::less<>> used;
   std::string params; ///< members of Params after the fixed ones
+  std::string boundsKernel;
   size_t paramsBytes = sizeof(LaunchParams);
   std::map<std::string, std::string> members; ///< member of Params by name of tensor or scalar
   llvm::DenseMap<Value, Expr> values;
@@ -391,7 +395,7 @@ std::string Printer::nameFor(Operation *op, StringRef fallback) {
 }
 
 std::string Printer::nameFor(Operation *op, unsigned i, StringRef fallback) {
-  if (auto all = op->getAttrOfType<ArrayAttr>(codegen::namesAttr); all && i < all.size())
+  if (auto all = op->getAttrOfType<ArrayAttr>(tile::namesAttr); all && i < all.size())
     if (auto name = dyn_cast<StringAttr>(all[i]))
       return names.take(name.getValue());
   return names.take(fallback);
@@ -464,6 +468,19 @@ void Printer::declareParams() {
       params += ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
     members[tensor.getName().str()] = name;
     paramsBytes += 8 + 16 * rank;
+  }
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
+    std::string name = member.take(bounds.getName().getValue());
+    member.take(name + "_stride");
+    member.take(name + "_extent");
+    CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
+    Twine rank(tensor.getRank());
+    params += ("  " + elementName(tensor.getElementType()) + " *" + name + ";  // the least and the greatest element of " +
+               tensor.getName().getValue() + " in each tile\n")
+                  .str();
+    params += ("  long long " + name + "_stride[" + rank + "], " + name + "_extent[" + rank + "];\n").str();
+    members[bounds.getName().str()] = name;
+    paramsBytes += 8 + 16 * tensor.getRank();
   }
 }
 
@@ -1040,6 +1057,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](SetOp o) { printSet(o); })
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
+      .Case([&](tile::TouchesOp o) { printTouches(o); })
+      .Case([&](VisibleOp) {}) // the search returns it
       .Case([&](StoreElementOp o) {
         const View &view = views[o.getView()];
         SmallVector<Expr> indices;
@@ -1102,13 +1121,13 @@ void Printer::printStatement(Operation *op) {
         values[o.getResult()] = natural({name});
       })
       .Case([&](ReadWorkOp o) { printReadWork(o); })
-      .Case([&](AnyLaneOp o) {
-        declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
-      })
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
       // Statements of their own although they have no effects: all lanes must take part.
+      .Case([&](ShuffleOp o) {
+        declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
+      })
       .Case([&](AnyLaneOp o) { declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())})); })
       .Case([&](RoleOp o) {
         if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
@@ -1390,23 +1409,62 @@ void Printer::printPhilox(PhiloxOp op) {
     values[result] = {name + "." + part, Primary, true};
 }
 
-void Printer::printNextVisible(NextVisibleOp op) {
+void Printer::printTouches(tile::TouchesOp op) {
   View view = views[op.getView()];
-  SmallVector<Expr> leading;
-  for (Value index : op.getIndices().drop_back())
-    leading.push_back(integer(index));
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
   size_t rank = view.strides.size();
-  if (leading.size() + 2 != rank)
-    return fail(op, "takes " + Twine(rank - 1) + " indices for a pattern of rank " + Twine(rank));
-  Expr pattern = globalAddress(view, leading);
+  Expr pattern = globalAddress(view, ArrayRef(indices).drop_back(2));
   std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
                        ", " + Twine(op.getColumns()) + ">")
                           .str();
   declare(cast<OpResult>(op.getResult()),
-          primitive("next_visible", sizes,
+          primitive("touches_block", sizes,
                     {pattern, {view.strides[rank - 2]}, {view.strides[rank - 1]}, {view.extents[rank - 2]},
-                     {view.extents[rank - 1]}, integer(op.getIndices().back()), integer(op.getFrom()),
-                     integer(op.getBound())}));
+                     {view.extents[rank - 1]}, indices[rank - 2], indices[rank - 1]}));
+}
+
+/// The region is a function of the tile, called in place.
+void Printer::printNextVisible(NextVisibleOp op) {
+  Block &condition = op.getCondition().front();
+  std::string name = nameFor(op, "n");
+  Expr from = integer(op.getFrom()), bound = integer(op.getBound());
+  size_t mark = names.open();
+  std::string tile = names.take("n");
+  std::string search = primitive("next_visible", {from, bound, {"[&](int " + tile + ")"}}).text;
+  open(op, "const int " + name + " = " + StringRef(search).drop_back().str());
+  values[condition.getArgument(0)] = natural({tile});
+  printBlock(condition);
+  if (error)
+    return;
+  line("return " + value(cast<VisibleOp>(condition.getTerminator()).getValue()).text + ";");
+  close("});");
+  names.close(mark);
+  values[op.getResult()] = {name};
+}
+
+/// The kernel that makes the bounds of tensors.
+void Printer::printBounds() {
+  used.insert("write_bounds");
+  std::string text = ("\nextern \"C\" __global__ void __launch_bounds__(" + Twine(boundsBlockThreads) + ")\n" +
+                      codegen::kernelSymbol(kernel) + boundsEntrySuffix + "(const __grid_constant__ Params p) {\n")
+                         .str();
+  text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) + " + threadIdx.x / 32;\n";
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
+    std::string tensor = members[bounds.getTensor().str()], table = members[bounds.getName().str()];
+    bool ofKeys = bounds.getAxis().getValue() == "k";
+    text += "  // Tiles of " + std::to_string(bounds.getRows()) + (ofKeys ? " keys\n" : " queries\n");
+    std::string arguments;
+    for (const std::string &name : {tensor, tensor + "_stride", tensor + "_extent", table, table + "_stride", table + "_extent"})
+      arguments += ", p." + name;
+    arguments += ofKeys ? ", 0, p.key_length" : std::string(kernel.getQOffset() ? ", p.q_offset" : ", 0") + ", p.query_length";
+    text += wrap("  if (write_bounds<" + std::to_string(tile::boundedTensor(kernel.getTensors(), bounds).getRank()) + ", " +
+                     std::to_string(bounds.getDim()) + ", " + std::to_string(bounds.getRows()) + ">(entry" + arguments + "))",
+                 2);
+    text += "\n    return;\n";
+  }
+  boundsKernel = text + "}\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -1446,17 +1504,40 @@ void Printer::printIf(scf::IfOp op) {
 }
 
 void Printer::printForWork(ForWorkOp op) {
-  if (op.getOrder() != WorkOrder::Grid)
-    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid");
+  bool persistent = op.getOrder() == WorkOrder::Persistent;
+  if (op.getOrder() != WorkOrder::Grid && !persistent)
+    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid or persistent");
+  size_t mark = names.open();
+  auto arguments = op.getBody().getArguments();
+  SmallVector<std::string> carried;
+  std::string number = "blockIdx.x";
   comment(op);
+  if (persistent) {
+    std::string count = nameFor(op, 3, "count"), total = names.take("work_tiles"), inits;
+    number = names.take("number");
+    values[arguments[3]] = natural({count});
+    line("const unsigned " + total + " = " +
+         primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}}).text + ";");
+    for (auto [i, init] : llvm::enumerate(op.getInits())) {
+      carried.push_back(nameFor(op, 4 + i, "carried"));
+      inits += ", " + carried.back() + " = " + integer(init).text;
+      values[op.getCarried()[i]] = {carried.back()};
+    }
+    line("#pragma unroll 1");
+    open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
+    line("const unsigned " + number + " = " + primitive("work_number", {{count}}).text + ";");
+    line("if (" + number + " >= " + total + ") {");
+    line("  break;");
+    line("}");
+  }
   std::string tile = names.take("work");
   statement(op, "const GridTile " + tile + " = " +
                     primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
-                              {{"blockIdx.x"}, {"p.query_length"}, {"p.heads"}})
+                              {{number}, {"p.query_length"}, {"p.heads"}})
                         .text +
                     ";");
   std::string position;
-  for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments())) {
+  for (auto [i, argument] : llvm::enumerate(arguments.take_front(3))) {
     if (argument.use_empty())
       continue;
     constexpr StringRef fallback[] = {"b", "h", "q0"}, member[] = {".batch", ".head", ".row"};
@@ -1467,6 +1548,14 @@ void Printer::printForWork(ForWorkOp op) {
   if (!position.empty())
     line(position + ";");
   printBlock(op.getBody().front());
+  if (error)
+    return;
+  if (!persistent)
+    return;
+  if (op.getNext())
+    assignCarried(op.getNext(), carried);
+  close();
+  names.close(mark);
 }
 
 void Printer::printReadWork(ReadWorkOp op) {
@@ -1489,6 +1578,29 @@ static bool mentions(StringRef text, StringRef name) {
     if ((at == 0 || !isWord(text[at - 1])) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
       return true;
   return false;
+}
+
+/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a variable assigned
+/// before gets a constant of its own.
+void Printer::assignCarried(NextOp next, ArrayRef<std::string> carried) {
+  SmallVector<std::string> nexts;
+  for (Value value : next.getValues())
+    nexts.push_back(integer(value).text);
+  for (size_t i = 1; i < nexts.size(); ++i)
+    if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
+      std::string name = names.take("next_" + carried[i]);
+      line("const int " + name + " = " + nexts[i] + ";");
+      nexts[i] = name;
+    }
+  for (auto [name, value] : llvm::zip(carried, nexts)) {
+    StringRef rest = value;
+    if (value == name)
+      continue;
+    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
+      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
+    else
+      statement(next, name + " = " + value + ";");
+  }
 }
 
 void Printer::printForTiles(ForTilesOp op) {
@@ -1517,27 +1629,7 @@ void Printer::printForTiles(ForTilesOp op) {
   printBlock(op.getBody().front());
   if (error)
     return;
-  // All next values are taken before the first assignment: one that mentions a variable assigned before gets a
-  // constant of its own.
-  NextOp next = op.getNext();
-  SmallVector<std::string> nexts;
-  for (Value value : next.getValues())
-    nexts.push_back(integer(value).text);
-  for (size_t i = 1; i < nexts.size(); ++i)
-    if (llvm::any_of(ArrayRef(carried).take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
-      std::string name = names.take("next_" + carried[i]);
-      line("const int " + name + " = " + nexts[i] + ";");
-      nexts[i] = name;
-    }
-  for (auto [name, value] : llvm::zip(carried, nexts)) {
-    StringRef rest = value;
-    if (value == name)
-      continue;
-    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
-      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
-    else
-      statement(next, name + " = " + value + ";");
-  }
+  assignCarried(op.getNext(), carried);
   close();
   if (!op.getKeeps())
     names.close(mark);
@@ -1598,6 +1690,9 @@ void Printer::printHeader(std::string &out) {
     facts.push_back({"scalar", scalar.getName().str() + ", " + text(scalar.getType())});
   for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
     facts.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " + std::to_string(tensor.getRank())});
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
+    facts.push_back({"bounds", bounds.getTensor().getValue().str() + ", within tiles of " + std::to_string(bounds.getRows()) +
+                                   (bounds.getAxis().getValue() == "k" ? " keys" : " queries")});
   out += table(facts);
 
   SmallVector<SmallVector<std::string>> shared = {{"shared", "offset", "bytes", "tile", "panels"}};
@@ -1627,6 +1722,8 @@ Expected<std::string> Printer::run() {
   printBlock(kernel.getBody().front());
   if (error)
     return *error;
+  if (!kernel.getBounds().empty())
+    printBounds();
 
   std::string out;
   printHeader(out);
@@ -1663,7 +1760,7 @@ Expected<std::string> Printer::run() {
   if (hasShared)
     out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"
            "  const unsigned shared_base = shared_address(shared_memory);\n";
-  out += body + "}\n";
+  out += body + "}\n" + boundsKernel;
   return out;
 }
 

@@ -22,7 +22,7 @@
 //     | any other sched op          | a call of the function of its name                               |
 //
 // Names. `tile.name` (tile::nameAttr) names an op's result, an `scf.for`'s index, a `sched.philox` result;
-// `tile.names`, an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles` and the results
+// `tile.names` (tile::namesAttr), an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles` and the results
 // of `sched.split_tf32`. Names are made unique with a number; without one, results are x (float), n (integer), bits
 // (unsigned), flag (bool). `tile.comment` on any op puts a comment line above it.
 //
@@ -45,8 +45,6 @@
 
 namespace attune::codegen {
 
-/// The attribute that carries the names of several arguments or results: `tile.names = ["tile", "slot"]`.
-inline constexpr llvm::StringLiteral namesAttr = "tile.names";
 /// The attribute that carries a comment line: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
 

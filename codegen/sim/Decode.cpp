@@ -310,6 +310,9 @@ SmallVector<std::pair<Value, Value>> flowOf(Operation *op) {
   } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.getNumResults()) {
     for (auto [yes, no, result] : llvm::zip(branch.thenYield()->getOperands(), branch.elseYield()->getOperands(), branch.getResults()))
       flow.append({{yes, result}, {no, result}});
+  } else if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getNext()) {
+    for (auto [init, next, argument] : llvm::zip(work.getInits(), work.getNext().getValues(), work.getCarried()))
+      flow.append({{init, argument}, {next, argument}});
   }
   return flow;
 }
@@ -327,10 +330,13 @@ public:
 
 private:
   void visit(Operation *op) {
-    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp>(op))
+    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
+            sched::ShuffleOp>(op))
       return add(op->getResults());
-    if (isa<sched::AnyLaneOp, sched::NextVisibleOp>(op))
+    if (isa<sched::AnyLaneOp>(op))
       return;
+    if (auto search = dyn_cast<sched::NextVisibleOp>(op))
+      return add(search.getCondition().getArguments()); // each lane asks for another tile
     for (auto [from, to] : flowOf(op))
       if (set.contains(from))
         set.insert(to);
@@ -378,6 +384,9 @@ std::optional<Element> elementOf(Type type) {
   return std::nullopt;
 }
 
+/// Bytes of a value in a slot.
+int64_t widthOf(Type type) { return type.isInteger(1) ? 1 : type.isInteger(32) || type.isF32() ? 4 : 8; }
+
 class Decoder {
 public:
   explicit Decoder(sched::KernelOp kernel) : kernel(kernel), varies(kernel) {}
@@ -391,6 +400,7 @@ private:
   void role(sched::RoleOp op);
   void work(sched::ForWorkOp op);
   void branch(scf::IfOp op);
+  void search(sched::NextVisibleOp op);
   /// `counter` is among the arguments; `bound`; `next` are the arguments' values for the next turn.
   void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body, llvm::function_ref<void()> advance);
   void moveAll(Operation *op, ValueRange from, ValueRange to);
@@ -443,9 +453,8 @@ uint32_t Decoder::opIndex(Operation *op) {
 }
 
 Slot Decoder::allocate(Type type, bool varies) {
-  size_t bytes = type.isInteger(1) ? 1 : type.isInteger(32) || type.isF32() ? 4 : 8;
   Slot slot{uint32_t(program->valueBytes), varies};
-  program->valueBytes += varies ? bytes * lanes : 8;
+  program->valueBytes += varies ? size_t(widthOf(type)) * lanes : 8;
   return slot;
 }
 
@@ -518,6 +527,9 @@ void Decoder::parameter(tile::ParamOp op) {
   for (auto [i, captured] : llvm::enumerate(kernel.getTensors().getAsRange<sched::CapturedTensorAttr>()))
     if (captured.getName() == op.getName())
       tensor.captured = int(i);
+  for (auto [i, bounds] : llvm::enumerate(kernel.getBounds().getAsRange<tile::BoundsAttr>()))
+    if (bounds.getName() == op.getName())
+      tensor.captured = int(kernel.getTensors().size() + i);
   view(op.getResult(), {int(program->tensors.size()), 0});
   program->tensors.push_back(tensor);
   program->constants.push_back({slot(op.getResult()), Element::I64, 0});
@@ -607,7 +619,7 @@ void Decoder::moveAll(Operation *op, ValueRange from, ValueRange to) {
       Step &step = emit(op, sim::move);
       step.in[0] = at;
       step.out[0] = copy;
-      step.number[0] = source.getType().isInteger(1) ? 1 : source.getType().isInteger(64) ? 8 : 4;
+      step.number[0] = widthOf(source.getType());
       at = copy;
     }
     sources.push_back(at);
@@ -618,7 +630,7 @@ void Decoder::moveAll(Operation *op, ValueRange from, ValueRange to) {
     Step &step = emit(op, sim::move);
     step.in[0] = sources[i];
     step.out[0] = slot(target);
-    step.number[0] = target.getType().isInteger(1) ? 1 : target.getType().isInteger(64) ? 8 : 4;
+    step.number[0] = widthOf(target.getType());
   }
 }
 
@@ -679,26 +691,50 @@ void Decoder::role(sched::RoleOp op) {
 }
 
 void Decoder::work(sched::ForWorkOp op) {
-  if (op.getOrder() != sched::WorkOrder::Grid && op.getOrder() != sched::WorkOrder::Persistent)
+  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent;
+  if (op.getOrder() != sched::WorkOrder::Grid && !persistent)
     return fail(opIndex(op), "in order '" + stringifyWorkOrder(op.getOrder()).str() + "' cannot be simulated; use grid or persistent");
+  if (program->tileQ && program->tileQ != int64_t(op.getTileQ()))
+    return fail(opIndex(op), "has tiles of " + std::to_string(op.getTileQ()) + " rows, another role's have " +
+                                 std::to_string(program->tileQ) + "; give all roles the same");
   program->tileQ = int64_t(op.getTileQ());
-  program->longestFirst = op.getLongestFirst();
-  program->persistent = op.getOrder() == sched::WorkOrder::Persistent;
-  Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
+  program->persistent |= persistent;
+  const Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
   auto take = [&](Step &step) {
+    step.flag = op.getLongestFirst();
     step.out.fill(nowhere);
-    for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments()))
+    for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments().drop_back(op.getInits().size())))
       step.out[i] = slot(argument);
   };
+  moveAll(op, op.getInits(), op.getCarried());
   size_t begin = program->steps.size();
   take(emit(op, sim::workBegin));
   block(op.getBody().front());
-  if (program->persistent) {
+  if (error)
+    return;
+  if (persistent) {
+    if (op.getNext())
+      moveAll(op, op.getNext().getValues(), op.getCarried());
     Step &next = emit(op, sim::workNext);
     take(next);
     next.target = uint32_t(begin + 1);
   }
   program->steps[begin].target = uint32_t(program->steps.size());
+}
+
+void Decoder::search(sched::NextVisibleOp op) {
+  const Slot first = allocate(op.getResult().getType(), false), result = slot(op.getResult());
+  emit(op, sim::searchBegin, {op.getFrom(), op.getBound()}).out[0] = first;
+  const size_t turn = program->steps.size();
+  Step &ask = emit(op, sim::searchTurn, op.getBound());
+  ask.out = {first, result, slot(op.getCondition().getArgument(0))};
+  block(op.getCondition().front());
+  if (error)
+    return;
+  Step &answer = emit(op, sim::searchAnswer, cast<sched::VisibleOp>(op.getCondition().front().getTerminator()).getValue());
+  answer.out = {first, result};
+  answer.target = uint32_t(turn);
+  program->steps[turn].target = uint32_t(program->steps.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -710,7 +746,7 @@ void Decoder::op(Operation *op) {
     return constant(o);
   if (auto o = dyn_cast<tile::ParamOp>(op))
     return parameter(o);
-  if (isa<scf::YieldOp, sched::NextOp>(op))
+  if (isa<scf::YieldOp, sched::NextOp, sched::VisibleOp>(op))
     return;
   if (auto o = dyn_cast<scf::IfOp>(op))
     return branch(o);
@@ -774,15 +810,19 @@ void Decoder::schedOp(Operation *op) {
           return fail(opIndex(o), "reaches outside of the warp");
         emit(o, sim::shuffleXor, o.getValue(), {}, {int64_t(o.getMask())});
       })
+      .Case([&](sched::ShuffleOp o) {
+        emit(o, sim::shuffle, {o.getValue(), o.getLane()}, {}, {widthOf(o.getType())});
+      })
       .Case([&](sched::PhiloxOp o) { emit(o, sim::philox, o->getOperands()); })
       .Case([&](sched::SplitTf32Op o) {
         emit(o, &apply<[](float x) { return int32_t(toTf32(x)); }, float>, o.getValue());
         Step &small = emit(o, &apply<[](float x) { return int32_t(toTf32(x - std::bit_cast<float>(toTf32(x)))); }, float>, o.getValue());
         small.out[0] = small.out[1];
       })
-      .Case([&](sched::NextVisibleOp o) {
-        emit(o, sim::nextVisible, all({o.getView(), o.getFrom(), o.getBound(), o.getIndices().back()}, o.getIndices().drop_back()),
-             {viewOf(o.getView())}, {int64_t(o.getTileRows()), int64_t(o.getTileColumns()), int64_t(o.getRows()), int64_t(o.getColumns())});
+      .Case([&](sched::NextVisibleOp o) { search(o); })
+      .Case([&](tile::TouchesOp o) {
+        emit(o, sim::touches, all({o.getView()}, o.getIndices()), {viewOf(o.getView())},
+             {int64_t(o.getTileRows()), int64_t(o.getTileColumns()), int64_t(o.getRows()), int64_t(o.getColumns())});
       })
       // Registers and global memory.
       .Case([&](sched::GetOp o) { emit(o, sim::getElement, o.getIndices(), {registersOf(o.getBuffer())}); })
@@ -893,6 +933,8 @@ Expected<std::shared_ptr<const Program>> Decoder::run() {
   program->scalars = int(kernel.getScalars().size());
   for (auto tensor : kernel.getTensors().getAsRange<sched::CapturedTensorAttr>())
     program->capturedRanks.push_back(int(tensor.getRank()));
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
+    program->capturedRanks.push_back(int(tile::boundedTensor(kernel.getTensors(), bounds).getRank()));
   block(kernel.getBody().front());
   emit(kernel, sim::finishWarp);
   if (error)

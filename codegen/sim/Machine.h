@@ -235,8 +235,8 @@ Go loopTest(Machine &, Warp &, const Step &);  ///< in: counter, bound; by lane 
 Go move(Machine &, Warp &, const Step &);      ///< in: from; out: to; number[0]: bytes; active lanes only
 Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
 Go roleEnd(Machine &, Warp &, const Step &);
-Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count
-Go workNext(Machine &, Warp &, const Step &);
+Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count; flag: longest first
+Go workNext(Machine &, Warp &, const Step &);  ///< the same
 Go finishWarp(Machine &, Warp &, const Step &);
 
 Go threadId(Machine &, Warp &, const Step &);
@@ -244,9 +244,12 @@ Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
 Go anyLane(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
+Go shuffle(Machine &, Warp &, const Step &);    ///< in: value, lane; number[0]: bytes
 Go philox(Machine &, Warp &, const Step &);
-Go nextVisible(Machine &, Warp &,
-               const Step &); ///< in: view, from, bound, row, leading indices; number: tile rows, columns, block rows, columns
+Go searchBegin(Machine &, Warp &, const Step &);  ///< in: from, bound; out: first tile of a turn
+Go searchTurn(Machine &, Warp &, const Step &);   ///< in: bound; out: first tile of the turn, result, the lane's tile
+Go searchAnswer(Machine &, Warp &, const Step &); ///< in: condition; out: first tile of the turn, result
+Go touches(Machine &, Warp &, const Step &);      ///< in: view, indices; at[0]: view; number: tile rows, columns, block rows, columns
 
 Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
 Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer

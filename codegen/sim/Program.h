@@ -8,6 +8,8 @@
 //     | scf.if, by lane           | maskIf c -> E; then; E: maskElse c -> F; else; F: maskEnd              |
 //     | loop, uniform bounds      | i = lower; H: loopTest i < n -> F; body; i = next; jump -> H; F:       |
 //     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
+//     | next_visible              | searchBegin; H: searchTurn -> F; region; searchAnswer -> H; F:         |
+//     | for_work                  | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -118,7 +120,7 @@ struct Tensor {
   std::string name;
   Element element = Element::F32;
   int rank = 0;
-  int captured = -1; ///< position among the captured tensors
+  int captured = -1; ///< position among the captured tensors and, after them, their bounds
 };
 
 /// A view: dimensions of `tensor` from `dropped` on.
@@ -166,8 +168,8 @@ struct Program {
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
   int64_t headDim = 0, headDimV = 0, tileQ = 0;
-  bool longestFirst = false, persistent = false;
-  std::vector<int> capturedRanks;
+  bool persistent = false;
+  std::vector<int> capturedRanks; ///< of the captured tensors, then of their bounds
   int scalars = 0;
 };
 

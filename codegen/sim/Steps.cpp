@@ -105,35 +105,33 @@ Go sim::roleEnd(Machine &, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// The order of grid_tile: query tiles of a head side by side, then heads, then batches.
-static void takeWork(Machine &machine, Warp &warp, const Step &step) {
+/// Takes the block's tile number `count`, or goes to `past`. Query tiles of a head stand side by side, then heads, then batches; persistent
+/// blocks share each round of tiles out anew.
+static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
+  const int64_t blocks = machine.launch.blocks, shift = blocks * 5 / 8;
+  warp.tile = warp.tilesBefore * blocks + (machine.block + warp.tilesBefore * shift) % blocks;
+  if (warp.tile >= machine.launch.tiles)
+    return false;
   const LaunchParams &params = *machine.launch.params;
   int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
   int64_t head = warp.tile / tiles, tile = warp.tile % tiles;
-  if (machine.program.longestFirst)
+  if (step.flag)
     tile = tiles - 1 - tile;
   warp.work = {int32_t(head / params.heads), int32_t(head % params.heads), int32_t(tile * machine.program.tileQ)};
   for (int i = 0; i < 3; ++i)
     warp.set(step.out[i], 0, warp.work[i]);
   warp.set(step.out[3], 0, int32_t(warp.tilesBefore));
+  return true;
 }
 
 Go sim::workBegin(Machine &machine, Warp &warp, const Step &step) {
-  warp.tile = machine.block;
   warp.tilesBefore = 0;
-  if (warp.tile >= machine.launch.tiles)
-    return go(warp, step.target);
-  takeWork(machine, warp, step);
-  return Go::Next;
+  return takeWork(machine, warp, step) ? Go::Next : go(warp, step.target);
 }
 
 Go sim::workNext(Machine &machine, Warp &warp, const Step &step) {
-  warp.tile += machine.launch.blocks;
   ++warp.tilesBefore;
-  if (warp.tile >= machine.launch.tiles)
-    return Go::Next;
-  takeWork(machine, warp, step);
-  return go(warp, step.target);
+  return takeWork(machine, warp, step) ? go(warp, step.target) : Go::Next;
 }
 
 Go sim::finishWarp(Machine &machine, Warp &warp, const Step &step) {
@@ -193,6 +191,21 @@ Go sim::shuffleXor(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::shuffle(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  const size_t bytes = size_t(step.number[0]);
+  std::array<std::byte, 8 * lanes> values;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int32_t from = warp.get<int32_t>(step.in[1], lane);
+    if (from < 0 || from >= lanes)
+      return machine.fail(warp, step, fmt::format("takes the value of lane {}; a warp has {}", from, lanes));
+    std::memcpy(&values[lane * bytes], warp.value(step.in[0]) + (step.in[0].varies ? from * bytes : 0), bytes);
+  }
+  std::memcpy(warp.value(step.out[0]), values.data(), lanes * bytes);
+  return Go::Next;
+}
+
 Go sim::philox(Machine &, Warp &warp, const Step &step) {
   bool varies = step.out[0].varies;
   for (int lane = 0; lane < (varies ? lanes : 1); ++lane) {
@@ -204,40 +217,37 @@ Go sim::philox(Machine &, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-Go sim::nextVisible(Machine &machine, Warp &warp, const Step &step) {
-  if (!machine.converged(warp, step))
+Go sim::searchBegin(Machine &machine, Warp &warp, const Step &step) {
+  int64_t from, bound;
+  if (!machine.converged(warp, step) || !machine.uniform(warp, step, 0, from) || !machine.uniform(warp, step, 1, bound))
     return Go::Stop;
-  const View &view = machine.program.views[step.at[0]];
-  const Memory &pattern = machine.launch.tensors[view.tensor];
-  const int rank = machine.program.tensors[view.tensor].rank - view.dropped;
-  const auto [tileRows, tileColumns, rows, columns] = step.number;
-  int64_t from, bound, row;
-  std::array<int64_t, 4> indices = {};
-  if (!machine.uniform(warp, step, 1, from) || !machine.uniform(warp, step, 2, bound) || !machine.uniform(warp, step, 3, row))
-    return Go::Stop;
-  const int64_t *extents = &pattern.extents[view.dropped];
-  for (int i = 0; i + 2 < rank; ++i) {
-    if (!machine.uniform(warp, step, 4 + i, indices[i]))
-      return Go::Stop;
-    if (extents[i] == 1) // one plane for all heads or batches
-      indices[i] = 0;
-  }
-  int64_t rowEnd = std::min((row + tileRows - 1) / rows + 1, extents[rank - 2]);
-  for (; from < bound; ++from) {
-    int64_t columnEnd = std::min((from * tileColumns + tileColumns - 1) / columns + 1, extents[rank - 1]);
-    bool visible = false;
-    for (indices[rank - 2] = row / rows; indices[rank - 2] < rowEnd; ++indices[rank - 2])
-      for (indices[rank - 1] = from * tileColumns / columns; indices[rank - 1] < columnEnd; ++indices[rank - 1]) {
-        std::byte *block = machine.global(warp, step, view, step.in[0], indices, 1);
-        if (!block)
-          return Go::Stop;
-        visible |= *block != std::byte(0);
-      }
-    if (visible)
-      break;
-  }
   warp.set(step.out[0], 0, int32_t(from));
-  return Go::Pause;
+  return Go::Next;
+}
+
+Go sim::searchTurn(Machine &, Warp &warp, const Step &step) {
+  const int64_t first = warp.get<int32_t>(step.out[0], 0);
+  const int32_t bound = warp.get<int32_t>(step.in[0], 0);
+  if (first >= bound) {
+    warp.set(step.out[1], 0, bound);
+    return go(warp, step.target);
+  }
+  warp.mask = bound - first >= lanes ? allLanes : (1u << (bound - first)) - 1;
+  for (int lane = 0; lane < lanes; ++lane)
+    warp.set(step.out[2], lane, int32_t(first + lane));
+  return Go::Next;
+}
+
+Go sim::searchAnswer(Machine &, Warp &warp, const Step &step) {
+  const int32_t first = warp.get<int32_t>(step.out[0], 0);
+  const uint32_t found = warp.mask & maskOf(warp, step.in[0]);
+  warp.mask = allLanes;
+  if (found) {
+    warp.set(step.out[1], 0, first + __builtin_ctz(found));
+    return Go::Pause;
+  }
+  warp.set(step.out[0], 0, first + std::min(lanes, std::numeric_limits<int32_t>::max() - first));
+  return go(warp, step.target);
 }
 
 //===----------------------------------------------------------------------===//
@@ -381,6 +391,37 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
       warp.set(step.out[0], lane, read(uint8_t()) != 0);
       break;
     }
+  }
+  return Go::Next;
+}
+
+Go sim::touches(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const int rank = machine.program.tensors[view.tensor].rank - view.dropped;
+  const int64_t *extents = &machine.launch.tensors[view.tensor].extents[view.dropped];
+  const auto [tileRows, tileColumns, rows, columns] = step.number;
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    if (step.out[0].varies && !warp.has(lane))
+      continue;
+    std::array<int64_t, 4> indices = {};
+    for (int i = 0; i < rank; ++i)
+      indices[i] = warp.get<int32_t>(step.in[1 + i], lane);
+    for (int i = 0; i + 2 < rank; ++i)
+      if (extents[i] == 1) // one plane for all heads or batches
+        indices[i] = 0;
+    int64_t &i = indices[rank - 2], &j = indices[rank - 1];
+    const int64_t row = i, column = j;
+    const int64_t rowEnd = std::min((row + tileRows - 1) / rows + 1, extents[rank - 2]);
+    const int64_t columnEnd = std::min((column + tileColumns - 1) / columns + 1, extents[rank - 1]);
+    bool any = false;
+    for (i = row / rows; i < rowEnd; ++i)
+      for (j = column / columns; j < columnEnd; ++j) {
+        const std::byte *block = machine.global(warp, step, view, baseOf(step.in[0], lane), indices, 1);
+        if (!block)
+          return Go::Stop;
+        any |= *block != std::byte(0);
+      }
+    warp.set(step.out[0], lane, any);
   }
   return Go::Next;
 }

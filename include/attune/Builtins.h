@@ -79,7 +79,8 @@ Mask prefixLm(Operand n);
 Mask prefixLm(const Captured &n, std::source_location where = std::source_location::current());
 /// q / n == k / n: only keys of the query's own chunk of n.
 Mask chunked(Operand n);
-/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S].
+/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S]; in any order, but tiles are skipped only where the ids of a
+/// stretch of keys lie between others. A launch needs a workspace (Kernel::workspaceBytes).
 Mask documents(const Captured &ids, std::source_location where = std::source_location::current());
 /// k < lengths[b]: keys past their batch's length are padding. lengths: [B].
 Mask keyPadding(const Captured &lengths, std::source_location where = std::source_location::current());

@@ -26,7 +26,8 @@
 // called from any number of threads at once, on one handle or on copies. On a CUDA target a launch only
 // enqueues work on the caller's stream: it does not synchronise, and it allocates nothing once the module
 // is loaded (load() or the first launch) and up to six captured tensors and eight scalars are passed. It
-// may be captured in a CUDA graph. On the CPU target a launch returns when the work is done, runs on a
+// may be captured in a CUDA graph, which then holds the arguments of the capture: a replay reads the same addresses, and
+// through seedPointer and offsetPointer the numbers that are there then. On the CPU target a launch returns when the work is done, runs on a
 // pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream; launches from
 // several threads take turns.
 //
@@ -84,6 +85,17 @@ struct BlockPatternParam {
   friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
+/// Says that a launch first makes, in the workspace, the least and the greatest elements of the captured integer tensor `tensor`
+/// within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles it hides or shows
+/// as a whole are known. O(elements of the tensor) work.
+struct BoundsParam {
+  std::string tensor;
+  int dim = 0;
+  bool ofKeys = false;
+  int rows = 0;
+  friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
+};
+
 /// Says that the kernel takes a tensor map of q, k, v or o: the launch describes the tensor to the copy engine in boxes of
 /// rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128).
 struct TensorMapParam {
@@ -105,10 +117,11 @@ struct KernelSignature {
   std::vector<ScalarParam> scalars = {};
   std::vector<TensorParam> tensors = {};
   std::optional<BlockPatternParam> blockPattern = {};
+  std::vector<BoundsParam> bounds = {};
   std::vector<TensorMapParam> tensorMaps = {};
 
-  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor, and from the next
-  /// multiple of 64 on 128 per tensor map.
+  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor and per bounds of one, and
+  /// from the next multiple of 64 on 128 per tensor map.
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
@@ -131,14 +144,15 @@ struct KernelImage {
   std::string entry; ///< symbol of the entry point
   std::string arch;  ///< "cpu", "sm_80", ...
   KernelSignature signature = {};
-  int tileQ = 0;            ///< query rows per block; grid.x = ceil(Sq / tileQ) * H * B
+  int tileQ = 0;            ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
   int tileK = 0;            ///< keys per tile
+  bool persistent = false;  ///< blocks take one tile after another; grid.x is at most the number of SMs
   int threads = 0;          ///< threads per block; 1 for the CPU
   size_t sharedBytes = 0;   ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
   int registers = 0;        ///< per thread, read from the cubin
   int spillBytes = 0;       ///< local memory per thread, read from the cubin
   int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
-  std::string path;         ///< instructions used: "mma.sync" or "cpu"
+  std::string path;         ///< instructions used: "wgmma", "mma.sync" or "cpu"
   std::string cudaSource;   ///< the generated text; empty for the CPU
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
@@ -249,7 +263,10 @@ struct LaunchArgs {
   const uint64_t *seedPointer = nullptr;   ///< read by the kernel instead of `seed`; device memory on CUDA
   const uint64_t *offsetPointer = nullptr; ///< read by the kernel instead of `offset`
   std::optional<int32_t> qOffset = {};     ///< only for a variant with .qOffset; unset is 0
-  void *workspace = nullptr;               ///< workspaceBytes() bytes, 16-byte aligned
+  /// Memory on the kernel's device, 16-byte aligned, that the launch may overwrite until it is done; launches that follow each other
+  /// in a stream may share it. Null where Kernel::workspaceBytes() is 0.
+  void *workspace = nullptr;
+  size_t workspaceBytes = 0; ///< size of `workspace`; at least Kernel::workspaceBytes() of these arguments
 };
 
 /// A loaded kernel. See the top of this file for threads and devices.
@@ -275,7 +292,8 @@ public:
   /// Only the checks of launch.
   Expected<void> check(const LaunchArgs &args) const;
 
-  /// Bytes of workspace that launch needs for these arguments.
+  /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0 unless the
+  /// mask compares captured integers of queries or keys. A few bytes for each tile of the sequence.
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first

@@ -1,14 +1,15 @@
 //===- LaunchParams.h - What every kernel receives --------------------------===//
 //
 // One block of bytes serves the CPU and every CUDA target: LaunchParams, then one 8-byte slot per
-// run-time scalar, then per captured tensor its address, `rank` strides and `rank` extents, all in
-// the order of the kernel's signature:
+// run-time scalar, then per captured tensor its address, `rank` strides and `rank` extents, then the same
+// of the bounds of tensors, which lie in the workspace, all in the order of the kernel's signature:
 //
 //     | bytes                    | content                                          |
 //     |--------------------------|--------------------------------------------------|
 //     | sizeof(LaunchParams)     | the fields below                                 |
 //     | 8 per scalar             | f32, i32, bool in the low bytes; i64             |
 //     | 8 + 16 * rank per tensor | address; int64 strides (elements); int64 extents |
+//     | 8 + 16 * rank per bounds | address; int64 strides (elements); int64 extents |
 //     | 128 per tensor map       | from the next multiple of 64 on                  |
 //
 //===----------------------------------------------------------------------===//
@@ -46,6 +47,11 @@ struct LaunchParams {
   float keepScale;            ///< 65536 / (65536 - T)
   int32_t reserved;
 };
+
+/// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It takes the
+/// same parameters, and a warp makes the bounds of one tile.
+inline constexpr char boundsEntrySuffix[] = "_bounds";
+inline constexpr int boundsBlockThreads = 256;
 
 static_assert(sizeof(LaunchParams) == 40 + 15 * 8 + 5 * 8 + 10 * 4);
 

@@ -39,6 +39,9 @@ public:
 
   const IrSummary &summary() const;
 
+  /// Bytes of workspace that a launch with these sizes needs, as Kernel::workspaceBytes.
+  size_t workspaceBytes(const LaunchArgs &args) const;
+
   /// One launch with tensors in host memory, checked as Kernel::launch does. An unset dropout is the variant's where the text names it,
   /// else 0. The error is the first finding, at its line of the text; O and LSE then hold anything.
   Expected<void> run(const LaunchArgs &args, const SimulationOptions &options = {}) const;

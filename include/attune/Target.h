@@ -1,7 +1,7 @@
 //===- Target.h - What a kernel is compiled for -----------------------------===//
 //
 //     Target target = Target::detect();               // this machine's GPU, else the CPU
-//     Target target = Target::cuda("sm_90");          // compile for an H100 or H200, device 0
+//     Target target = Target::cuda("sm_90a");         // compile for an H100 or H200, device 0
 //     Expected<Target> target = Target::parse(text);  // "cpu", "sm_80", "sm_90:1", "gpu"
 //
 // A target is a plain value. Compiling for a CUDA target needs NVRTC but no GPU; launching needs a GPU
@@ -23,7 +23,7 @@ struct Target {
   enum class Kind : uint8_t { Cpu, Cuda };
 
   Kind kind = Kind::Cpu;
-  std::string arch = "cpu"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
+  std::string arch = "cpu"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a" or "sm_120"
   int device = 0;           ///< CUDA device ordinal, 0 for the CPU
 
   static Target cpu() { return {}; }
@@ -33,8 +33,8 @@ struct Target {
     return {Kind::Cuda, std::move(arch), device};
   }
 
-  /// The CUDA device `device` with the architecture to compile for on it; the CPU where there is no
-  /// driver, no such device, or an architecture that attune has no kernels for. Never fails.
+  /// The CUDA device `device` with the architecture to compile for on it, on compute capability 9.0 "sm_90a"; the CPU where
+  /// there is no driver, no such device, or an architecture that attune has no kernels for. Never fails.
   static Target detect(int device = 0);
 
   /// "cpu", an architecture, an architecture with a device ("sm_90:1"), or "gpu" (the device that

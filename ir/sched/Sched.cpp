@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows or columns");
+    parser.emitError(loc, "expected a, b, c, rows, columns or lanes");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -79,6 +79,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (16 * getWarps()), 2};
   case FragmentRole::Columns:
     return {first / (8 * getColumnWarps()), 2};
+  case FragmentRole::Lanes:
+    return {int64_t(llvm::divideCeil(first, 32))};
   }
   llvm_unreachable("unknown fragment role");
 }
@@ -147,6 +149,29 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
   if (registers > 65536)
     return emitOpError() << "roles take " << registers << " registers, a multiprocessor has 65536";
+  return tile::verifyBounds(*this, getTensors(), getBounds());
+}
+
+LogicalResult NextVisibleOp::verify() {
+  Block &body = getCondition().front();
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !isa<VisibleOp>(body.getTerminator()))
+    return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
+  if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
+    return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
+  return success();
+}
+
+/// In a role where the builder is in one.
+void ThreadIdOp::build(OpBuilder &builder, OperationState &state) {
+  Operation *parent = builder.getInsertionBlock()->getParentOp();
+  if (isa<RoleOp>(parent) || parent->getParentOfType<RoleOp>())
+    state.getOrAddProperties<Properties>().in_role = builder.getUnitAttr();
+  state.addTypes(builder.getI32Type());
+}
+
+LogicalResult ThreadIdOp::verify() {
+  if (getInRole() != bool((*this)->getParentOfType<RoleOp>()))
+    return emitOpError(getInRole() ? "is `in_role` outside of a role" : "is in a role and not `in_role`");
   return success();
 }
 
@@ -162,13 +187,23 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst) {
+void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst, ValueRange inits) {
   auto &properties = state.getOrAddProperties<Properties>();
   properties.order = WorkOrderAttr::get(builder.getContext(), order);
   properties.tile_q = builder.getI64IntegerAttr(tileQ);
   if (longestFirst)
     properties.longest_first = builder.getUnitAttr();
-  state.addRegion();
+  state.addOperands(inits);
+  properties.operandSegmentSizes = {0, int32_t(inits.size())};
+  OpBuilder::InsertionGuard guard(builder);
+  size_t arguments = (order == WorkOrder::Grid ? 3 : 4) + inits.size();
+  builder.createBlock(state.addRegion(), {}, SmallVector<Type>(arguments, builder.getI32Type()),
+                      SmallVector<Location>(arguments, state.location));
+}
+
+NextOp ForWorkOp::getNext() {
+  Block &body = getBody().front();
+  return body.empty() ? nullptr : dyn_cast<NextOp>(body.back());
 }
 
 ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -196,6 +231,13 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
     if (parser.parseOperand(ring) || parser.parseColonType(type) || parser.resolveOperand(ring, type, result.operands))
       return failure();
   }
+  size_t rings = result.operands.size();
+  SmallVector<OpAsmParser::UnresolvedOperand> inits;
+  if (succeeded(parser.parseOptionalKeyword("carries")))
+    if (parser.parseOperandList(inits, OpAsmParser::Delimiter::Paren) ||
+        parser.resolveOperands(inits, parser.getBuilder().getI32Type(), result.operands))
+      return failure();
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {int32_t(rings), int32_t(inits.size())};
   SmallVector<OpAsmParser::Argument> arguments;
   if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
     return failure();
@@ -212,22 +254,28 @@ void ForWorkOp::print(OpAsmPrinter &printer) {
     printer << " splits " << *getSplits();
   if (getRing())
     printer << " from " << getRing() << " : " << getRing().getType();
+  if (!getInits().empty())
+    printer << " carries (" << getInits() << ")";
   printer << " (";
   llvm::interleaveComma(getBody().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits", "operandSegmentSizes"});
 }
 
 LogicalResult ForWorkOp::verify() {
   bool counts = getOrder() != WorkOrder::Grid;
-  if (getBody().getNumArguments() != (counts ? 4 : 3))
+  if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
+    return emitOpError("carries values, but a block has one tile in this order");
+  if (getBody().getNumArguments() != (counts ? 4 : 3) + getInits().size())
     return emitOpError(counts ? "the body takes batch, head, first query row, and a count or share"
                               : "the body takes batch, head and first query row");
   if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
     return emitOpError("`splits`, at least 1, belongs to the order split");
   if ((getOrder() == WorkOrder::Atomic) != bool(getRing()))
     return emitOpError("`from` a ring belongs to the order atomic");
+  if ((getNext() ? getNext().getValues().size() : 0) != getInits().size())
+    return emitOpError() << "carries " << getInits().size() << " values; sched.next must give as many";
   return success();
 }
 

@@ -13,6 +13,7 @@ namespace attune::sched {
 using attn::BlockPatternAttr;
 using attn::CapturedTensorAttr;
 using attn::RuntimeScalarAttr;
+using tile::BoundsAttr;
 using tile::PlanAttr;
 using tile::TileType;
 using tile::ViewType;

@@ -31,6 +31,7 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
                        I64Attr:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
                        OptionalAttr<BlockPatternAttr>:$pattern,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
@@ -81,7 +82,7 @@ def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
 }
 def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 
-def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "the tiles of work of a block";
   let description = [{
     The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile.
@@ -93,20 +94,33 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
         | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
 
+    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then.
+
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
     sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) { ... }
+    sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
+      ...
+      sched.next %stage1, %phase1 : i32, i32
+    }
     sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
     sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
     ```
   }];
   let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
-                       Optional<RingType>:$ring);
+                       Optional<RingType>:$ring, Variadic<I32>:$inits);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst)>];
+  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst,
+                                 CArg<"::mlir::ValueRange", "{}">:$inits)>];
+  let extraClassDeclaration = [{
+    /// The carried values in the body.
+    ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
+    /// What ends the body where values are carried, else null.
+    NextOp getNext();
+  }];
 }
 
 def ClaimWorkOp : SchedOp<"claim_work", [Effects]> {
@@ -149,8 +163,8 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
   }];
 }
 
-def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp"]>]> {
-  let summary = "next values of a `sched.for_tiles`";
+def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForWorkOp"]>]> {
+  let summary = "next values of a `sched.for_tiles` or `sched.for_work`";
   let description = [{
     ```mlir
     sched.next %n1, %slot1 : i32, i32
@@ -161,34 +175,54 @@ def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp"]>]> {
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange{}); }]>];
 }
 
-def NextVisibleOp : SchedOp<"next_visible", [Effects]> {
-  let summary = "first tile at or after `from` that a block pattern shows";
+def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
+  let summary = "first tile at or after `from` that meets a condition";
   let description = [{
-    The pattern row(s) of the query tile at `indices.back()` of `tile_rows` rows are searched for the first tile index n,
-    `from <= n < bound`, with a set block; `bound` when there is none. The lanes of a warp look at 32 tiles at a time. All
-    threads get the same value.
+    The first tile index n, `from <= n < bound`, for which the region yields true; `bound` when there is none. The lanes of a warp
+    look at 32 tiles at a time. All threads get the same value.
 
     ```mlir
-    %n = sched.next_visible %pattern[%h, %q0] from %a below %end tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+    %n = sched.next_visible from %a below %end {
+    ^bb0(%tile: i32):
+      ...
+      sched.visible %1
+    }
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$from, I32:$bound, I64Attr:$tile_rows,
-                       I64Attr:$tile_columns, I64Attr:$rows, I64Attr:$columns);
+  let arguments = (ins I32:$from, I32:$bound);
   let results = (outs I32:$result);
-  let assemblyFormat = [{
-    $view `[` $indices `]` `from` $from `below` $bound `tile` $tile_rows `x` $tile_columns `blocks` $rows `x` $columns attr-dict `:` type($view)
+  let regions = (region SizedRegion<1>:$condition);
+  let assemblyFormat = "`from` $from `below` $bound $condition attr-dict";
+  let hasVerifier = 1;
+}
+
+def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>]> {
+  let summary = "whether a tile meets the condition of a `sched.next_visible`";
+  let description = [{
+    ```mlir
+    sched.visible %1
+    ```
   }];
+  let arguments = (ins I1:$value);
+  let assemblyFormat = "$value attr-dict";
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
-  let summary = "index of the thread within its block";
+  let summary = "index of the thread within its block, or within its role";
   let description = [{
+    Within a role it is `in_role`: another value than the block's, which is why it says so.
+
     ```mlir
     %0 = sched.thread_id : i32
+    %1 = sched.thread_id in_role : i32
     ```
   }];
+  let arguments = (ins UnitAttr:$in_role);
   let results = (outs I32:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`in_role` $in_role^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins)>];
 }
 
 def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
@@ -850,6 +884,20 @@ def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure]> {
   let arguments = (ins F32:$value, I64Attr:$mask);
   let results = (outs F32:$result);
   let assemblyFormat = "$value `,` $mask attr-dict `:` type($result)";
+}
+
+def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {
+  let summary = "the value that another lane holds";
+  let description = [{
+    Lane `lane` of the warp, 0 to 31, which may differ from lane to lane. All lanes take part. PTX ISA 9.7.9.6, shfl.sync.idx.
+
+    ```mlir
+    %1 = sched.shuffle %0, %lane : i32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, I32:$lane);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$value `,` $lane attr-dict `:` type($value)";
 }
 
 def AnyLaneOp : SchedOp<"any_lane", [Pure]> {

@@ -34,6 +34,28 @@ StringRef tile::nameOf(Value value) {
   return "";
 }
 
+CapturedTensorAttr tile::boundedTensor(ArrayAttr tensors, BoundsAttr bounds) {
+  for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
+    if (tensor.getName() == bounds.getTensor())
+      return tensor;
+  return {};
+}
+
+LogicalResult tile::verifyBounds(Operation *kernel, ArrayAttr tensors, ArrayAttr all) {
+  for (auto bounds : all.getAsRange<BoundsAttr>()) {
+    CapturedTensorAttr tensor = boundedTensor(tensors, bounds);
+    if (!tensor)
+      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue() << "', which is not among its tensors";
+    if (!isa<IntegerType>(tensor.getElementType()))
+      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue() << "', whose elements are "
+                                   << tensor.getElementType() << "; only integers have bounds";
+    if (bounds.getDim() >= tensor.getRank())
+      return kernel->emitOpError() << "has bounds along dim " << bounds.getDim() << " of '" << bounds.getTensor().getValue()
+                                   << "', which has rank " << tensor.getRank();
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Shared checks
 //===----------------------------------------------------------------------===//
@@ -68,7 +90,7 @@ LogicalResult KernelOp::verify() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
-  return success();
+  return verifyBounds(*this, getTensors(), getBounds());
 }
 
 LogicalResult ParamOp::verify() {
@@ -100,6 +122,11 @@ LogicalResult ParamOp::verify() {
     for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
       if (tensor.getName() == name)
         return expect(ViewType::get(getContext(), tensor.getRank(), tensor.getElementType()));
+  if (auto all = kernel->getAttrOfType<ArrayAttr>("bounds"))
+    for (auto bounds : all.getAsRange<BoundsAttr>())
+      if (bounds.getName() == name)
+        if (CapturedTensorAttr tensor = boundedTensor(kernel->getAttrOfType<ArrayAttr>("tensors"), bounds))
+          return expect(ViewType::get(getContext(), tensor.getRank(), tensor.getElementType()));
   if (auto scalars = kernel->getAttrOfType<ArrayAttr>("scalars"))
     for (auto scalar : scalars.getAsRange<RuntimeScalarAttr>())
       if (scalar.getName() == name)
@@ -117,7 +144,7 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   StringRef axis, kind;
   int64_t step;
-  SmallVector<OpAsmParser::UnresolvedOperand> begins, ends, indices;
+  SmallVector<OpAsmParser::UnresolvedOperand> begins, ends;
   SmallVector<bool> full;
   if (parser.parseKeyword(&axis) || parser.parseKeyword("by") || parser.parseInteger(step))
     return failure();
@@ -132,36 +159,21 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
       return parser.emitError(loc, "expected 'full' or 'partial'");
     full.push_back(kind == "full");
   }
-  OpAsmParser::UnresolvedOperand pattern;
-  ViewType patternType;
-  bool hasPattern = succeeded(parser.parseOptionalKeyword("where"));
-  int64_t rows, columns, tileRows;
-  if (hasPattern) {
-    if (parser.parseOperand(pattern) || parser.parseOperandList(indices, OpAsmParser::Delimiter::Square) ||
-        parser.parseKeyword("rows") || parser.parseInteger(rows) || parser.parseKeyword("columns") ||
-        parser.parseInteger(columns) || parser.parseKeyword("tile_rows") || parser.parseInteger(tileRows))
-      return failure();
-    result.addAttribute("pattern_rows", builder.getI64IntegerAttr(rows));
-    result.addAttribute("pattern_columns", builder.getI64IntegerAttr(columns));
-    result.addAttribute("tile_rows", builder.getI64IntegerAttr(tileRows));
-  }
   if (succeeded(parser.parseOptionalKeyword("reverse")))
     result.addAttribute("reverse", builder.getUnitAttr());
+  Region *where = result.addRegion();
+  if (succeeded(parser.parseOptionalKeyword("where")) && parser.parseRegion(*where))
+    return failure();
   if (parser.parseOptionalAttrDict(result.attributes))
     return failure();
-  if (hasPattern && (parser.parseColon() || parser.parseType(patternType)))
-    return failure();
   Type i32 = builder.getI32Type();
-  if (parser.resolveOperands(begins, i32, result.operands) || parser.resolveOperands(ends, i32, result.operands) ||
-      (hasPattern && parser.resolveOperand(pattern, patternType, result.operands)) ||
-      parser.resolveOperands(indices, i32, result.operands))
+  if (parser.resolveOperands(begins, i32, result.operands) || parser.resolveOperands(ends, i32, result.operands))
     return failure();
   result.addAttribute("axis", builder.getStringAttr(axis));
   result.addAttribute("step", builder.getI64IntegerAttr(step));
   result.addAttribute("full", builder.getDenseBoolArrayAttr(full));
   result.addAttribute(getOperandSegmentSizeAttr(),
-                      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size()),
-                                                    int32_t(hasPattern), int32_t(indices.size())}));
+                      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size())}));
   result.addTypes(DomainType::get(parser.getContext()));
   return success();
 }
@@ -170,15 +182,13 @@ void DomainOp::print(OpAsmPrinter &printer) {
   printer << " " << getAxis() << " by " << getStep();
   for (auto [begin, end, full] : llvm::zip(getBegins(), getEnds(), getFull()))
     printer << " [" << begin << ", " << end << ") " << (full ? "full" : "partial");
-  if (getPattern())
-    printer << " where " << getPattern() << "[" << getPatternIndices() << "] rows " << *getPatternRows()
-            << " columns " << *getPatternColumns() << " tile_rows " << *getTileRows();
   if (getReverse())
     printer << " reverse";
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "pattern_rows", "pattern_columns",
-                                                      "tile_rows", "reverse", getOperandSegmentSizeAttr()});
-  if (getPattern())
-    printer << " : " << getPattern().getType();
+  if (!getWhere().empty()) {
+    printer << " where ";
+    printer.printRegion(getWhere());
+  }
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "reverse", getOperandSegmentSizeAttr()});
 }
 
 LogicalResult DomainOp::verify() {
@@ -186,15 +196,37 @@ LogicalResult DomainOp::verify() {
     return emitOpError("needs at least one segment, each with a begin, an end and a kind");
   if (getStep() <= 0)
     return emitOpError("step must be positive");
-  if (getPattern()) {
-    if (!getPatternRows() || !getPatternColumns() || !getTileRows())
-      return emitOpError("a block pattern needs its rows, columns and tile_rows");
-    int64_t rank = cast<ViewType>(getPattern().getType()).getRank();
-    if (int64_t(getPatternIndices().size()) != rank - 1)
-      return emitOpError() << "a block pattern of rank " << rank << " takes " << rank - 1 << " indices";
-    if (getReverse())
-      return emitOpError("a block pattern is visited forward");
-  }
+  if (getWhere().empty())
+    return success();
+  Block &body = getWhere().front();
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  auto isFlag = [](Type type) { return type.isInteger(1); };
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !yield ||
+      yield.getValues().size() != 2 || !llvm::all_of(yield.getValues().getTypes(), isFlag))
+    return emitOpError("the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)");
+  if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
+    return emitOpError("the region of `where` has effects");
+  return success();
+}
+
+Value DomainOp::getVisible() {
+  return getWhere().empty() ? Value() : cast<YieldOp>(getWhere().front().getTerminator()).getValues()[0];
+}
+Value DomainOp::getFullWhere() {
+  return getWhere().empty() ? Value() : cast<YieldOp>(getWhere().front().getTerminator()).getValues()[1];
+}
+bool DomainOp::skips() { return getVisible() && !matchPattern(getVisible(), m_One()); }
+
+LogicalResult TouchesOp::verify() {
+  int64_t rank = getView().getType().getRank();
+  if (int64_t(getIndices().size()) != rank || rank < 2)
+    return emitOpError() << "takes " << std::max<int64_t>(rank, 2) << " indices for a pattern of rank " << rank
+                         << ", the tile's first row and key last; got " << getIndices().size();
+  if (!getView().getType().getElementType().isInteger(8))
+    return emitOpError() << "reads flags, elements of i8; got " << getView().getType();
+  for (int64_t size : {getTileRows(), getTileColumns(), getRows(), getColumns()})
+    if (size <= 0)
+      return emitOpError("sizes of tiles and blocks must be positive");
   return success();
 }
 

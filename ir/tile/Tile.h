@@ -27,6 +27,8 @@ inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(i
 
 /// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.
 inline constexpr llvm::StringLiteral nameAttr = "tile.name";
+/// The attribute that carries the names of several arguments or results: `tile.names = ["tile", "slot"]`.
+inline constexpr llvm::StringLiteral namesAttr = "tile.names";
 /// Sets `name` on `op` and returns its result.
 mlir::Value named(mlir::Value value, llvm::StringRef name);
 /// The name that `value`'s op carries, or "".
@@ -43,6 +45,11 @@ llvm::StringRef nameOf(mlir::Value value);
 
 namespace attune::tile {
 class YieldOp;
-}
+
+/// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
+CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);
+/// Each of `bounds` is of an integer tensor of the kernel, along one of its dimensions.
+mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensors, mlir::ArrayAttr bounds);
+} // namespace attune::tile
 #define GET_OP_CLASSES
 #include "ir/tile/TileOps.h.inc"

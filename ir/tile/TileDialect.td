@@ -84,6 +84,27 @@ def DomainType : TileTypeDef<"Domain", "domain"> {
   let summary = "an ordered set of tiles along one axis, each full or partial";
 }
 
+def BoundsAttr : AttrDef<TileDialect, "Bounds"> {
+  let mnemonic = "bounds";
+  let summary = "the least and the greatest elements of a captured tensor within each tile, which precede the kernel's launch";
+  let description = [{
+    A view `name` of the workspace, with the element type and rank of the captured tensor `tensor`. Dimension `dim` of it counts
+    tiles of `rows` rows of `axis`, q or k: of tile n, entry 2n is the least and entry 2n + 1 the greatest element that rows of the
+    sequence read there, indices limited to the tensor as in `tile.element`; of bool, whether all and whether any are true. Rows of q
+    are counted with the query offset. The other dimensions are the tensor's.
+
+        ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        rows 5        ids.k = 7 8  8 9  3 3
+
+    ```mlir
+    #tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$tensor, "int64_t":$dim, "::mlir::StringAttr":$axis,
+                        "int64_t":$rows);
+  let assemblyFormat = "`<` $name `,` $tensor `dim` $dim `along` $axis `by` $rows `>`";
+  let genVerifyDecl = 1;
+}
+
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "tile sizes and schedule options, chosen by the cost model or given by the user";
@@ -92,7 +113,9 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
     alternate, each with one buffer); `q_registers` keeps the fragments of Q in registers instead of reading them
     from shared memory for each K tile; `blocks_per_sm` is the occupancy that the register budget aims at;
     `longest_first` starts with the last query tile. With `copy_warps` that many more warps copy tiles for the others, by the copy
-    engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level.
+    engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level. `persistent` blocks
+    take one query tile after another: copies for the next one run beside the end of the one before, for which O has a place of its own and Q
+    a ring of `q_stages` stages.
 
     `dv_warps` (1 unless it is given) warps share the same rows and split the columns of V and O: each computes S for
     all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the registers.
@@ -112,7 +135,8 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   }];
   let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
                         "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
-                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps);
+                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps,
+                        DefaultValuedParameter<"bool", "false">:$persistent, DefaultValuedParameter<"int64_t", "1">:$q_stages);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

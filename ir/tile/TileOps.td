@@ -17,7 +17,7 @@ def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
 def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
   let summary = "the work of one block: one tile of queries of one head";
   let description = [{
-    The signature (captured tensors and run-time scalars, in launch order) stands on the op; the body reads its
+    The signature (captured tensors, run-time scalars and bounds of tensors, in launch order) stands on the op; the body reads its
     values by `tile.param`. The plan is the tiling and schedule that later passes follow.
 
     ```mlir
@@ -28,6 +28,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
+                       DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
                        OptionalAttr<BlockPatternAttr>:$pattern,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
@@ -40,7 +41,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
 def ParamOp : TileOp<"param", [Pure]> {
   let summary = "a launch parameter by name";
   let description = [{
-    Views: `q` `k` `v` `o` (rank 4: batch, head, row, column), `lse` (rank 3) and captured tensors. Scalars, i32: `B`
+    Views: `q` `k` `v` `o` (rank 4: batch, head, row, column), `lse` (rank 3), captured tensors and their bounds. Scalars, i32: `B`
     `H` `Hkv` `group` `Sq` `Sk` `q_offset` `drop_threshold`; f32: `keep_scale`; i64: `seed` `offset`; and
     run-time scalars by name.
 
@@ -70,26 +71,55 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   let hasVerifier = 1;
 }
 
-def DomainOp : TileOp<"domain", [Pure, AttrSizedOperandSegments]> {
+def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "the tiles along an axis that a loop visits";
   let description = [{
     Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a `full`
     segment every element is visible and within the sequence; in a `partial` one the mask decides. Empty segments
-    (begin >= end) are skipped. `where` names a block pattern (view of i8, its leading index, first query row): of the
-    segments' tiles, those that touch a set block of `pattern_rows` x `pattern_columns` within `tile_rows` rows are visited.
-    `reverse` visits the last tile first.
+    (begin >= end) are skipped. The region of `where` takes the index of one of the segments' tiles and says whether it is visited,
+    and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. `reverse`
+    visits the last tile first.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
-    %sparse = tile.domain k by 64 [%a, %b) partial where %pattern[%h, %q0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+    %sparse = tile.domain k by 64 [%a, %b) full where {
+    ^bb0(%n: i32):
+      ...
+      tile.yield %visible, %full : i1, i1
+    }
     ```
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends,
-                       DenseBoolArrayAttr:$full, Optional<ViewType>:$pattern, Variadic<I32>:$pattern_indices,
-                       OptionalAttr<I64Attr>:$pattern_rows, OptionalAttr<I64Attr>:$pattern_columns,
-                       OptionalAttr<I64Attr>:$tile_rows, UnitAttr:$reverse);
+                       DenseBoolArrayAttr:$full, UnitAttr:$reverse);
   let results = (outs DomainType:$result);
+  let regions = (region MaxSizedRegion<1>:$where);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What the region yields of a tile; null without a region.
+    ::mlir::Value getVisible();
+    ::mlir::Value getFullWhere();
+    /// Whether some tiles of the segments may be left out.
+    bool skips();
+  }];
+}
+
+def TouchesOp : TileOp<"touches", [Pure]> {
+  let summary = "whether a tile touches a set block of a block pattern";
+  let description = [{
+    The last two indices are the tile's first row and key: its `tile_rows` rows and `tile_columns` keys touch blocks of `rows` x
+    `columns`, each with a flag in the view's last two dimensions. Blocks beyond the view count as not set.
+
+    ```mlir
+    %0 = tile.touches %pattern[%h, %q0, %k0] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I64Attr:$tile_rows, I64Attr:$tile_columns, I64Attr:$rows,
+                       I64Attr:$columns);
+  let results = (outs I1:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `tile` $tile_rows `x` $tile_columns `blocks` $rows `x` $columns attr-dict `:` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -356,8 +386,8 @@ def ElementOp : TileOp<"element", [Pure]> {
   let hasVerifier = 1;
 }
 
-def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp"]>]> {
-  let summary = "values of a map element or the next values of a block loop";
+def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp", "DomainOp"]>]> {
+  let summary = "values of a map element, the next values of a block loop, or what a domain says of a tile";
   let description = [{
     ```mlir
     tile.yield %0 : f32

@@ -146,12 +146,25 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 }
 
 //===----------------------------------------------------------------------===//
+// #tile.bounds
+//===----------------------------------------------------------------------===//
+
+LogicalResult BoundsAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, StringAttr, int64_t dim,
+                                 StringAttr axis, int64_t rows) {
+  if (axis.getValue() != "q" && axis.getValue() != "k")
+    return emitError() << "bounds '" << name.getValue() << "' go along " << axis.getValue() << ", which is not q or k";
+  if (rows <= 0 || dim < 0)
+    return emitError() << "bounds '" << name.getValue() << "' need a dimension and a positive number of rows";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // #tile.plan
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
-                               int64_t copyWarps) {
+                               int64_t copyWarps, bool persistent, int64_t queryStages) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
@@ -160,5 +173,9 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
   if (copyWarps != 0 && (copyWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
     return emitError() << "with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
+  if (persistent && !copyWarps)
+    return emitError() << "persistent blocks need copy warps, which run ahead to the next query tile";
+  if (queryStages < 1 || (queryStages > 1 && !persistent))
+    return emitError() << "q_stages " << queryStages << " is not 1; only persistent blocks have more";
   return success();
 }

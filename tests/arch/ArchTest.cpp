@@ -45,6 +45,10 @@ Variant variantOf(const std::string &label) {
     variant.mask(slidingWindow(1024, 0));
   else if (label == "documents")
     variant.mask(causal() && documents(captured("ids", i32, rank(1))));
+  else if (label == "packed")
+    variant.mask([ids = captured("ids", i64, rank(2)), windows = captured("windows", i32, rank(1))](Index b, Index, Index q, Index k) {
+      return ids[b][q] == ids[b][k] && q - k < windows[q] && q >= k;
+    });
   else if (label == "alibi")
     variant.mask(causal()).score(alibi(captured("slopes", f32, rank(1))));
   else if (label == "softcap")
@@ -103,6 +107,10 @@ std::vector<Point> grid(const std::string &full) {
                                                  {"blocks", 128}, {"causal", 40},   {"plain", 96},     {"softcap", 16}};
   for (auto [variant, dim] : scarce)
     points.push_back({"sm_90", variant, bf16, dim, dim});
+  // Tiles that are searched for, wide integers compared.
+  for (const char *arch : archs)
+    for (int dim : {64, 128})
+      points.push_back({arch, "packed", dim == 64 ? bf16 : f16, dim, dim});
   points.push_back({"sm_90", "causal", bf16, 192, 128});
   // Warpgroup-level products: each mask, score and dropout once, and the ends of the head dims.
   const std::pair<const char *, int> hopper[] = {{"plain", 64},  {"causal", 64},   {"causal", 128}, {"plain", 128},  {"dropout", 64}, {"gemma", 128},
@@ -147,8 +155,14 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   Expected<std::vector<CubinKernel>> kernels = readCubin(image->binary);
   if (!kernels)
     return {kernels.error().text()};
-  if (kernels->size() != 1 || kernels->front().name != image->entry)
-    found.push_back("the cubin holds other kernels than its entry");
+  // First the entry, then what makes the bounds of captured tensors.
+  std::sort(kernels->begin(), kernels->end(), [](const CubinKernel &a, const CubinKernel &b) { return a.name < b.name; });
+  const bool hasBounds = !image->signature.bounds.empty();
+  if (kernels->size() != 1u + hasBounds || kernels->front().name != image->entry ||
+      kernels->back().name != image->entry + (hasBounds ? boundsEntrySuffix : ""))
+    found.push_back("the cubin holds other kernels than its entries");
+  if (hasBounds && kernels->back().frameBytes)
+    found.push_back(fmt::format("{} bytes of local memory a thread where bounds are made", kernels->back().frameBytes));
   if (kernels->front().staticSharedBytes != 0)
     found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
   // Tensor maps start the parameters at a multiple of 64, up to 48 bytes behind the driver's own.

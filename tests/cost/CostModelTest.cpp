@@ -402,6 +402,15 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");
   CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");
   CHECK(with({.qRegisters = true}, "cpu") == "q-registers is not available on the cpu target; leave it out");
+  CHECK(with({.warps = 16}, "sm_90a") == "warps 16 is not supported on sm_90a; use 4, 8 or 12");
+  CHECK(with({.stages = 1}, "sm_90a") == "stages 1 is not between 2 and 8, the stages of sm_90a; use 2, or compile for sm_90");
+  CHECK(with({.qRegisters = true}, "sm_90a") ==
+        "q-registers is not available on sm_90a, whose products read Q from shared memory; leave it out, or compile for sm_90");
+  CHECK(with({.dvWarps = 2}, "sm_90a") ==
+        "dv-warps 2 is not available on sm_90a, whose warpgroups hold all columns of V; use 1, or compile for sm_90");
+  CHECK(with({.tileQ = 256}, "sm_90a") == "tile-q 256 does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192");
+  CHECK(with({.tileQ = 128, .warps = 4}, "sm_90a") == "tile-q 128 does not give each of 4 warps 16 rows; use 64");
+  CHECK(with({.tileK = 272}, "sm_90a") == "tile-k 272 is above 256, the most columns of a warpgroup's product");
   CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
 }
 

@@ -76,7 +76,13 @@ std::string attune::test::tileText(const Case &t) {
   domain += t.keep ? "\n  %dom = tile.domain k by {tk} [%c0, %last) partial"
                    : "\n  %dom = tile.domain k by {tk} [%c0, %full) full [%full, %last) partial";
   if (t.pattern)
-    domain += " where %pattern[%h, %q0] rows {tq} columns {tk} tile_rows {tq} : !tile.view<3, i8>";
+    domain += R"( where {{
+  ^bb0(%n: i32):
+    %key = arith.muli %n, %ctk : i32
+    %set = tile.touches %pattern[%h, %q0, %key] tile {tq} x {tk} blocks {tq} x {tk} : !tile.view<3, i8>
+    %whole = arith.constant true
+    tile.yield %set, %whole : i1, i1
+  }})";
   else if (t.reverse)
     domain += " reverse";
 

@@ -8,11 +8,12 @@ namespace attune::tests {
 ///     attune-tests                      // everything
 ///     attune-tests --filter head-dims   // cases whose group or label contains the text
 ///     attune-tests --sanitize           // a small choice, for compute-sanitizer
+///     attune-tests --arch sm_90         // another architecture that the device runs, not its default
 ///     attune-tests --cpu                // on the CPU target, to try the program itself
 ///     attune-tests --threads 4 --verbose --random 500 --seed 17
 ///
 /// Prints one line per failing case and a table of the groups. Returns 0 when all pass, 1 when a case failed, 2 on
-/// wrong usage, and 77 without a GPU (1 where ATTUNE_EXPECT_GPU is set).
+/// wrong usage, 77 without a GPU (1 where ATTUNE_EXPECT_GPU is set) and where the GPU does not run the architecture.
 int gpuTestsMain(int argc, char **argv);
 
 } // namespace attune::tests

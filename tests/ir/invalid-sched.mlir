@@ -1,7 +1,7 @@
 // Every error of the sched dialect, to the letter.
 // RUN: attune-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{expected a, b, c, rows or columns}}
+// expected-error @+1 {{expected a, b, c, rows, columns or lanes}}
 func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<d, warps 4>>)
 
 // -----
@@ -600,4 +600,28 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
   %b = sched.shared "b" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.mma_async' op right operand '!tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>' does not have the 64 columns of '!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>'}}
   sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible}}
+  %n = sched.next_visible from %z below %z {
+    %t = arith.constant true
+    sched.visible %t
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
+  %n = sched.next_visible from %z below %z {
+  ^bb0(%tile: i32):
+    sched.barrier
+    sched.visible %t
+  }
 }

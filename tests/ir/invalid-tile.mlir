@@ -138,7 +138,7 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
-  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (i32, i32) -> !tile.domain
+  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}) : (i32, i32) -> !tile.domain
 }
 
 // -----
@@ -162,8 +162,17 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "p" : !tile.view<2, i8>
-  // expected-error @+1 {{'tile.domain' op a block pattern needs its rows, columns and tile_rows}}
-  %0 = "tile.domain"(%i, %i, %p, %i) <{axis = "k", step = 64 : i64, full = array<i1: false>, operandSegmentSizes = array<i32: 1, 1, 1, 1>}> : (i32, i32, !tile.view<2, i8>, i32) -> !tile.domain
+  // expected-error @+1 {{'tile.touches' op takes 2 indices for a pattern of rank 2, the tile's first row and key last; got 1}}
+  %0 = tile.touches %p[%i] tile 128 x 64 blocks 64 x 64 : !tile.view<2, i8>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %q = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'tile.touches' op reads flags, elements of i8; got '!tile.view<3, f32>'}}
+  %0 = tile.touches %q[%i, %i, %i] tile 128 x 64 blocks 64 x 64 : !tile.view<3, f32>
 }
 
 // -----
@@ -171,17 +180,64 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "p" : !tile.view<2, i8>
-  // expected-error @+1 {{'tile.domain' op a block pattern of rank 2 takes 1 indices}}
-  %0 = tile.domain k by 64 [%i, %i) partial where %p[%i, %i] rows 64 columns 64 tile_rows 128 : !tile.view<2, i8>
+  // expected-error @+1 {{'tile.touches' op sizes of tiles and blocks must be positive}}
+  %0 = tile.touches %p[%i, %i] tile 128 x 64 blocks 0 x 64 : !tile.view<2, i8>
 }
 
 // -----
 
-tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
-  %p = tile.param "p" : !tile.view<2, i8>
-  // expected-error @+1 {{'tile.domain' op a block pattern is visited forward}}
-  %0 = tile.domain k by 64 [%i, %i) partial where %p[%i] rows 64 columns 64 tile_rows 128 reverse : !tile.view<2, i8>
+  // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)}}
+  %0 = tile.domain k by 64 [%i, %i) partial where {
+  ^bb0(%n: i32):
+    tile.yield %n : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.domain' op the region of `where` has effects}}
+  %0 = tile.domain k by 64 [%i, %i) partial where {
+  ^bb0(%n: i32):
+    %q = tile.param "q" : !tile.view<4, bf16>
+    %t = tile.load %q[%i, %i, %n] limit %i : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    tile.store %t, %q[%i, %i, %n] limit %i : !tile.tile<k 64 x d 64, bf16, shared>, !tile.view<4, bf16>
+    %true = arith.constant true
+    tile.yield %true, %true : i1, i1
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has bounds of 'ids', which is not among its tensors}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>]} {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has bounds of 'ids', whose elements are 'f32'; only integers have bounds}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, f32, rank 1>]} {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has bounds along dim 1 of 'ids', which has rank 1}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+}
+
+// -----
+
+// expected-error @+1 {{bounds 'ids.d' go along d, which is not q or k}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.d", "ids" dim 0 along "d" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+}
+
+// -----
+
+// expected-error @+1 {{bounds 'ids.k' need a dimension and a positive number of rows}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 0>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
 }
 
 // -----

@@ -48,8 +48,17 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
     // CHECK: sched.is_null %{{.*}} : <3, f32>
     %null = sched.is_null %LSE : !tile.view<3, f32>
-    // CHECK: sched.next_visible %{{.*}}[%[[HEAD]], %[[Q0]]] from %[[THREAD]] below %{{.*}} tile 128 x 64 blocks 64 x 64 : <3, i8>
-    %first = sched.next_visible %pattern[%head, %q0] from %thread below %Sk tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+    // CHECK: sched.next_visible from %[[THREAD]] below %{{.*}} {
+    // CHECK: ^bb0(%[[TILE:.*]]: i32):
+    // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%[[HEAD]], %[[Q0]], %[[TILE]]] tile 128 x 64 blocks 64 x 64 : <3, i8>
+    // CHECK: sched.visible %[[SET]]
+    %first = sched.next_visible from %thread below %Sk {
+    ^bb0(%tile: i32):
+      %set = tile.touches %pattern[%head, %q0, %tile] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
+      sched.visible %set
+    }
+    // CHECK: sched.shuffle %[[THREAD]], %{{.*}} : i32
+    %other = sched.shuffle %thread, %q0 : i32
     // CHECK: sched.for_tiles (%[[N:.*]], %[[STAGE:.*]]) = (%{{.*}}, %[[THREAD]]) below %{{.*}} {
     sched.for_tiles (%n, %stage) = (%first, %thread) below %Sk {
       // CHECK: sched.copy_tile %{{.*}}[%[[BATCH]], %[[HEAD]], %[[N]]] limit %{{.*}} to %[[RING]][%[[STAGE]]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>

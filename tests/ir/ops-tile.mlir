@@ -69,8 +69,15 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
   %dom = tile.domain k by 64 [%b, %h) full [%h, %q0) partial
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial reverse{{$}}
   %reverse = tile.domain k by 64 [%b, %h) partial reverse
-  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial where %{{.*}}[%{{.*}}, %{{.*}}] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
-  %sparse = tile.domain k by 64 [%b, %h) partial where %pattern[%h, %q0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full where {
+  // CHECK: ^bb0(%[[N:.*]]: i32):
+  // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}, %[[N]]] tile 128 x 64 blocks 64 x 32 : <3, i8>
+  // CHECK: tile.yield %[[SET]], %{{.*}} : i1, i1
+  %sparse = tile.domain k by 64 [%b, %h) full where {
+  ^bb0(%n: i32):
+    %set = tile.touches %pattern[%h, %q0, %n] tile 128 x 64 blocks 64 x 32 : !tile.view<3, i8>
+    tile.yield %set, %shown : i1, i1
+  }
 
   // CHECK: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} : <4, bf16> -> <q 128 x d 64, bf16, shared>
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>

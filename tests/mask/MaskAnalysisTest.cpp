@@ -60,7 +60,7 @@ public:
     builder.setInsertionPointToStart(&block);
     BlockValues values{arguments[0], arguments[1], arguments[2], variant.hasQOffset() ? arguments[3] : mlir::Value(),
                        arguments[4], arguments[5], arguments[6], arguments[7], tileQ, tileK};
-    domain = buildDomain(builder, op, values).getDefiningOp<tile::DomainOp>();
+    domain = buildDomain(builder, op, values, bounds).getDefiningOp<tile::DomainOp>();
     // tile.param wants its kernel, which this block stands for.
     for (mlir::Operation &inner : block)
       if (!mlir::isa<tile::ParamOp>(inner))
@@ -76,10 +76,14 @@ public:
     bool full;
   };
 
-  std::vector<Segment> segments(const Sizes &sizes, int64_t q0) {
+  /// Calls `tell` for each tile of the segments.
+  std::vector<Segment> segments(const Sizes &sizes, int64_t q0, const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
     auto domainLeaf = [&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
       if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
+        for (tile::BoundsAttr table : bounds)
+          if (table.getName() == parameter.getName())
+            return bound(sizes, table, x.back().integer);
         return load(sizes, parameter.getName().str(), x.drop_front());
       }
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
@@ -97,6 +101,18 @@ public:
     std::vector<Segment> result;
     for (auto [begin, end, full] : llvm::zip_equal(domain.getBegins(), domain.getEnds(), domain.getFull()))
       result.push_back({interpreter.get(begin).integer, interpreter.get(end).integer, full});
+    for (Segment segment : result)
+      for (int64_t t = segment.begin; t < segment.end; ++t) {
+        bool visited = true, full = segment.full;
+        if (!domain.getWhere().empty()) {
+          interpreter.set(domain.getWhere().getArgument(0), Scalar::of(t));
+          for (mlir::Operation &inner : domain.getWhere().front().without_terminator())
+            interpreter.run(inner);
+          visited = interpreter.get(domain.getVisible()).integer;
+          full &= interpreter.get(domain.getFullWhere()).integer != 0;
+        }
+        tell(t, visited, full);
+      }
     return result;
   }
 
@@ -127,13 +143,28 @@ public:
   }
 
   attn::AttentionOp op;
-  mlir::Block block;
+  mlir::Region holder;
+  mlir::Block &block = holder.emplaceBlock();
   tile::DomainOp domain;
+  llvm::SmallVector<tile::BoundsAttr> bounds;
 
 private:
   static Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> indices) {
     const std::vector<int64_t> &values = sizes.tensors.at(name);
     return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
+  }
+
+  /// Entry 2n is the least, 2n + 1 the greatest element that the rows of tile n read.
+  static Scalar bound(const Sizes &sizes, tile::BoundsAttr table, int64_t entry) {
+    bool ofKeys = table.getAxis() == "k";
+    int64_t rows = table.getRows(), first = entry / 2 * rows, end = std::min(first + rows, ofKeys ? sizes.Sk : sizes.Sq);
+    REQUIRE(first < end);
+    std::optional<int64_t> result;
+    for (int64_t row = first; row < end; ++row) {
+      int64_t value = load(sizes, table.getTensor().str(), Scalar::of(row + (ofKeys ? 0 : sizes.qOffset))).integer;
+      result = !result ? value : entry % 2 ? std::max(*result, value) : std::min(*result, value);
+    }
+    return Scalar::of(*result);
   }
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -153,13 +184,16 @@ void check(Case &mask, const Sizes &sizes, Tight tight, Found &found) {
     INFO(sizes << " q0 " << q0);
     std::vector<int> kind(tiles, 0); // 0 skipped, 1 partial, 2 full
     int64_t last = 0;
-    for (auto [begin, end, full] : mask.segments(sizes, q0)) {
+    auto tell = [&](int64_t t, bool visited, bool full) {
+      REQUIRE(t >= 0);
+      REQUIRE(t < tiles);
+      kind[t] = !visited ? 0 : full ? 2 : 1;
+    };
+    for (auto [begin, end, full] : mask.segments(sizes, q0, tell)) {
       if (begin >= end)
         continue;
       REQUIRE(begin >= last);
       REQUIRE(end <= tiles);
-      for (int64_t t = begin; t < end; ++t)
-        kind[t] = full ? 2 : 1;
       last = end;
     }
     for (int64_t t = 0; t < tiles; ++t) {
@@ -261,6 +295,15 @@ void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
   }
 }
 
+/// Documents whose rows follow each other.
+void drawDocuments(Sizes &sizes, std::mt19937_64 &random) {
+  drawLaunch(sizes, random);
+  std::vector<int64_t> &ids = sizes.tensors["ids"];
+  ids.assign(300, 0);
+  for (size_t i = 1; i < ids.size(); ++i)
+    ids[i] = ids[i - 1] + (random() % 50 == 0);
+}
+
 } // namespace
 
 TEST_CASE("built-in masks: sound, and no tile too many") {
@@ -279,6 +322,9 @@ TEST_CASE("built-in masks: sound, and no tile too many") {
     checkVariant(parsed("k < wide[b]"), Tight::Yes, seed, 30, drawLaunch);
     checkVariant(parsed("prefixLm(w)"), Tight::Yes, seed, 30, drawLaunch);
     checkVariant(parsed("documents(ids)"), Tight::No, seed, 5, drawLaunch);
+    checkVariant(parsed("ids[q] == ids[k]"), Tight::Yes, seed, 20, drawDocuments);
+    checkVariant(parsed("ids[q] == ids[k]", true), Tight::Yes, seed, 20, drawDocuments);
+    checkVariant(parsed("q - k <= ids[q] && k <= q"), Tight::No, seed, 20, drawDocuments);
     checkVariant(parsed("causal()", true), Tight::Yes, seed, 20);
     checkVariant(parsed("causalBottomRight()", true), Tight::Yes, seed, 20);
     checkVariant(parsed("slidingWindow(50, 3)", true), Tight::Yes, seed, 20);
@@ -390,6 +436,18 @@ TEST_CASE("masks that are only bounded stay sound") {
            "k % w < 5",
            "k / 1073741824 * 1000000 <= q",
            "documents(ids) && slidingWindow(60, 0)",
+           "ids[q] - 1 < ids[k] && !(ids[k] < w || flags[k])",
+           "wide[q] == wide[k] || k < 20",
+           "wide[k] < cast(q, i64) || x <= wide[q]",
+           "max(wide[q], wide[k]) > cast(k, i64)",
+           "abs(q - k) <= ids[k] && q + ids[k] > k + q",
+           "k / 7 * 3 - q <= ids[k] * 2",
+           "flags[q] != flags[k]",
+           "select(flags[k], ids[q], ids[k]) % 4 == 1",
+           "-ids[k] <= w && ids[q] + 2147483647 < ids[k]",
+           "ids[q + 1] == ids[k]",
+           "lengths[k] - lengths[q] < n",
+           "-wide[k] < wide[q]",
            "max(max(k, q), max(k + 1, q - 3)) < min(w, n)",
        }) {
     std::string expression = mask;
@@ -426,9 +484,10 @@ public:
       break;
     }
     static const char *const whole[] = {"causal()", "causalBottomRight()", "slidingWindow(30, 10)", "prefixLm(w)",
-                                        "chunked(48)", "documents(ids)", "keyPadding(lengths)", "on", "flags[k]"};
+                                        "chunked(48)", "documents(ids)", "keyPadding(lengths)", "on", "flags[k]",
+                                        "flags[q]", "(ids[q] <= ids[k])", "(wide[q] < wide[k])"};
     if (draw(0, 4) == 0)
-      return whole[draw(0, 8)];
+      return whole[draw(0, 11)];
     static const char *const comparisons[] = {"<", "<=", ">", ">=", "==", "!="};
     return "(" + integer(2) + " " + comparisons[draw(0, 5)] + " " + integer(2) + ")";
   }
@@ -442,9 +501,9 @@ private:
   }
 
   std::string integer(int depth) {
-    static const char *const leaves[] = {"k", "k", "k", "q", "q", "q", "Sk", "Sq", "w", "n", "lengths[b]", "h", "b * H + h"};
+    static const char *const leaves[] = {"k", "k", "k", "q", "q", "q", "Sk", "Sq", "w", "n", "lengths[b]", "h", "b * H + h", "ids[q]", "ids[k]"};
     if (depth == 0)
-      return draw(0, 3) == 0 ? constant() : leaves[draw(0, 12)];
+      return draw(0, 3) == 0 ? constant() : leaves[draw(0, 14)];
     std::string x = integer(depth - 1), y = integer(depth - 1);
     switch (draw(0, 15)) {
     case 0:
@@ -498,7 +557,7 @@ TEST_CASE("extents and offsets at their limits do not overflow") {
   mlir::MLIRContext context;
   auto ends = [&](const std::string &mask, Sizes sizes, int64_t q0, bool qOffset) {
     Case built(context, parsed(mask, qOffset), 128, 64, true);
-    auto segments = built.segments(sizes, q0);
+    auto segments = built.segments(sizes, q0, [](int64_t, bool, bool) {});
     return std::pair(segments.front().begin, segments.back().end);
   };
   auto expect = [&](int64_t lo, int64_t hi) {
@@ -560,8 +619,8 @@ TEST_CASE("a block pattern becomes the domain's where, and full tiles need whole
   {
     Case mask(context, variant(128, 64), 128, 64, true);
     CHECK_FALSE(patternNeedsElementMask(mask.op, 128, 64));
-    CHECK(mask.domain.getPattern());
-    CHECK(mask.domain.getPatternIndices().size() == 2);
+    CHECK(mask.domain.skips());
+    CHECK(mask.domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 3);
     CHECK(llvm::is_contained(mask.domain.getFull(), true));
   }
   for (auto [rows, columns] : {std::pair(64, 64), std::pair(128, 32), std::pair(192, 64)}) {
@@ -570,5 +629,5 @@ TEST_CASE("a block pattern becomes the domain's where, and full tiles need whole
     CHECK_FALSE(llvm::is_contained(mask.domain.getFull(), true));
   }
   Case shared(context, masked(causal()).blocks(captured("pattern", boolean, rank(2)), 128, 128), 128, 64, true);
-  CHECK(shared.domain.getPatternIndices().size() == 1);
+  CHECK(shared.domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 2);
 }

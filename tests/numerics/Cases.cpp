@@ -270,6 +270,101 @@ Group patternGroup() {
   return b.group;
 }
 
+/// Masks that compare captured integers: what a launch finds out about tiles must hold for each of their elements.
+Group boundsGroup() {
+  Builder b{{"bounds", {}}};
+  Shape shape{.batch = 2, .heads = 2, .headsKv = 1, .queries = 333, .keys = 333, .headDim = 32};
+  auto given = [](std::vector<std::pair<std::string, HostTensor>> tensors) {
+    return [=](Case &test) {
+      for (const auto &[name, tensor] : tensors)
+        test.problem.tensors[name] = tensor;
+    };
+  };
+  // Document of each row, for lengths that follow each other.
+  auto packed = [](std::vector<int64_t> lengths) {
+    return [=](int64_t i) {
+      int64_t document = 0;
+      for (int64_t end = lengths[0]; i >= end; end += lengths[document % lengths.size()])
+        ++document;
+      return document;
+    };
+  };
+  auto ids = captured("ids", i32, rank(1)), byBatch = captured("ids", i64, rank(2));
+  const std::pair<const char *, std::function<int64_t(int64_t)>> sequences[] = {
+      {"documents of any length", packed({90, 1, 130, 16, 64, 7})},
+      {"documents shorter than a tile", packed({7})},
+      {"one document", [](int64_t) { return 9; }},
+      {"documents of one row", [](int64_t i) { return i; }},
+      {"unsorted documents", [](int64_t i) { return i / 24 * 7919 % 5; }},
+      {"interleaved documents", [](int64_t i) { return i % 3; }},
+      {"the greatest and the least ids", [](int64_t i) { return i / 70 % 2 ? INT32_MAX : INT32_MIN; }},
+  };
+  int turn = 0;
+  for (const auto &[label, id] : sequences)
+    for (bool hidden : {false, true}) {
+      Variant variant = Variant("documents").mask(hidden ? causal() && documents(ids) : documents(ids));
+      b.add(label, variant, dtypes[turn++ % 3], shape, given({{"ids", ints(i32, {333}, id)}}));
+    }
+  b.add("documents of each batch", Variant("v").mask(documents(byBatch)), bf16, shape, [=](Case &test) {
+    test.problem.tensors["ids"] = ints(i64, {2, 333}, [](int64_t i) {
+      return i < 333 ? (i / 100 - 1) * (int64_t(1) << 61) : -(i / 50);
+    });
+    test.layout.reversedTensors = true;
+  });
+  // Fewer ids than rows: the last one stands for the rest.
+  b.add("few ids", Variant("v").mask(documents(ids)), bf16, shape, given({{"ids", ints(i32, {150}, packed({40}))}}));
+  for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 300}, {300, 1}, {17, 0}, {65, 129}, {500, 200}})
+    b.add("lengths", Variant("v").mask(documents(ids)), bf16, {.queries = queries, .keys = keys, .headDim = 32},
+          given({{"ids", ints(i32, {500}, packed({33}))}}));
+  for (int64_t offset : {0, 37, 260, -50})
+    b.add(fmt::format("documents, q offset {}", offset), Variant("v").qOffset().mask(documents(ids) && causal()), bf16,
+          {.queries = 100, .keys = 333, .headDim = 32}, [=](Case &test) {
+            test.problem.qOffset = offset;
+            test.problem.tensors["ids"] = ints(i32, {333}, packed({80, 100}));
+          });
+  auto pattern = captured("pattern", boolean, rank(3));
+  for (auto [rows, columns] : {std::pair(128, 128), std::pair(48, 80)})
+    b.add("documents in a block pattern", Variant("v").blocks(pattern, rows, columns).mask(causal() && documents(ids)), bf16, shape,
+          given({{"ids", ints(i32, {333}, packed({150, 60}))}}));
+
+  auto windows = captured("windows", i32, rank(1)), wide = captured("windows", i64, rank(1));
+  auto flags = captured("flags", boolean, rank(1)), table = captured("table", i32, rank(2)), marks = captured("marks", boolean, rank(2));
+  using Rule = std::function<Expr(Index, Index, Index, Index)>;
+  const std::pair<const char *, Rule> rules[] = {
+      {"a window for each query", [=](Index, Index, Index q, Index k) { return q - k < windows[q] && q >= k; }},
+      {"a window for each query, i64", [=](Index, Index, Index q, Index k) { return cast(q - k, i64) < wide[q] && q >= k; }},
+      {"a window for each key", [=](Index, Index, Index q, Index k) { return abs(q - k) < windows[k]; }},
+      {"windows of both", [=](Index, Index, Index q, Index k) { return q - k < min(windows[q], windows[k]) && k - q < 20; }},
+      {"sums that wrap", [=](Index, Index, Index q, Index k) { return windows[q] + 2147483647 < windows[k] - k; }},
+      {"documents or a prefix", [=](Index, Index, Index q, Index k) { return ids[q] == ids[k] || k < 10; }},
+      {"not other documents", [=](Index, Index, Index q, Index k) { return !(ids[q] != ids[k] || q < k); }},
+      {"other documents", [=](Index, Index, Index q, Index k) { return ids[q] != ids[k]; }},
+      {"the document before", [=](Index, Index, Index q, Index k) { return ids[q] - 1 == ids[k] || ids[q] == ids[k]; }},
+      {"near positions", [=](Index, Index, Index q, Index k) { return abs(windows[q] - windows[k]) <= 3; }},
+      {"flagged keys", [=](Index, Index, Index q, Index k) { return flags[k] && q >= k; }},
+      {"flags that differ", [=](Index, Index, Index q, Index k) { return flags[q] != flags[k]; }},
+      {"flagged queries", [=](Index, Index, Index q, Index k) { return !flags[q] || k > q; }},
+      {"by head", [=](Index, Index h, Index q, Index k) { return table[k][h] <= windows[q]; }},
+      {"by batch, in two directions", [=](Index b, Index, Index q, Index k) { return marks[b][k] || marks[b][q]; }},
+      {"by an index from a tensor", [=](Index b, Index, Index q, Index k) { return table[k][windows[b]] == ids[q]; }},
+      {"a shifted index", [=](Index, Index, Index q, Index k) { return ids[q] == ids[k + 1]; }},
+      {"a choice", [=](Index, Index, Index q, Index k) { return select(flags[q], ids[q], ids[k]) < 4; }},
+      {"nothing", [=](Index, Index, Index q, Index k) { return ids[q] + 1000 < ids[k]; }},
+  };
+  for (const auto &[label, rule] : rules)
+    b.add(label, Variant("rule").mask(rule), dtypes[turn++ % 3], shape, [=](Case &test) {
+      const HostTensor lengths = ints(i32, {333}, [](int64_t i) { return i / 60 % 2 ? i % 19 * 9 : i % 5; });
+      for (const TensorDecl &decl : test.variant->tensors())
+        test.problem.tensors[decl.name] =
+            decl.name == "ids"       ? ints(i32, {333}, packed({90, 1, 130, 16}))
+            : decl.name == "windows" ? (decl.dtype == i32 ? lengths : ints(i64, {333}, [&](int64_t i) { return lengths.intAt(i); }))
+            : decl.name == "flags"   ? ints(boolean, {333}, [](int64_t i) { return i < 130 || (i > 270 && i % 2); })
+            : decl.name == "table"   ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
+                                     : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
+    });
+  return b.group;
+}
+
 /// Every dtype and rank, every way to index, in range and out of range.
 Group capturedGroup() {
   Builder b{{"captured", {}}};
@@ -527,6 +622,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(hiddenGroup());
   all.push_back(hardInputGroup());
   all.push_back(patternGroup());
+  all.push_back(boundsGroup());
   all.push_back(capturedGroup());
   all.push_back(scalarGroup());
   all.push_back(expressionGroup());

@@ -45,6 +45,14 @@ TEST_CASE("layouts") { runGroup("layouts"); }
 TEST_CASE("hidden") { runGroup("hidden"); }
 TEST_CASE("hard-inputs") { runGroup("hard-inputs"); }
 TEST_CASE("patterns") { runGroup("patterns"); }
+TEST_CASE("bounds") { runGroup("bounds"); }
+TEST_CASE("tiles that captured integers hide are neither loaded nor computed") {
+  for (DType dtype : {f32, bf16}) {
+    Verdict verdict = checkSkippedTiles(Target::cpu(), dtype, 64);
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  }
+}
 TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }
 TEST_CASE("expressions") { runGroup("expressions"); }

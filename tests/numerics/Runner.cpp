@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <fmt/format.h>
 
 using namespace attune;
@@ -298,11 +299,11 @@ Expected<Results> attune::tests::run(const Kernel &kernel, const Case &test) {
     Expected<void> launched = kernel.launchChecked(stream ? stream->get() : nullptr, args);
     return launched && stream ? stream->synchronize() : launched;
   };
-  return run(device, launch, test);
+  return run({device, [&](const LaunchArgs &args) { return kernel.workspaceBytes(args); }, launch}, test);
 }
 
-Expected<Results> attune::tests::run(const Device &device, const std::function<Expected<void>(const LaunchArgs &)> &launch,
-                                     const Case &test) {
+Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test) {
+  const Device device = launcher.device;
   const reference::Problem &problem = test.problem;
   auto dims = [](const HostTensor &t) { return std::array{t.shape[0], t.shape[1], t.shape[2], t.shape[3]}; };
   std::array<int64_t, 4> outShape = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]};
@@ -348,10 +349,28 @@ Expected<Results> attune::tests::run(const Device &device, const std::function<E
   }
   if (test.variant->hasQOffset())
     args.qOffset = int32_t(problem.qOffset);
-  if (Expected<void> launched = launch(args); !launched)
+  // Ones around it, and in it: a kernel may read only what its launch has written.
+  Placed workspace;
+  args.workspaceBytes = launcher.workspaceBytes(args);
+  workspace.dtype = DType::Bool;
+  workspace.shape = {0};
+  workspace.strides = {1};
+  workspace.origin = 256;
+  workspace.chunk = workspace.chunkStride = 2 * workspace.origin + int64_t(args.workspaceBytes);
+  if (Expected<void> done = workspace.place(device); !done)
+    return done.error();
+  args.workspace = workspace.view(device).data;
+  if (Expected<void> launched = launcher.launch(args); !launched)
     return launched.error();
 
   Results results;
+  workspace.shape = {int64_t(args.workspaceBytes)};
+  HostTensor bounds;
+  Expected<int64_t> outsideWorkspace = workspace.take(bounds);
+  if (!outsideWorkspace)
+    return outsideWorkspace.error();
+  if (*outsideWorkspace >= 0)
+    results.outside = fmt::format("memory around the workspace was written at byte {}", *outsideWorkspace);
   Expected<int64_t> outside = o.take(results.o);
   if (!outside)
     return outside.error();
@@ -413,6 +432,35 @@ Verdict attune::tests::check(const Case &test, const Target &target) {
   if (!expected)
     return {false, test.describe() + ": reference: " + oneLine(expected.error().text()), 0};
   return judge(test, *expected, run(*kernel, test));
+}
+
+Verdict attune::tests::checkSkippedTiles(const Target &target, DType dtype, int headDim) {
+  auto variant = Variant("skipped").mask(documents(captured("ids", i32, rank(1))));
+  Expected<Kernel> kernel = compile(variant, {.dtype = dtype, .headDim = headDim}, target);
+  if (!kernel)
+    return {false, "skipped tiles: " + oneLine(kernel.error().text()), 0};
+  const int64_t length = std::lcm(int64_t(kernel->image().tileQ), int64_t(kernel->image().tileK)), total = 3 * length;
+  Case test = makeCase("skipped tiles", variant, dtype, {.queries = total, .keys = total, .headDim = headDim}, 3);
+  HostTensor ids = HostTensor::zeros(DType::I32, {total});
+  for (int64_t i = 0; i < total; ++i)
+    ids.setInt(i, 5 - i / length * 2);
+  test.problem.tensors["ids"] = ids;
+  Expected<Results> clean = run(*kernel, test);
+  for (HostTensor *tensor : {&test.problem.k, &test.problem.v})
+    for (int64_t head = 0; head < tensor->shape[1]; ++head)
+      for (int64_t i = length * headDim; i < 2 * length * headDim; ++i)
+        tensor->set(head * total * headDim + i, std::nan(""));
+  Expected<Results> poisoned = run(*kernel, test);
+  if (!clean || !poisoned)
+    return {false, test.describe() + ": " + oneLine((clean ? poisoned : clean).error().text()), 0};
+  int64_t changed = 0, finite = 0;
+  for (int64_t i = 0; i < clean->o.size(); ++i) {
+    const bool hidden = i / headDim % total / length == 1;
+    changed += !hidden && clean->o.at(i) != poisoned->o.at(i);
+    finite += hidden && !std::isnan(poisoned->o.at(i));
+  }
+  return {changed == 0 && finite == 0,
+          fmt::format("{}: {} elements of O differ where the NaN is hidden, {} lack it where it is not", test.describe(), changed, finite), 0};
 }
 
 Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const Kernel &kernel, Case test) {

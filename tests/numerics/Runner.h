@@ -71,8 +71,13 @@ struct Results {
 
 /// Launches once, on the kernel's device.
 Expected<Results> run(const Kernel &kernel, const Case &test);
-/// The same with `launch` in place of a kernel's, on tensors of `device`.
-Expected<Results> run(const Device &device, const std::function<Expected<void>(const LaunchArgs &)> &launch, const Case &test);
+/// The same with what is here in place of a kernel's.
+struct Launcher {
+  Device device;
+  std::function<size_t(const LaunchArgs &)> workspaceBytes;
+  std::function<Expected<void>(const LaunchArgs &)> launch;
+};
+Expected<Results> run(const Launcher &launcher, const Case &test);
 
 struct Expectation {
   reference::Output exact, plain;
@@ -90,6 +95,10 @@ Verdict judge(const Case &test, const Expectation &expected, const Expected<Resu
 CompileOptions optionsOf(const Case &test);
 /// Compiles, runs, and compares.
 Verdict check(const Case &test, const Target &target);
+
+/// Three documents of whole tiles, of which the middle one has NaN for keys and values: the others' rows have the bits that they have
+/// without NaN, where tiles of other documents are neither loaded nor computed (0 * NaN is NaN).
+Verdict checkSkippedTiles(const Target &target, DType dtype, int headDim);
 
 /// Which keys each row keeps, recovered from the kernel's own output: with q = 0 all scores are 0, and where V is
 /// one-hot for a block of keys, column d of O is 0 iff key begin + d was dropped. [B, H, Sq, Sk]; `test` gives

@@ -92,3 +92,94 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
   %3 = arith.andi %0, %2 : i1
   attn.yield %3 : i1
 }
+
+// -----
+
+// Documents: each tile of keys is judged by the least and the greatest id in it, and by those of the block's queries, which are read
+// once. Causality stays in the segments.
+// CHECK-LABEL: tile.kernel @documents
+// CHECK-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 1 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 1 along "k" by 32>]
+// CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
+// CHECK-DAG:     %[[Q0:.*]] = tile.block_index "q"
+// CHECK:         %[[OFQ:.*]] = tile.param "ids.q" {{.*}} : !tile.view<2, i32>
+// CHECK:         %[[QT:.*]] = arith.divsi %[[Q0]], %c64_i32
+// CHECK:         %[[QE:.*]] = arith.muli %[[QT]], %c2_i32
+// CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%[[B]], %[[QE]]] in_range [false, true] {tile.name = "ids_q_min"}
+// CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%[[B]], %{{.*}}] in_range [false, true] {tile.name = "ids_q_max"}
+// CHECK:         %[[OFK:.*]] = tile.param "ids.k" {{.*}} : !tile.view<2, i32>
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial where {
+// CHECK:         ^bb0(%[[N:.*]]: i32):
+// CHECK:           %[[KE:.*]] = arith.muli %[[N]], %c2_i32
+// CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%[[B]], %[[KE]]] in_range [false, true] {tile.name = "ids_k_min"}
+// CHECK:           %[[KMAX:.*]] = tile.element %[[OFK]][%[[B]], %{{.*}}] in_range [false, true] {tile.name = "ids_k_max"}
+// CHECK-DAG:       %[[V0:.*]] = arith.cmpi sle, %[[QMIN]], %[[KMAX]] : i32
+// CHECK-DAG:       %[[V1:.*]] = arith.cmpi sle, %[[KMIN]], %[[QMAX]] : i32
+// CHECK-DAG:       %[[F0:.*]] = arith.cmpi sle, %[[QMAX]], %[[KMIN]] : i32
+// CHECK-DAG:       %[[F1:.*]] = arith.cmpi sle, %[[KMAX]], %[[QMIN]] : i32
+// CHECK-DAG:       %[[VISIBLE:.*]] = arith.andi %[[V0]], %[[V1]] : i1
+// CHECK-DAG:       %[[FULL:.*]] = arith.andi %[[F0]], %[[F1]] : i1
+// CHECK:           tile.yield %[[VISIBLE]], %[[FULL]] : i1, i1
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 2>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.cmpi sge, %q, %k : i32
+  %1 = attn.load "ids"[%b, %q] : (i32, i32) -> i32
+  %2 = attn.load "ids"[%b, %k] : (i32, i32) -> i32
+  %3 = arith.cmpi eq, %1, %2 : i32
+  %4 = arith.andi %0, %3 : i1
+  attn.yield %4 : i1
+}
+
+// -----
+
+// What queries alone load bounds the loop: no tile is judged.
+// CHECK-LABEL: tile.kernel @windows
+// CHECK-SAME:    bounds = [#tile.bounds<"windows.q", "windows" dim 0 along "q" by 64>]
+// CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_min"}
+// CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_max"}
+// CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) partial [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
+attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<windows, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.cmpi sge, %q, %k : i32
+  %1 = attn.load "windows"[%q] : (i32) -> i32
+  %2 = arith.subi %q, %k : i32
+  %3 = arith.cmpi slt, %2, %1 : i32
+  %4 = arith.andi %0, %3 : i1
+  attn.yield %4 : i1
+}
+
+// -----
+
+// Flags: whether all and any are true. A block pattern is one more condition.
+// CHECK-LABEL: tile.kernel @flags
+// CHECK-SAME:    bounds = [#tile.bounds<"flags.k0", "flags" dim 0 along "k" by 32>]
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial where {
+// CHECK:           %[[ALL:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_all"}
+// CHECK:           %[[ANY:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_any"}
+// CHECK:           %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}] tile 64 x 32 blocks 64 x 32 : <2, i8>
+// CHECK:           %[[VISIBLE:.*]] = arith.andi %[[SET]], %[[ANY]] : i1
+// CHECK:           tile.yield %[[VISIBLE]], %[[ALL]] : i1, i1
+attn.attention @flags dtype bf16 head_dim 64 x 64 scale 0.125 attributes {pattern = #attn.blocks<pattern, 64 x 32>, tensors = [#attn.tensor<pattern, i8, rank 2>, #attn.tensor<flags, i8, rank 2>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "flags"[%k, %h] : (i32, i32) -> i1
+  attn.yield %0 : i1
+}
+
+// -----
+
+// Not bounded: an index that is not the key itself. Every tile is visited as partial, without a table.
+// CHECK-LABEL: tile.kernel @shifted
+// CHECK-NOT:     bounds
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) partial{{$}}
+attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %c1 = arith.constant 1 : i32
+  %0 = arith.addi %k, %c1 : i32
+  %1 = attn.load "ids"[%q] : (i32) -> i32
+  %2 = attn.load "ids"[%0] : (i32) -> i32
+  %3 = arith.cmpi eq, %1, %2 : i32
+  attn.yield %3 : i1
+}

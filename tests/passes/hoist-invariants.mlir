@@ -45,3 +45,38 @@ tile.kernel @levels dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
   }
   tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
 }
+
+// A conditional map keeps what follows from the loop's axis: a vector would be computed for each tile. Rows leave the loop.
+// CHECK-LABEL: tile.kernel @conditional
+// CHECK:         %[[ROW:.*]] = tile.map() at(q = %{{.*}}) -> !tile.tile<q 64, i32, register> {
+// CHECK:         tile.for_blocks
+// CHECK-NOT:       tile<k 32, i32
+// CHECK:           tile.map(%{{.*}}, %[[ROW]] : {{.*}} only_if
+// CHECK:             tile.element
+tile.kernel @conditional dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.param "Sq" : i32
+  %end = tile.param "Sk" : i32
+  %ids = tile.param "ids" : !tile.view<1, i32>
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  %m = tile.splat %zero : f32 -> <q 64, f32, register>
+  %dom = tile.domain k by 32 [%c0, %end) partial
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+    %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %q: i32, %k: i32):
+      %0 = tile.element %ids[%q] in_range [false] : !tile.view<1, i32> (i32) -> i32
+      %1 = tile.element %ids[%k] in_range [false] : !tile.view<1, i32> (i32) -> i32
+      %2 = arith.cmpi eq, %0, %1 : i32
+      %3 = arith.select %2, %v, %zero : f32
+      tile.yield %3 : f32
+    }
+    %m1 = tile.reduce max %x over "k" init %m0 : !tile.tile<q 64, f32, register>, !tile.tile<q 64 x k 32, f32, register> -> !tile.tile<q 64, f32, register>
+    tile.yield %m1 : !tile.tile<q 64, f32, register>
+  }
+  tile.store %r, %lse[%b, %h, %q0] limit %Sq : !tile.tile<q 64, f32, register>, !tile.view<3, f32>
+}

@@ -51,3 +51,27 @@
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }
+
+// Tiles that follow from a search: the index of the tile that is copied ahead is carried.
+// CHECK-LABEL: tile.kernel @documents
+// CHECK:         %[[FIRST:.*]] = sched.next_visible from %c0_i32 below %[[END:.*]] {
+// CHECK:         ^bb0(%[[N:.*]]: i32):
+// CHECK:           tile.element
+// CHECK:           sched.visible
+// CHECK:         %[[FOLLOWING:.*]] = arith.addi %[[FIRST]], %c1_i32
+// CHECK:         %[[SECOND:.*]] = sched.next_visible from %[[FOLLOWING]] below %[[END]] {
+// CHECK:         sched.for_tiles (%[[TILE:[^,]*]], %[[AHEAD:[^,]*]], %[[SLOT:[^)]*]]) = (%[[FIRST]], %[[SECOND]], %c0_i32) below %[[END]]
+// CHECK:           %[[KMIN:.*]] = tile.element {{.*}} {tile.name = "ids_k_min"}
+// CHECK:           %[[MIXED:.*]] = arith.xori %{{.*}}, %true
+// CHECK:           arith.ori %{{.*}}, %[[MIXED]] {tile.name = "partial"}
+// CHECK:           sched.wait_copies
+// CHECK:           arith.cmpi slt, %[[AHEAD]], %[[END]]
+// CHECK:           sched.next_visible from %{{.*}} below %[[END]] {
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  attn.yield %2 : i1
+}

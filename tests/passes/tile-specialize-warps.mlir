@@ -70,3 +70,24 @@
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }
+
+// Both roles search; the producer then has more registers.
+// ROLES-LABEL: tile.kernel @documents
+// ROLES:         sched.role "producer" warps 4 registers 48
+// ROLES:           sched.next_visible
+// ROLES:           sched.for_tiles
+// ROLES:             sched.next_visible
+// ROLES:         sched.role "consumer" warps 8 registers 232
+// ROLES:           sched.next_visible
+// ROLES:           sched.for_tiles
+// ROLES:             {tile.name = "partial"}
+// ROLES:             sched.wait
+// ROLES:             sched.next_visible
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  attn.yield %2 : i1
+}

@@ -57,3 +57,27 @@ attn.attention @narrow dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropo
 attn.attention @wide dtype bf16 head_dim 128 x 128 scale 0.125 attributes {dropout} score {
 } mask {
 }
+
+// Loads by key in a conditional mask: a lane loads one of 32 keys, all lanes exchange them, rows are the inner loops.
+// CHECK-LABEL: sched.kernel @documents
+// CHECK-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 32>]
+// CHECK:         sched.for_tiles
+// CHECK:           scf.if %{{.*}} {
+// CHECK:             %[[HELD:.*]] = sched.registers "column_ids" : <k 32, i32, register, #sched.fragment<lanes, warps 4>>
+// CHECK:             tile.element
+// CHECK:             sched.set %{{.*}}, %[[HELD]]
+// CHECK-NOT:         sched.shuffle
+// CHECK:             scf.for
+// CHECK:               scf.for
+// CHECK:                 sched.get %[[HELD]]
+// CHECK-NEXT:            sched.shuffle %{{.*}}, %{{.*}} : i32
+// CHECK:                 scf.for
+// CHECK:                   arith.select
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  attn.yield %2 : i1
+}

@@ -80,8 +80,12 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %pattern = tile.param "pattern" : !tile.view<3, i8>
-  // expected-error @below {{'tile.domain' op looks at 128 rows of the pattern, the plan's tile_q is 64}}
-  %dom = tile.domain k by 32 [%c0, %c2) partial where %pattern[%c0, %c0] rows 64 columns 64 tile_rows 128 : !tile.view<3, i8>
+  %dom = tile.domain k by 32 [%c0, %c2) partial where {
+  ^bb0(%n: i32):
+    // expected-error @below {{'tile.touches' op looks at a tile of 128 x 32, the plan's is 64 x 32}}
+    %set = tile.touches %pattern[%c0, %c0, %n] tile 128 x 32 blocks 64 x 64 : !tile.view<3, i8>
+    tile.yield %set, %set : i1, i1
+  }
 }
 
 // -----

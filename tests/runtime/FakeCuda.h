@@ -5,6 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+/// What the fake driver writes as a tensor map: what it was asked to describe.
+struct FakeTensorMap {
+  uint64_t address, dimensions[4], strides[3];
+  uint32_t box[4];
+  int type, rank, swizzle, promotion;
+};
+
 /// The state of the fake driver; a test sets the inputs and reads what happened.
 struct FakeCuda {
   // Inputs.
@@ -15,17 +22,22 @@ struct FakeCuda {
   int initResult = 0;
   int loadResult = 0;
   int launchResult = 0;
+  int encodeResult = 0;
   size_t paramBytes = 0; ///< what cuFuncGetParamInfo says
   // One allocation that pointer queries know.
   uint64_t rangeStart = 0;
   size_t rangeSize = 0;
   int rangeDevice = 0;
   // What happened.
-  int loads = 0, unloads = 0, launches = 0, contextPushes = 0, liveAllocations = 0;
+  int loads = 0, unloads = 0, launches = 0, encodes = 0, contextPushes = 0, liveAllocations = 0;
   int maxDynamicShared = 0;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void *stream = nullptr;
   void *launchContext = nullptr;
+  // Of the launch that makes bounds: which of the launches it was.
+  int boundsAt = 0;
+  unsigned boundsGrid = 0, boundsBlock = 0;
+  void *boundsStream = nullptr;
   std::vector<unsigned char> params;
 };
 

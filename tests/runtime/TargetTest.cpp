@@ -6,7 +6,7 @@
 using namespace attune;
 
 TEST_CASE("target text round-trips", "[target]") {
-  for (const char *text : {"cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120", "sm_90:1", "sm_80:7"}) {
+  for (const char *text : {"cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120", "sm_90:1", "sm_80:7"}) {
     Expected<Target> target = Target::parse(text);
     REQUIRE(target);
     CHECK(target->text() == text);
@@ -38,7 +38,7 @@ TEST_CASE("architecture for a device", "[target]") {
   CHECK(archName(8, 6) == "sm_86");
   CHECK(archName(8, 7) == "");
   CHECK(archName(8, 9) == "sm_89");
-  CHECK(archName(9, 0) == "sm_90");
+  CHECK(archName(9, 0) == "sm_90a");
   CHECK(archName(12, 0) == "sm_120");
   CHECK(archName(12, 1) == "sm_120");
   CHECK(archName(7, 5) == "");
@@ -48,6 +48,8 @@ TEST_CASE("architecture for a device", "[target]") {
   CHECK_FALSE(runsOn(*findArch("sm_89"), 8, 6));
   CHECK_FALSE(runsOn(*findArch("sm_80"), 9, 0));
   CHECK_FALSE(runsOn(*findArch("cpu"), 0, 0));
+  CHECK(runsOn(*findArch("sm_90"), 9, 0)); // by name
+  CHECK_FALSE(runsOn(*findArch("sm_90a"), 9, 1));
 }
 
 TEST_CASE("architecture limits", "[target]") {

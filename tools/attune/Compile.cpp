@@ -81,7 +81,7 @@ int compileVerb(const CompileFlags &flags) {
     return report(request.failure());
   // A machine without a GPU still compiles for one.
   if (flags.arch.empty() && !request->target.isCuda() && !(request->summary && request->summary->stage == Stage::Sched))
-    request->target = Target::cuda("sm_90");
+    request->target = Target::cuda("sm_90a");
   if (!stage)
     return summarize(flags, *request);
 

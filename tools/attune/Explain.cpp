@@ -47,7 +47,7 @@ int explainVerb(const ExplainFlags &flags) {
   if (!request)
     return report(request.failure());
   if (flags.arch.empty() && !request->target.isCuda())
-    request->target = Target::cuda("sm_90");
+    request->target = Target::cuda("sm_90a");
   ProblemSizes sizes;
   if (request->shape)
     sizes = {request->shape->batch, request->shape->heads, request->shape->headsKv, request->shape->queries,

@@ -168,6 +168,9 @@ LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Pl
 /// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
   LaunchArgs args = launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  args.workspaceBytes = kernel.workspaceBytes(args);
+  std::vector<std::max_align_t> workspace((args.workspaceBytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  args.workspace = workspace.data();
   auto launch = [&] { return flags.checked ? kernel.launchChecked(nullptr, args) : kernel.launch(nullptr, args); };
   auto begin = Clock::now();
   if (Expected<void> launched = launch(); !launched)
@@ -210,6 +213,11 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   if (!stream)
     return stream.error();
   LaunchArgs args = launchArgs(flags, kernel.device(), data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
+  args.workspaceBytes = kernel.workspaceBytes(args);
+  Expected<DeviceBuffer> workspace = DeviceBuffer::allocate(std::max<size_t>(args.workspaceBytes, 1));
+  if (!workspace)
+    return workspace.error();
+  args.workspace = workspace->data();
   auto launch = [&] {
     return flags.checked ? kernel.launchChecked(stream->get(), args) : kernel.launch(stream->get(), args);
   };
@@ -367,6 +375,9 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   if (Expected<void> filled = fillData(flags, request, simulation->summary().signature, given, data); !filled)
     return report({filled.error()});
   LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  args.workspaceBytes = simulation->workspaceBytes(args);
+  std::vector<std::max_align_t> workspace((args.workspaceBytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  args.workspace = workspace.data();
   if (simulation->summary().signature.dropout)
     args.dropout = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
   for (int seed = 0; seed < flags.simulate; ++seed) {

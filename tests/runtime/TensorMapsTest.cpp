@@ -1,0 +1,124 @@
+//===- TensorMapsTest.cpp - What a tensor map says, and that it is made once ---===//
+
+#include "runtime/TensorMaps.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+
+using namespace attune;
+
+namespace {
+
+TensorMapKey keyOf(uint64_t address, uint64_t map = 0) { return {map, address, {64, 100, 4, 2}, {128, 12800, 51200}}; }
+
+/// Writes the address and then its complement, so that a torn copy shows.
+int encode(const TensorMapKey &key, std::byte *out) {
+  uint64_t words[tensorMapBytes / 8];
+  for (size_t i = 0; i < std::size(words); ++i)
+    words[i] = i % 2 ? ~key.address : key.address + key.map;
+  std::memcpy(out, words, tensorMapBytes);
+  return 0;
+}
+
+bool isMapOf(const TensorMapKey &key, const std::byte *bytes) {
+  std::byte expected[tensorMapBytes];
+  encode(key, expected);
+  return std::memcmp(expected, bytes, tensorMapBytes) == 0;
+}
+
+} // namespace
+
+TEST_CASE("a tensor map is encoded once", "[tensor-maps]") {
+  auto cache = std::make_unique<TensorMapCache>();
+  std::byte out[tensorMapBytes];
+  int encoded = 0;
+  auto counted = [&](const TensorMapKey &key, std::byte *to) { return ++encoded, encode(key, to); };
+  auto get = [&](const TensorMapKey &key) {
+    std::memset(out, 0, sizeof out);
+    CHECK(cache->get(key, out, counted) == 0);
+    CHECK(isMapOf(key, out));
+    return encoded;
+  };
+  CHECK(get(keyOf(4096)) == 1);
+  CHECK(get(keyOf(4096)) == 1);
+  CHECK(get(keyOf(8192)) == 2);
+  CHECK(get(keyOf(4096, 1)) == 3); // the same tensor in other boxes
+  for (int i = 0; i < 4; ++i) {
+    TensorMapKey other = keyOf(4096);
+    ++other.dimensions[i];
+    CHECK(get(other) == 4 + i);
+  }
+  for (int i = 0; i < 3; ++i) {
+    TensorMapKey other = keyOf(4096);
+    other.strides[i] += 16;
+    CHECK(get(other) == 8 + i);
+  }
+  CHECK(get(keyOf(4096)) == 10);
+  CHECK(get(keyOf(8192)) == 10);
+
+  SECTION("the layers of a model keep theirs") {
+    encoded = 0;
+    for (int round = 0; round < 3; ++round)
+      for (uint64_t layer = 0; layer < 32; ++layer)
+        for (uint64_t map = 0; map < 4; ++map)
+          get(keyOf((layer * 4 + map) << 24, map));
+    CHECK(encoded < 32 * 4 * 5 / 4); // a few sets are asked for more than they hold
+  }
+  SECTION("more than it holds") {
+    for (int round = 0; round < 2; ++round)
+      for (uint64_t i = 1; i <= 4 * TensorMapCache::capacity; ++i)
+        get(keyOf(i << 12));
+    CHECK(encoded > int(4 * TensorMapCache::capacity));
+  }
+}
+
+TEST_CASE("a tensor map that the driver rejects is not held", "[tensor-maps]") {
+  auto cache = std::make_unique<TensorMapCache>();
+  std::byte out[tensorMapBytes];
+  CHECK(cache->get(keyOf(4096), out, [](const TensorMapKey &, std::byte *) { return 1; }) == 1);
+  CHECK(cache->get(keyOf(4096), out, encode) == 0);
+  CHECK(isMapOf(keyOf(4096), out));
+}
+
+TEST_CASE("threads share tensor maps", "[tensor-maps]") {
+  auto cache = std::make_unique<TensorMapCache>();
+  std::atomic<int> wrong = 0, encoded = 0;
+  std::vector<std::thread> threads;
+  constexpr int calls = 50000;
+  for (unsigned seed = 0; seed < 4; ++seed)
+    threads.emplace_back([&, seed] {
+      std::mt19937 generator(seed);
+      std::byte out[tensorMapBytes];
+      for (int i = 0; i < calls; ++i) {
+        // Half of the calls meet in a few places.
+        TensorMapKey key = keyOf(uint64_t(generator() % (i % 2 ? 4 : 2000)) << 12);
+        wrong += cache->get(key, out, [&](const TensorMapKey &k, std::byte *to) { return ++encoded, encode(k, to); }) != 0;
+        wrong += !isMapOf(key, out);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+  CHECK(encoded < 4 * calls * 3 / 4);
+}
+
+TEST_CASE("what a tensor map says", "[tensor-maps]") {
+  const KernelSignature signature = {.dtype = bf16, .headDim = 64, .headDimV = 40,
+                                     .tensorMaps = {{"q", 64, 64, 128}, {"k", 128, 64, 128}, {"v", 128, 40, 64}, {"o", 64, 40, 64}}};
+  LaunchParams params = {};
+  params.q = reinterpret_cast<const void *>(0x1000);
+  params.v = reinterpret_cast<const void *>(0x3000);
+  params.batch = 2, params.heads = 8, params.kvHeads = 4, params.queryLength = 100, params.keyLength = 70;
+  const int64_t q[] = {51200, 64, 512}, v[] = {0, 0, 40};
+  std::copy(q, q + 3, params.qStride);
+  std::copy(v, v + 3, params.vStride);
+  CHECK(TensorMapKey::of(signature, 0, params) == TensorMapKey{0, 0x1000, {64, 100, 8, 2}, {1024, 128, 102400}});
+  params.kvHeads = params.batch = 1; // their strides mean nothing, and are valid all the same
+  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 70, 1, 1}, {80, 80, 80}});
+  params.keyLength = 0;
+  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 1, 1, 1}, {80, 80, 80}});
+}
