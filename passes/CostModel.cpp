@@ -220,8 +220,8 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
 
 /// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search for the tiles to visit.
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
-  return plan.warps == 12 ? searches ? 152 : 160 : searches ? 232 : 240;
+  const bool pattern = request.patternRows > 0, searches = pattern || request.maskLoadsByKey;
+  return plan.warps == 12 ? searches ? 152 : 160 : pattern ? 224 : searches ? 232 : 240;
 }
 
 /// With fewer a kernel is not worth compiling.

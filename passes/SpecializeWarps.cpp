@@ -31,19 +31,33 @@ using tile::TileType;
 
 namespace {
 
-/// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536. A
-/// producer that searches for the tiles to visit takes more.
+/// What a producer does to know the tiles to visit: count; ask for bounds of what the mask loads; look at a block pattern.
+enum class Search { None, Bounds, Pattern };
+Search searchOf(tile::DomainOp domain) {
+  if (!domain.skips())
+    return Search::None;
+  return domain.getWhere().getOps<tile::TouchesOp>().empty() ? Search::Bounds : Search::Pattern;
+}
+
+/// Registers of a thread for one, two and three consumer warpgroups beside the producer's. setmaxnreg shares out what the block starts
+/// with, and waits for ever for more:
+///
+///     | consumer warpgroups | a thread starts with | of all roles at most |
+///     |---------------------|----------------------|----------------------|
+///     | 1                   | 256                  |  512                 |
+///     | 2                   | 168, 65536 / 384     |  504                 |
+///     | 3                   | 128                  |  512                 |
 struct RegisterSplit {
   int64_t producer, consumer;
 };
-RegisterSplit registerSplit(int64_t consumerWarps, bool searches) {
+RegisterSplit registerSplit(int64_t consumerWarps, Search search) {
   switch (consumerWarps / 4) {
   case 1:
     return {56, 256};
   case 2:
-    return searches ? RegisterSplit{48, 232} : RegisterSplit{24, 240};
+    return search == Search::None ? RegisterSplit{24, 240} : search == Search::Bounds ? RegisterSplit{40, 232} : RegisterSplit{56, 224};
   default:
-    return searches ? RegisterSplit{56, 152} : RegisterSplit{32, 160};
+    return search == Search::None ? RegisterSplit{32, 160} : RegisterSplit{56, 152};
   }
 }
 
@@ -69,7 +83,7 @@ public:
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps(), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
+    RegisterSplit split = registerSplit(plan.getWarps(), searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()));
     Block *producer = role("producer", plan.getCopyWarps(), split.producer);
     Block *consumer = role("consumer", plan.getWarps(), split.consumer);
     if (failed(writeProducer(producer, original)))

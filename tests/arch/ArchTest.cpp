@@ -17,6 +17,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -187,6 +188,17 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   for (const char *idiom : {"wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg"})
     if (warpgroups && image->cudaSource.find(idiom) == std::string::npos)
       found.push_back(fmt::format("the source has no {}", idiom));
+  // setmaxnreg waits for ever for registers that the block does not start with.
+  if (warpgroups) {
+    int64_t taken = 0;
+    for (auto [idiom, warpCount] : {std::pair{"decrease_registers<", plan["copyWarps"].get<int>()},
+                                    std::pair{"increase_registers<", plan["warps"].get<int>()}}) {
+      size_t call = image->cudaSource.find(idiom);
+      taken += call == std::string::npos ? int64_t(1) << 32 : std::stoi(image->cudaSource.substr(call + std::strlen(idiom))) * warpCount * 32;
+    }
+    if (int64_t starts = (image->registers + 7) / 8 * 8 * image->threads; taken > starts)
+      found.push_back(fmt::format("roles take {} registers, the block starts with {}", taken, starts));
+  }
   int blocks = arch->blocksPerSM(image->threads, image->registers, image->sharedBytes);
   if (blocks < plan["blocksPerSm"].get<int>())
     found.push_back(fmt::format("{} blocks fit on an SM, the plan says {}", blocks, plan["blocksPerSm"].get<int>()));
