@@ -33,7 +33,7 @@ public:
       : test(makeCase("causal", Variant("causal").mask(causal()), bf16,
                       {.batch = 1, .heads = 1, .headsKv = 1, .queries = 130, .keys = keys, .headDim = 64}, 6)) {
     schedule.applyTo(test.options);
-    Expected<std::string> made = schedText(test, schedule.arch);
+    Expected<std::string> made = schedText(test, schedule);
     if (!made)
       FAIL(made.error().text());
     text = *made;
@@ -57,8 +57,7 @@ public:
     Expected<Simulation> simulation = Simulation::load({edited, "edited.mlir"});
     if (!simulation)
       return "not loaded: " + simulation.error().message;
-    auto launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = seed}); };
-    Expected<Results> results = run(Device{}, launch, test);
+    Expected<Results> results = run(launcher(*simulation, test, seed), test);
     if (results)
       return "nothing";
     const Error &error = results.error();

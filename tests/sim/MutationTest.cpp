@@ -197,7 +197,7 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
     }
     const std::string kernel = fmt::format("{}, {}", subject.name, subject.schedule.describe());
     INFO(kernel);
-    Expected<std::string> text = schedText(cases[0], subject.schedule.arch);
+    Expected<std::string> text = schedText(cases[0], subject.schedule);
     if (!text)
       FAIL(text.error().text());
     auto isFound = [&](const std::string &mutant) {

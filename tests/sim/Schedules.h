@@ -15,6 +15,7 @@ struct Schedule {
   int tileQ, tileK, warps, stages;
   bool qRegisters;
   int dvWarps = 1;
+  int queryStages = 0; ///< of Q's ring in persistent blocks; 0: a block has one tile of work
 
   std::string describe() const;
   void applyTo(CompileOptions &options) const;
@@ -23,10 +24,13 @@ struct Schedule {
 /// None is a default one; each is for head dims up to 64.
 std::vector<Schedule> schedulesFor(const std::string &arch);
 
-/// The case's schedule as sched text; its options hold a Schedule.
-Expected<std::string> schedText(const Case &test, const std::string &arch);
+/// The case's kernel with the schedule, as sched text.
+Expected<std::string> schedText(const Case &test, const Schedule &schedule);
 
-/// Runs the text on the case and compares O and LSE with float64.
+/// What runs a case in the simulator. Persistent blocks are so few that each has several tiles of work, where there are several.
+Launcher launcher(const Simulation &simulation, const Case &test, uint64_t seed);
+
+/// Runs the text on the case, whose options hold its schedule, and compares O and LSE with float64.
 Verdict simulate(const Simulation &simulation, const Case &test, const Expectation &expected, uint64_t seed);
 
 } // namespace attune::tests
