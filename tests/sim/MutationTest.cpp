@@ -1,7 +1,7 @@
 //===- MutationTest.cpp - The simulator finds changed synchronisation -------===//
 //
-// Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths. The mutant
-// runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
+// Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths; so is what keeps
+// roles together: the tiles that a search finds, the order of work, where rings go on with the next tile of work. The mutant runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
 // are listed with the reason.
 //
 //===----------------------------------------------------------------------===//
@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <map>
+#include <ranges>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -74,7 +75,8 @@ const std::vector<Change> &changes() {
 std::vector<Mutant> mutantsOf(const std::string &text) {
   static const std::regex op(
       "sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_bytes|commit|release|sync_warps|arrive_warps|"
-      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|ring)( |$)");
+      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|ring|visible|for_work|next)( |$)");
+  static const std::set<std::string> structure = {"ring", "visible", "for_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
@@ -89,7 +91,7 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
       change(changed);
       mutants.push_back({name + " " + how, join(changed)});
     };
-    if (kind != "ring")
+    if (!structure.contains(kind))
       add("removed", [&](auto &changed) { changed.erase(changed.begin() + i); });
     for (const Change &change : changes()) {
       std::smatch part;
@@ -107,6 +109,30 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
         changed[i] = lines[i].substr(0, at) + "%one_more = arith.constant 1 : i32\n" + value + "\n" + lines[i].substr(0, part.position(3)) +
                      "%other_phase" + lines[i].substr(part.position(3) + part.length(3));
       });
+    if (std::smatch part; kind == "visible" && std::regex_search(lines[i], part, std::regex("visible (%[^ ]*)")))
+      for (const char *answer : {"true", "false"})
+        add(fmt::format("is {}", answer), [&](auto &changed) {
+          changed[i] = fmt::format("%answer = arith.constant {}\n", answer) + lines[i].substr(0, part.position(1)) + "%answer" +
+                       lines[i].substr(part.position(1) + part.length(1));
+        });
+    if (kind == "for_work" && std::count_if(lines.begin(), lines.end(), [](const std::string &line) {
+          return line.find("sched.for_work") != std::string::npos;
+        }) > 1)
+      add("from the other end", [&](auto &changed) {
+        bool last = lines[i].find(" longest_first") != std::string::npos;
+        changed[i] = std::regex_replace(lines[i], last ? std::regex(" longest_first") : std::regex("(tile_q [0-9]+)"),
+                                        last ? "" : "$1 longest_first");
+      });
+    // The next tile of work's stage and phase; other sched.next ops have a tile's index too.
+    if (std::smatch part; kind == "next" && std::regex_search(lines[i], part, std::regex("next (%[^ ,]*), (%[^ ,]*) : i32, i32($| loc)")))
+      for (int which : {1, 2})
+        add(which == 1 ? "from stage 0" : "from the other phase", [&](auto &changed) {
+          std::string value = which == 1 ? "%other = arith.constant 0 : i32\n"
+                                         : fmt::format("%one_more = arith.constant 1 : i32\n%other = arith.xori {}, %one_more : i32\n",
+                                                       part[2].str());
+          changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" +
+                       lines[i].substr(part.position(which) + part.length(which));
+        });
     // Stages other than the op's own.
     static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on) %[^ ]*\\[(%[^ ]*)\\]");
     if (std::smatch part; std::regex_search(lines[i], part, stage) && part[1] != "%c0_i32")
@@ -142,6 +168,16 @@ std::vector<Subject> subjects() {
     all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false}});
   all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false}});
   all.push_back({"blocks", sparse, {"sm_90a", 128, 32, 8, 2, false}});
+  // Tiles of queries that see no key, one tile, two, and three.
+  auto rows = captured("rows", i32, rank(1)), columns = captured("columns", i32, rank(1));
+  Variant documents = Variant("documents").mask([=](Index, Index, Index q, Index k) { return rows[q] == columns[k]; });
+  all.push_back({"documents", documents, {"sm_80", 64, 32, 4, 2, false}});
+  all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false}});
+  for (int queryStages : {1, 2}) {
+    all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, 1 + queryStages, false, 1, queryStages}});
+    all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages}});
+  }
+  all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
   return all;
 }
 
@@ -164,15 +200,18 @@ const std::vector<Equivalent> &equivalents() {
       {"wait_copies 1 with one group more|commit_copies 1 removed|commit_copies 2 after wait_copies", ".*sm_80.*3 stages, Q in registers",
        "the wait for Q waits for the second tile's group too, although Q is in the first: the two groups may be one, or the second may be "
        "awaited later"},
+      {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
       // sm_90a.
       {"expect_bytes [123] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
-      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*", "Q fills its stage once, and nobody waits for it to be empty"},
-      {"(wait 2|release 1) of stage 0", ".*sm_90a.*", "the first tile is in stage 0"},
+      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages", "Q fills its stage once, and nobody waits for it to be empty"},
+      {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages", "the first tile is in stage 0"},
       {"wait 3 after sync_warps", ".*sm_90a.*", "both stand before the first read"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
-      {"mma_wait 4 after release", ".*sm_90a.*", "after the last tile nobody fills the stage again"},
+      {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q",
+       "the producer fills V again after Q, which the consumers release after this wait"},
+      {"mma_wait 4 after release", ".*sm_90a.*stages", "after the last tile nobody fills the stage again"},
   };
   return all;
 }
@@ -183,13 +222,26 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
   int total = 0, caught = 0;
   std::set<const Equivalent *> used;
   for (const Subject &subject : subjects()) {
-    // Several tiles, some partial; one tile; no key at all.
+    // One tile; no key at all; several tiles, some partial. In persistent blocks so many tiles of work that all stages of Q are used again.
     std::vector<Case> cases;
     std::vector<Expectation> expected;
-    for (auto [queries, keys] : {std::pair<int64_t, int64_t>{130, 170}, {200, 140}, {20, 24}, {40, 0}}) {
+    for (auto [queries, keys] : {std::pair<int64_t, int64_t>{20, 24}, {40, 0}, {130, 170}, {200, 140}}) {
+      const int64_t heads = !subject.schedule.queryStages ? 1 : queries < 64 ? 5 : 3;
       cases.push_back(makeCase(subject.name, subject.variant, bf16,
-                               {.batch = 1, .heads = 1, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64}, 6 + cases.size()));
+                               {.batch = 1, .heads = heads, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64}, 6 + cases.size()));
       cases.back().problem.threads = 1;
+      if (subject.name == "documents")
+        for (const char *name : {"rows", "columns"}) {
+          const bool ofKeys = name[0] == 'c';
+          reference::HostTensor ids = reference::HostTensor::zeros(i32, {std::max<int64_t>(ofKeys ? keys : queries, 1)});
+          for (int64_t i = 0; i < ids.shape[0]; ++i)
+            ids.setInt(i, ofKeys ? i / 32 : i < 64 ? 0 : i < 128 ? -5 : 1 + i % 2 * (keys < 150 ? 1 : 2));
+          cases.back().problem.tensors[name] = ids;
+        }
+      else if (subject.name == "blocks")
+        for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"]; int64_t i : std::views::iota(int64_t(0), pattern.size()))
+          // Gaps before, among and after two tiles, or three.
+          pattern.setInt(i, pattern.shape[2] == 1 || ((keys < 150 ? 0b001010 : 0b011010) >> i % pattern.shape[2] & 1));
       subject.schedule.applyTo(cases.back().options);
       Expected<Expectation> exact = expect(cases.back());
       REQUIRE(exact);
