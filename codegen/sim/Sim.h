@@ -19,6 +19,9 @@
 // one is drawn by the seed. By seed / 2 mod 3 warps take turns at random, stay in turn for long, or go by priorities that keep whole roles
 // behind, so that six seeds see every kind. Results do not depend on the seed unless the kernel has a race.
 //
+// Work. Each role takes the tiles of its own `for_work`, and nothing but rings and barriers keeps it beside the others: roles that disagree on the
+// tiles of work, on the tiles of keys that they visit, or on where a ring goes on, are found by what they wait for or by the result.
+//
 // Asynchronous work lands late. Nothing may look before that, and the destination of a copy holds NaN:
 //
 //     | work             | lands                                             | until then                           |
@@ -55,7 +58,7 @@
 // Numbers. Float32 arithmetic with the host's math functions: the short forms that a kernel for f16 or bf16 uses are not modelled, and
 // products are summed in float32. Everything else as docs/design.md has it.
 //
-// Not modelled: time, registers and their redistribution (`registers` of a role), banks, and lanes of a warp that drift apart between
+// Not modelled: time, registers and their redistribution (`registers` of a role; sched.kernel's verifier counts them), banks, and lanes of a warp that drift apart between
 // collective ops. Warps of a warpgroup, which the hardware keeps together at mma_async, may drift apart here.
 //
 //===----------------------------------------------------------------------===//
@@ -90,8 +93,8 @@ public:
   /// simulator lacks, naming it; a work order other than grid and persistent.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
-  /// One launch. `params` is followed by the scalars and tensors of LaunchParams.h, in host memory; tensor maps are not read. O and LSE
-  /// are complete on success. The error is the first finding, at the location of its op; O and LSE then hold anything.
+  /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds are made already, and
+  /// tensor maps are not read. O and LSE are complete on success. The error is the first finding, at the location of its op; O and LSE then hold anything.
   Expected<void> run(const LaunchParams *params, const SimulatorRun &settings = {}) const;
 
 private:

@@ -90,7 +90,7 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
         | order      | tiles of a block                                                                             |
         |------------|----------------------------------------------------------------------------------------------|
         | grid       | one; query tiles of a head side by side                                                      |
-        | persistent | every n-th one, n blocks in the grid; the body also takes how many came before (i32)         |
+        | persistent | one of every n, n blocks in the grid; the body also takes how many came before (i32)         |
         | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
 

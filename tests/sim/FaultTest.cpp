@@ -80,11 +80,16 @@ const Sound &warpgroupLevel() {
   static const Sound kernel({"sm_90a", 128, 32, 8, 2, false});
   return kernel;
 }
+/// A block with two tiles of work, the first with five tiles of keys and the second with four.
+const Sound &persistentBlocks() {
+  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 1});
+  return kernel;
+}
 
 } // namespace
 
 TEST_CASE("sound kernels have no findings", "[faults]") {
-  for (const Sound *kernel : {&warpLevel(), &warpgroupLevel()})
+  for (const Sound *kernel : {&warpLevel(), &warpgroupLevel(), &persistentBlocks()})
     for (uint64_t seed = 0; seed < 12; ++seed)
       CHECK(kernel->findIn(kernel->text, seed) == "nothing");
 }
@@ -262,6 +267,43 @@ TEST_CASE("stores by the copy engine", "[faults]") {
   SECTION("no group") {
     CHECK(kernel.find("sched.commit_boxes.*", "") ==
           "'sched.store_box' op reads shared memory, and no wait_boxes completes it before the thread ends");
+  }
+}
+
+TEST_CASE("one tile of work after another", "[faults]") {
+  const Sound &kernel = persistentBlocks();
+  const std::string nextWork = "sched.next (%[^ ,]*), (%[^ ,]*) : i32, i32";
+  SECTION("Q's stage filled again before its readers are done") {
+    CHECK(kernel.find("sched.acquire .*", "") ==
+          "'sched.load_box' op fills q_tile, which another warp may still read; no barrier or ring orders the two");
+  }
+  SECTION("Q's stage never released") {
+    CHECK(kernel.find("sched.release %[0-9]*\\[%c0_i32\\] .*", "")
+              .find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of q_barriers to be empty, where 8 of 8 "
+                    "arrivals are missing") == 0);
+  }
+  SECTION("O overwritten while it is copied") {
+    CHECK(kernel.find("sched.wait_boxes .*", "") == "'sched.store_shared' op writes o_tile while an asynchronous op still reads it");
+  }
+  SECTION("O overwritten before one thread's wait is known to the others") {
+    CHECK(kernel.find("sched.sync_warps .* threads 128.*", "", 1, 2) ==
+          "'sched.store_shared' op writes o_tile while an asynchronous op still reads it");
+  }
+  SECTION("rings of K and V that start anew in one role") {
+    // Four tiles, two walks over the stages, would end where they began; the first tile of work has five.
+    std::string found = kernel.find(nextWork, "sched.next %c0_i32, %c0_i32 : i32, i32");
+    INFO(found);
+    CHECK(std::regex_match(found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
+                                             "to be empty, where 8 of 8 arrivals are missing \\(line [0-9]+\\); warps 4 to 11 wait for "
+                                             "stage 1 of k_barriers to be full, where 1 of 1 arrivals are missing \\(line [0-9]+\\)")));
+  }
+  SECTION("roles that take tiles of work in another order") {
+    CHECK(kernel.find("tile_q 128 longest_first", "tile_q 128").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
+          0);
+  }
+  SECTION("roles whose tiles of work differ in size") {
+    CHECK(kernel.find("tile_q 128 longest_first", "tile_q 64 longest_first") ==
+          "not loaded: 'sched.for_work' op has tiles of 128 rows, another role's have 64; give all roles the same");
   }
 }
 

@@ -1,6 +1,7 @@
 //===- KernelTest.cpp - Small kernels by hand in the simulator --------------===//
 //
-// What the compiler's own schedules do not use yet: loops and branches by lane, rings that threads fill, sums in global memory.
+// What the compiler's own schedules do not use yet, and the edges of what they use: loops and branches by lane, searches and exchanges within
+// a warp, rings that threads fill, sums in global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,13 +27,17 @@ sched.kernel @hand arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 2064 dt
   %c1 = arith.constant 1 : i32
   %c5 = arith.constant 5 : i32
   %c8 = arith.constant 8 : i32
+  %c31 = arith.constant 31 : i32
+  %c32 = arith.constant 32 : i32
   %c63 = arith.constant 63 : i32
+  %most = arith.constant 2147483640 : i32
   %true = arith.constant true
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %t = sched.thread_id : i32
   %first = arith.cmpi eq, %t, %c0 : i32
   %mirror = arith.subi %c63, %t : i32
+  %lane = arith.remui %t, %c32 : i32
   %q = tile.param "q" : !tile.view<4, f32>
   %o = tile.param "o" : !tile.view<4, f32>
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -76,6 +81,56 @@ TEST_CASE("loops and branches by lane", "[kernels]") {
   CHECK(run.finding == "");
   for (int t = 0; t < 64; ++t)
     CHECK(run.lse[t] == float(t % 5 * (t % 2 ? -1 : 1)));
+}
+
+TEST_CASE("a search by the lanes of a warp", "[kernels]") {
+  auto search = [](const std::string &from, const std::string &bound, int wanted) {
+    return R"(
+    %wanted = arith.constant )" + std::to_string(wanted) + R"( : i32
+    %bound = arith.constant )" + bound + R"( : i32
+    %n = sched.next_visible from )" + from + R"( below %bound {
+    ^bb0(%tile: i32):
+      %is = arith.cmpi sge, %tile, %wanted : i32
+      sched.visible %is
+    }
+    %result = arith.sitofp %n : i32 to f32
+    sched.store_element %result, %rows[%t] : f32, !tile.view<1, f32>)";
+  };
+  auto resultOf = [&](const std::string &from, const std::string &bound, int wanted) {
+    Run run(search(from, bound, wanted));
+    CHECK(run.finding == "");
+    CHECK(run.lse == std::vector<float>(64, run.lse[0]));
+    return run.lse[0];
+  };
+  CHECK(resultOf("%c5", "60", 0) == 5);
+  CHECK(resultOf("%c5", "60", 36) == 36);
+  CHECK(resultOf("%c5", "60", 37) == 37); // the second 32
+  CHECK(resultOf("%c5", "37", 37) == 37); // none
+  CHECK(resultOf("%c5", "36", 36) == 36);
+  CHECK(resultOf("%c5", "1000", 900) == 900);
+  CHECK(resultOf("%c5", "5", 0) == 5); // no tile to ask for
+  CHECK(resultOf("%c5", "2", 0) == 2);
+  CHECK(resultOf("%most", "2147483647", 0) == 2147483647.0f);
+  CHECK(Run("scf.if %first {\n" + search("%c5", "60", 7) + "\n}").finding ==
+        "'sched.next_visible' op needs the whole warp, 1 of its lanes are here");
+  CHECK(Run(search("%lane", "60", 7)).finding ==
+        "'sched.next_visible' op has an operand that must be the same in all lanes: 0 in lane 0, 1 in lane 1");
+}
+
+TEST_CASE("values of other lanes", "[kernels]") {
+  const std::string exchange = R"(
+    %value = arith.sitofp %t : i32 to f32
+    %twice = arith.addf %value, %value : f32
+    %there = sched.shuffle %twice, %from : f32
+    sched.store_element %there, %rows[%t] : f32, !tile.view<1, f32>)";
+  auto from = [](const std::string &lane) { return "%from = arith." + lane + " : i32\n"; };
+  Run run(from("subi %c31, %lane") + exchange);
+  CHECK(run.finding == "");
+  for (int t = 0; t < 64; ++t)
+    CHECK(run.lse[t] == float(2 * (t / 32 * 32 + 31 - t % 32)));
+  CHECK(Run(from("addi %lane, %c5") + exchange).finding == "'sched.shuffle' op takes the value of lane 32; a warp has 32");
+  CHECK(Run("scf.if %first {\n" + from("addi %c5, %c0") + exchange + "\n}").finding ==
+        "'sched.shuffle' op needs the whole warp, 1 of its lanes are here");
 }
 
 TEST_CASE("a ring that the copies of threads fill", "[kernels]") {

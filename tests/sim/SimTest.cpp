@@ -86,7 +86,10 @@ TEST_CASE("every schedule, under several orders of events", "[numerics]") {
         Expected<std::string> text = schedText(test, schedule);
         if (!text)
           FAIL(schedule.describe() << ": " << text.error().text());
-        runText(test, arch, *text, {0, 1, 2, 3, 4, 5});
+        if (dtype == bf16)
+          runText(test, arch, *text, {0, 1, 2, 3, 4, 5});
+        else
+          runText(test, arch, *text, {0, 3});
       }
   }
 }
@@ -133,21 +136,21 @@ TEST_CASE("head dims", "[numerics]") {
 }
 
 TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layouts", "[cases]") {
-  // One in three of the cases that the CPU target and the GPU run, those that are small. Masks of captured integers have a test below.
+  // One in five of the cases that the CPU target and the GPU run, those that are small. Masks of captured integers have a test below.
   std::map<std::string, int> ran;
   for (const std::string arch : {"sm_80", "sm_90a"}) {
-    size_t next = arch == "sm_80" ? 0 : 1;
+    size_t next = arch == "sm_80" ? 0 : 2;
     for (const Group &group : groups(false)) {
       if (group.name == "lengths" || group.name == "head-dims" || group.name == "builtins" || group.name == "wide-heads" ||
           (group.name == "bounds" && arch == "sm_90a"))
         continue;
       for (const std::function<Case()> &make : group.cases) {
-        if (next++ % 3)
+        if (next++ % 5)
           continue;
         Case test = make();
         if (elementsOf(test) > 700000 || (arch == "sm_90a" && test.problem.q.dtype == f32))
           continue;
-        ran[group.name] += run(test, arch, next / 3, {next / 3});
+        ran[group.name] += run(test, arch, next / 5, {next / 5});
       }
     }
   }
@@ -200,7 +203,7 @@ TEST_CASE("both roles visit the same tiles, one tile of work after another", "[b
       if (!text)
         FAIL(test.describe() << ": " << text.error().text());
       INFO(schedule.describe());
-      runText(test, schedule.arch, *text, {next, next + 3});
+      runText(test, schedule.arch, *text, {next});
     }
 }
 
