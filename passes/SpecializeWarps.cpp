@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/CostModel.h"
 #include "passes/Passes.h"
 #include "passes/TileSequence.h"
 
@@ -30,22 +31,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-/// Registers of a thread for one, two and three consumer warpgroups beside the producer's: what setmaxnreg may share out of 65536. A
-/// producer that searches for the tiles to visit takes more.
-struct RegisterSplit {
-  int64_t producer, consumer;
-};
-RegisterSplit registerSplit(int64_t consumerWarps, bool searches) {
-  switch (consumerWarps / 4) {
-  case 1:
-    return {56, 256};
-  case 2:
-    return searches ? RegisterSplit{48, 232} : RegisterSplit{24, 240};
-  default:
-    return searches ? RegisterSplit{56, 152} : RegisterSplit{32, 160};
-  }
-}
 
 class WarpSpecializer {
 public:
@@ -69,9 +54,10 @@ public:
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps(), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
-    Block *producer = role("producer", plan.getCopyWarps(), split.producer);
-    Block *consumer = role("consumer", plan.getWarps(), split.consumer);
+    RoleRegisters registers =
+        roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
+    Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
+    Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
       return failure();
     builder.setInsertionPointToStart(consumer);

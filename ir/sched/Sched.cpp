@@ -147,8 +147,11 @@ LogicalResult KernelOp::verify() {
   }
   if (warps && warps * 32 != int64_t(getThreads()))
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
-  if (registers > 65536)
-    return emitOpError() << "roles take " << registers << " registers, a multiprocessor has 65536";
+  // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
+  const int64_t atLaunch = 65536 / getThreads() / 8 * 8 * getThreads();
+  if (registers > atLaunch)
+    return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
+                         << " at its launch";
   return tile::verifyBounds(*this, getTensors(), getBounds());
 }
 
