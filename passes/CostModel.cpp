@@ -218,10 +218,17 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-/// What tile-specialize-warps leaves a consumer beside the copy warps, which take more where they search for the tiles to visit.
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches) {
+  constexpr int most = 256, leastToCopy = 24, leastToSearch = 40;
+  const int consumers = consumerWarps / 4, producers = copyWarps / 4;
+  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
+  const int least = searches ? leastToSearch : leastToCopy;
+  const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
+  return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
+}
+
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const bool pattern = request.patternRows > 0, searches = pattern || request.maskLoadsByKey;
-  return plan.warps == 12 ? searches ? 152 : 160 : pattern ? 224 : searches ? 232 : 240;
+  return roleRegisters(plan.warps, plan.copyWarps, request.patternRows > 0 || request.maskLoadsByKey).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.

@@ -82,6 +82,13 @@ struct Plan {
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
+/// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
+/// its launch. A role that also searches for the tiles to visit takes more.
+struct RoleRegisters {
+  int producer, consumer;
+};
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches);
+
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};

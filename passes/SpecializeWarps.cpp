@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/CostModel.h"
 #include "passes/Passes.h"
 #include "passes/TileSequence.h"
 
@@ -30,36 +31,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-/// What a producer does to know the tiles to visit: count; ask for bounds of what the mask loads; look at a block pattern.
-enum class Search { None, Bounds, Pattern };
-Search searchOf(tile::DomainOp domain) {
-  if (!domain.skips())
-    return Search::None;
-  return domain.getWhere().getOps<tile::TouchesOp>().empty() ? Search::Bounds : Search::Pattern;
-}
-
-/// Registers of a thread for one, two and three consumer warpgroups beside the producer's. setmaxnreg shares out what the block starts
-/// with, and waits for ever for more:
-///
-///     | consumer warpgroups | a thread starts with | of all roles at most |
-///     |---------------------|----------------------|----------------------|
-///     | 1                   | 256                  |  512                 |
-///     | 2                   | 168, 65536 / 384     |  504                 |
-///     | 3                   | 128                  |  512                 |
-struct RegisterSplit {
-  int64_t producer, consumer;
-};
-RegisterSplit registerSplit(int64_t consumerWarps, Search search) {
-  switch (consumerWarps / 4) {
-  case 1:
-    return {56, 256};
-  case 2:
-    return search == Search::None ? RegisterSplit{24, 240} : search == Search::Bounds ? RegisterSplit{40, 232} : RegisterSplit{56, 224};
-  default:
-    return search == Search::None ? RegisterSplit{32, 160} : RegisterSplit{56, 152};
-  }
-}
 
 class WarpSpecializer {
 public:
@@ -83,9 +54,10 @@ public:
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
     initialise();
-    RegisterSplit split = registerSplit(plan.getWarps(), searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()));
-    Block *producer = role("producer", plan.getCopyWarps(), split.producer);
-    Block *consumer = role("consumer", plan.getWarps(), split.consumer);
+    RoleRegisters registers =
+        roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
+    Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
+    Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
       return failure();
     builder.setInsertionPointToStart(consumer);

@@ -140,18 +140,18 @@ LogicalResult KernelOp::verify() {
   });
   if (end > int64_t(getSharedBytes()))
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
-  // What each thread starts with, of a multiprocessor's 65536 (allocated by eights); setmaxnreg takes from one role and gives to another.
-  const int64_t atStart = std::min<int64_t>(256, 65536 / (int64_t(getThreads()) * std::max<int64_t>(getBlocksPerSm(), 1)) / 8 * 8);
   int64_t warps = 0, registers = 0;
   for (RoleOp role : getBody().getOps<RoleOp>()) {
     warps += role.getWarps();
-    registers += int64_t(role.getWarps()) * 32 * int64_t(role.getRegisters().value_or(atStart));
+    registers += int64_t(role.getWarps()) * 32 * role.getRegisters().value_or(0);
   }
   if (warps && warps * 32 != int64_t(getThreads()))
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
-  if (registers > int64_t(getThreads()) * atStart)
-    return emitOpError() << "roles take " << registers << " registers, the block starts with " << int64_t(getThreads()) * atStart << ", "
-                         << atStart << " a thread; give a role fewer";
+  // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
+  const int64_t atLaunch = 65536 / getThreads() / 8 * 8 * getThreads();
+  if (registers > atLaunch)
+    return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
+                         << " at its launch; give a role fewer";
   return tile::verifyBounds(*this, getTensors(), getBounds());
 }
 

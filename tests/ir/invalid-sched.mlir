@@ -339,7 +339,7 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 // -----
 
 // Eight registers a warpgroup more than there are: the last one would wait for them for ever.
-// expected-error @+1 {{'sched.kernel' op roles take 65536 registers, the block starts with 64512, 168 a thread; give a role fewer}}
+// expected-error @+1 {{'sched.kernel' op roles take 65536 registers, a block of 384 threads has 64512 at its launch; give a role fewer}}
 sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.role "a" warps 4 registers 48 {
   }
