@@ -218,17 +218,20 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches) {
-  constexpr int most = 256, leastToCopy = 24, leastToSearch = 40;
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search) {
+  constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = searches ? leastToSearch : leastToCopy;
+  const int least = search == TileSearch::None ? 24 : search == TileSearch::Bounds ? 40 : 56;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  return roleRegisters(plan.warps, plan.copyWarps, request.patternRows > 0 || request.maskLoadsByKey).consumer;
+  const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
+                            : request.maskLoadsByKey ? TileSearch::Bounds
+                                                     : TileSearch::None;
+  return roleRegisters(plan.warps, plan.copyWarps, search).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.

@@ -82,12 +82,15 @@ struct Plan {
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
+/// How a role finds the tiles that it visits: it counts; asks for bounds of what the mask loads; looks at a block pattern.
+enum class TileSearch { None, Bounds, Pattern };
+
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
-/// its launch. A role that also searches for the tiles to visit takes more.
+/// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search);
 
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {

@@ -32,6 +32,12 @@ using tile::TileType;
 
 namespace {
 
+TileSearch searchOf(tile::DomainOp domain) {
+  if (!domain.skips())
+    return TileSearch::None;
+  return domain.getWhere().getOps<tile::TouchesOp>().empty() ? TileSearch::Bounds : TileSearch::Pattern;
+}
+
 class WarpSpecializer {
 public:
   WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
@@ -55,7 +61,7 @@ public:
       declare(ring, plan.getStages());
     initialise();
     RoleRegisters registers =
-        roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), loop.getDomain().getDefiningOp<tile::DomainOp>().skips());
+        roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))

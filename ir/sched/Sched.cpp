@@ -140,15 +140,16 @@ LogicalResult KernelOp::verify() {
   });
   if (end > int64_t(getSharedBytes()))
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
+  // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
+  const int64_t threads = getThreads(), blocks = std::max<int64_t>(getBlocksPerSm(), 1);
+  const int64_t ofThread = std::min<int64_t>(256, 65536 / (threads * blocks) / 8 * 8), atLaunch = ofThread * threads;
   int64_t warps = 0, registers = 0;
   for (RoleOp role : getBody().getOps<RoleOp>()) {
     warps += role.getWarps();
-    registers += int64_t(role.getWarps()) * 32 * role.getRegisters().value_or(0);
+    registers += int64_t(role.getWarps()) * 32 * int64_t(role.getRegisters().value_or(ofThread));
   }
   if (warps && warps * 32 != int64_t(getThreads()))
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
-  // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
-  const int64_t atLaunch = 65536 / getThreads() / 8 * 8 * getThreads();
   if (registers > atLaunch)
     return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
                          << " at its launch; give a role fewer";

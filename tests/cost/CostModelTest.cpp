@@ -556,6 +556,19 @@ TEST_CASE("predictions are near the measurements that they were fitted to") {
   }
 }
 
+TEST_CASE("roles share out the registers that a block has at its launch") {
+  for (int warpgroups : {1, 2, 3})
+    for (TileSearch search : {TileSearch::None, TileSearch::Bounds, TileSearch::Pattern}) {
+      const RoleRegisters roles = roleRegisters(4 * warpgroups, 4, search);
+      const int ofThread = 65536 / ((warpgroups + 1) * 128) / 8 * 8;
+      INFO(warpgroups << " warpgroups: " << roles.producer << " and " << roles.consumer);
+      CHECK(roles.producer + warpgroups * roles.consumer <= (warpgroups + 1) * ofThread);
+      CHECK(roles.producer >= (search == TileSearch::None ? 24 : search == TileSearch::Bounds ? 40 : 56));
+      CHECK(roles.consumer >= (warpgroups == 3 ? 152 : 224));
+      CHECK(roles.producer % 8 + roles.consumer % 8 == 0);
+    }
+}
+
 TEST_CASE("the same request gives the same order") {
   Expected<std::vector<RankedPlan>> a = rankPlans(makeRequest(96)), b = rankPlans(makeRequest(96));
   REQUIRE((a && b));

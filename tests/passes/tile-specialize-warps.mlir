@@ -71,11 +71,11 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }
 
-// Both roles search; the producer then has more registers.
+// Both roles search; the producer then has more registers, and most where it looks at a block pattern.
 // ROLES-LABEL: tile.kernel @blocks
-// ROLES:         sched.role "producer" warps 4 registers 40
+// ROLES:         sched.role "producer" warps 4 registers 56
 // ROLES:             tile.touches
-// ROLES:         sched.role "consumer" warps 8 registers 232
+// ROLES:         sched.role "consumer" warps 8 registers 224
 attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {pattern = #attn.blocks<pattern, 128 x 64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} score {
 } mask {
 }
