@@ -199,11 +199,12 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
   let description = [{
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
-    after the last reader. Registers are split between the roles.
+    after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
+    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
-    After: `sched.role "producer" { sched.for_tiles ... { acquire; copy_tile ... signal %kr } }`,
-    `sched.role "consumer" { sched.for_tiles ... { wait; %s = tile.mma %q, %slot; release } }`
+    After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
+    `sched.role "consumer" { sched.for_work ... { sched.for_tiles ... { wait; %s = tile.mma %q, %slot; release } } }`
   }];
 }
 
@@ -246,8 +247,8 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
 def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "compute a lane's place again rather than keep it in registers through the loop";
   let description = [{
-    Requires: `sched.kernel` with `sched.for_work grid`.
-    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
+    Requires: `sched.kernel`.
+    Ensures: in `sched.for_work grid` outside of roles, branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
     arguments of `sched.for_work` before the loop.
     Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
     Before: `%row = arith.divui %thread, %c4` before the loop, used after it

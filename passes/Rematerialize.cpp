@@ -26,8 +26,9 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
-      // A consumer has registers to spare, and the thread index of a role is not the block's.
-      if (isa<sched::RoleOp>(work->getParentOp()))
+      // A consumer has registers to spare, and the thread index of a role is not the block's. Where a block has several tiles of work, which
+      // one it has does not follow from the block's index.
+      if (work->getParentOfType<sched::RoleOp>() || work.getOrder() != sched::WorkOrder::Grid)
         return;
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
         for (auto branch : loop.getBody().getOps<scf::IfOp>())

@@ -271,15 +271,18 @@ LogicalResult ForWorkOp::verify() {
   bool counts = getOrder() != WorkOrder::Grid;
   if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
     return emitOpError("carries values, but a block has one tile in this order");
+  StringRef rest = !counts               ? " and first query row"
+                   : getInits().empty() ? ", first query row, and a count or share"
+                                        : ", first query row, a count, and the carried values";
   if (getBody().getNumArguments() != (counts ? 4 : 3) + getInits().size())
-    return emitOpError(counts ? "the body takes batch, head, first query row, and a count or share"
-                              : "the body takes batch, head and first query row");
+    return emitOpError("the body takes batch, head") << rest;
   if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
     return emitOpError("`splits`, at least 1, belongs to the order split");
   if ((getOrder() == WorkOrder::Atomic) != bool(getRing()))
     return emitOpError("`from` a ring belongs to the order atomic");
-  if ((getNext() ? getNext().getValues().size() : 0) != getInits().size())
-    return emitOpError() << "carries " << getInits().size() << " values; sched.next must give as many";
+  TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
+  if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
+    return emitOpError("initial, carried and next values differ in number or type");
   return success();
 }
 

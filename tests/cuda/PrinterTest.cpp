@@ -22,9 +22,10 @@ std::string read(const std::string &name) {
   return text.str();
 }
 
-/// A kernel around `body`, for which %c0, %c1, %x (f32), %t (i32) and %L (view of LSE) exist.
-std::string kernel(const std::string &body, const std::string &order = "grid", const std::string &name = "k",
-                   const std::string &count = "") {
+const std::string grid = "grid tile_q 64 (%b, %h, %q0)";
+
+/// A kernel around `body`, for which %zero and %one (i32), %c0, %c1, %x (f32), %t (i32) and %L (view of LSE) exist.
+std::string kernel(const std::string &body, const std::string &work = grid, const std::string &name = "k") {
   return R"(
 !rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
 !ring = !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -32,7 +33,9 @@ std::string kernel(const std::string &body, const std::string &order = "grid", c
 !part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
 sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64
     plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
-  sched.for_work )" + order + R"( tile_q 64 (%b, %h, %q0)" + count + R"() {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  sched.for_work )" + work + R"( {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %x = arith.constant 1.0 : f32
@@ -41,22 +44,23 @@ sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_by
 )" + body + "\n  }\n}\n";
 }
 
-std::string error(const std::string &body, const std::string &order = "grid", const std::string &count = "") {
+std::string error(const std::string &body, const std::string &work = grid) {
   mlir::MLIRContext context;
-  Expected<std::string> source = tests::printText(context, kernel(body, order, "k", count));
+  Expected<std::string> source = tests::printText(context, kernel(body, work));
   return source ? "printed: " + *source : source.error().message;
 }
 
-std::string print(const std::string &body, const std::string &name = "k") {
+std::string print(const std::string &body, const std::string &name = "k", const std::string &work = grid) {
   mlir::MLIRContext context;
-  Expected<std::string> source = tests::printText(context, kernel(body, "grid", name));
+  Expected<std::string> source = tests::printText(context, kernel(body, work, name));
   return source ? *source : "error: " + source.error().message;
 }
 
 } // namespace
 
 TEST_CASE("an op without a printed form is an error that names it") {
-  CHECK(error("", "persistent", ", %n") == "sched.for_work in order 'persistent' has no printed form; use grid");
+  CHECK(error("", "split tile_q 64 splits 2 (%b, %h, %q0, %share)") ==
+        "sched.for_work in order 'split' has no printed form; use grid or persistent");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %s = sched.slot %r[%c0] : !ring -> !tile") ==
         "sched.slot is not expanded; run the scheduling passes to their end before printing");
   CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==
@@ -90,7 +94,7 @@ TEST_CASE("an error points at the location of its op") {
   Expected<std::string> source = tests::printText(context, kernel("%y = math.sinh %x : f32"));
   REQUIRE(!source);
   CHECK(source.error().where.file == "test.mlir");
-  CHECK(source.error().where.line == 14);
+  CHECK(source.error().where.line == 16);
 }
 
 TEST_CASE("names are identifiers, unique, and hide nothing that the source needs") {
@@ -110,6 +114,35 @@ TEST_CASE("names are identifiers, unique, and hide nothing that the source needs
   CHECK(source.find("const int x1 = p_ + 1;") != std::string::npos);
   CHECK(source.find("const int x1_2 = x1 + 1;") != std::string::npos);
   CHECK(source.find("while_kernel(const __grid_constant__ Params p)") != std::string::npos);
+}
+
+TEST_CASE("a persistent block takes tiles of work, and carries values from one to the next") {
+  // The two values change places: both next ones are taken before the first assignment.
+  std::string source = print(R"(
+    %sum = arith.addi %a, %n overflow<nsw> : i32
+    %f = arith.sitofp %sum : i32 to f32
+    sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
+    %a1 = arith.addi %a, %c1 overflow<nsw> : i32
+    sched.next %d, %a, %a1 : i32, i32, i32)",
+                             "k", "persistent tile_q 64 longest_first carries (%zero, %one, %one) (%b, %h, %q0, %n, %a, %d, %e)");
+  INFO(source);
+  for (const char *text : {"  const unsigned work_tiles_ = work_tiles<64>(p.query_length, p.heads, p.batch);\n"
+                           "  #pragma unroll 1\n"
+                           "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1;; ++count) {\n"
+                           "    const unsigned number = work_number(count);\n"
+                           "    if (number >= work_tiles_) {\n"
+                           "      break;\n"
+                           "    }\n"
+                           "    const GridTile work = grid_tile<64, true>(number, p.query_length, p.heads);\n"
+                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
+                           "(float)(carried + count)",
+                           "    const int next_carried2 = carried;\n"
+                           "    const int next_carried3 = carried + 1;\n"
+                           "    carried = carried2;\n"
+                           "    carried2 = next_carried2;\n"
+                           "    carried3 = next_carried3;\n"
+                           "  }\n"})
+    CHECK(source.find(text) != std::string::npos);
 }
 
 TEST_CASE("a read of registers is not moved behind a write") {

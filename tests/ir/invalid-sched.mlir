@@ -103,7 +103,7 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 // -----
 
 func.func @outside() {
-  // expected-error @+1 {{'sched.next' op expects parent op 'sched.for_tiles'}}
+  // expected-error @+1 {{'sched.next' op expects parent op to be one of 'sched.for_tiles, sched.for_work'}}
   sched.next
 }
 
@@ -376,6 +376,72 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, and a count or share}}
   sched.for_work persistent tile_q 64 (%b, %h, %q) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, a count, and the carried values}}
+  sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage) {
+    sched.next %stage, %stage : i32, i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
+  sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage, %phase) {
+    sched.next %stage : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
+  sched.for_work persistent tile_q 64 carries (%z) (%b, %h, %q, %n, %stage) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
+  sched.for_work grid tile_q 64 carries (%z) (%b, %h, %q, %stage) {
+    sched.next %stage : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
+  sched.for_work split tile_q 64 splits 2 carries (%z) (%b, %h, %q, %share, %stage) {
+    sched.next %stage : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.thread_id' op is `in_role` outside of a role}}
+  %i = sched.thread_id in_role : i32
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.role "a" warps 12 {
+    sched.for_work grid tile_q 128 (%b, %h, %q) {
+      // expected-error @+1 {{'sched.thread_id' op is in a role and not `in_role`}}
+      %i = sched.thread_id : i32
+    }
+  }
 }
 
 // -----

@@ -51,6 +51,30 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 
 // -----
 
+// expected-error @+1 {{with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 8> {
+}
+
+// -----
+
+// expected-error @+1 {{persistent blocks need copy warps, which run ahead to the next query tile}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, persistent = true> {
+}
+
+// -----
+
+// expected-error @+1 {{q_stages 0 is not 1; only persistent blocks have more}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 0> {
+}
+
+// -----
+
+// expected-error @+1 {{q_stages 2 is not 1; only persistent blocks have more}}
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 2> {
+}
+
+// -----
+
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
 tile.kernel @bad dtype f64 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }

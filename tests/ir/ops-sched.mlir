@@ -142,6 +142,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   // CHECK: sched.role "producer" warps 4 registers 24 {
   sched.role "producer" warps 4 registers 24 {
+    // CHECK: sched.thread_id in_role : i32
+    %thread = sched.thread_id in_role : i32
     // CHECK: %{{.*}} = sched.elect
     %one = sched.elect
     // CHECK: sched.claim_work : i32
@@ -162,6 +164,16 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {
   sched.role "consumer" warps 8 registers 240 {
+    // CHECK: sched.for_work persistent tile_q 128 carries (%[[ZERO:.*]], %[[ZERO]]) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE:.*]], %[[PHASE:.*]]) {
+    sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
+      // CHECK: sched.next %[[COUNT]], %[[STAGE]] : i32, i32
+      sched.next %count, %stage : i32, i32
+    } {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
+    // CHECK: {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
+    // CHECK: sched.for_work atomic tile_q 128 from %{{.*}} : !sched.ring<1> carries (%[[ZERO]]) (
+    sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> carries (%zero) (%b, %h, %q0, %count, %stage) {
+      sched.next %stage : i32
+    }
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>

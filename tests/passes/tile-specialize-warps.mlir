@@ -3,39 +3,53 @@
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-alternate-warpgroups -canonicalize -cse | FileCheck %s --check-prefix=TURNS
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-alternate-warpgroups -tile-to-sched=arch=sm_90a -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
 
-// Every load is a ring, which one role fills and the other reads.
+// Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
+// and V where the one before left them, and the stage and phase of Q's ring from its number.
 // ROLES-LABEL: tile.kernel @full
-// ROLES-SAME:  copy_warps = 4
+// ROLES-SAME:  copy_warps = 4, persistent = true, q_stages = 2>
 // ROLES-NOT:     tile.load
-// ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
+// ROLES-DAG:     %[[Q:.*]] = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 64
+// ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[KR:.*]] = sched.ring "k_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[VR:.*]] = sched.ring "v_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES:         sched.init_ring %[[QR]]
 // ROLES:         sched.fence_init
 // ROLES:         sched.barrier
 // ROLES:         sched.role "producer" warps 4 registers 24
+// ROLES:           sched.thread_id in_role
 // ROLES:           sched.elect
-// ROLES:           sched.copy_tile {{.*}} signal %[[QR]]
-// ROLES:           sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) =
-// ROLES:             sched.acquire %[[KR]][%[[STAGE]]] phase %[[PHASE]]
-// ROLES:             sched.copy_tile {{.*}} signal %[[KR]]
-// ROLES:             sched.acquire %[[VR]][%[[STAGE]]] phase %[[PHASE]]
-// ROLES:             sched.copy_tile {{.*}} signal %[[VR]]
-// ROLES:             arith.xori %[[PHASE]]
+// ROLES:           sched.for_work persistent tile_q 128 carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES:             %[[WALKS:.*]] = arith.divui %[[COUNT]], %c2_i32
+// ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
+// ROLES:             %[[QPHASE:.*]] = arith.andi %[[WALKS]], %c1_i32
+// ROLES:             sched.acquire %[[QR]][%[[QSTAGE]]] phase %[[QPHASE]]
+// ROLES-NEXT:        sched.copy_tile {{.*}} to %[[Q]][%[[QSTAGE]]] signal %[[QR]]
+// ROLES:             %[[AFTER:.*]]:3 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
+// ROLES:               sched.acquire %[[KR]][%[[STAGE]]] phase %[[PHASE]]
+// ROLES:               sched.copy_tile {{.*}} signal %[[KR]]
+// ROLES:               sched.acquire %[[VR]][%[[STAGE]]] phase %[[PHASE]]
+// ROLES:               sched.copy_tile {{.*}} signal %[[VR]]
+// ROLES:               arith.xori %[[PHASE]]
+// ROLES:             sched.next %[[AFTER]]#1, %[[AFTER]]#2
 // ROLES:         sched.role "consumer" warps 8 registers 240
-// ROLES:           sched.wait %[[QR]][%c0_i32] phase %c0_i32
-// ROLES:           sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) =
-// ROLES:             sched.wait %[[KR]][%[[STAGE]]] phase %[[PHASE]]
-// ROLES:             tile.mma
-// ROLES-NEXT:        sched.release %[[KR]][%[[STAGE]]]
-// ROLES:             sched.wait %[[VR]][%[[STAGE]]] phase %[[PHASE]]
-// ROLES:             tile.mma
-// ROLES-NEXT:        sched.release %[[VR]][%[[STAGE]]]
+// ROLES-NEXT:      sched.for_work persistent tile_q 128 carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
+// ROLES:             sched.wait %[[QR]][%[[QSTAGE]]]
+// ROLES:             sched.slot %[[Q]][%[[QSTAGE]]]
+// ROLES:             %[[AFTER:.*]]:6 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
+// ROLES:               sched.wait %[[KR]][%[[STAGE]]] phase %[[PHASE]]
+// ROLES:               tile.mma
+// ROLES-NEXT:          sched.release %[[KR]][%[[STAGE]]]
+// ROLES:               sched.wait %[[VR]][%[[STAGE]]] phase %[[PHASE]]
+// ROLES:               tile.mma
+// ROLES-NEXT:          sched.release %[[VR]][%[[STAGE]]]
+// ROLES:             sched.release %[[QR]][%[[QSTAGE]]]
+// ROLES:             sched.next %[[AFTER]]#4, %[[AFTER]]#5
 
 // The loop is rotated: V of the tile before, then the softmax between the two waits.
 // OVERLAP-LABEL: tile.kernel @full
 // OVERLAP:       sched.role "consumer"
-// OVERLAP:         sched.for_tiles
+// OVERLAP:         %[[ENTERED:.*]]:6 = sched.for_tiles
 // OVERLAP:           tile.mma {{.*}} -> <q 128 x k 64, f32
 // OVERLAP:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %{{.*}}, %[[VSTAGE:.*]], %{{.*}}) = {{.*}} keeps
 // OVERLAP:             %[[S:.*]] = tile.mma {{.*}}sched.async
@@ -48,26 +62,72 @@
 // OVERLAP:             tile.convert
 // OVERLAP:             sched.next
 // OVERLAP:           tile.mma
+// OVERLAP:         sched.next %[[ENTERED]]#4, %[[ENTERED]]#5
 
+// A turn is handed out once, before the first tile of work.
 // TURNS-LABEL: tile.kernel @full
 // TURNS:         sched.arrive_warps %[[NEXT:.*]] threads 256
+// TURNS:         sched.for_work persistent
 // TURNS:         sched.sync_warps %{{.*}} threads 256
 // TURNS-NEXT:    tile.mma {{.*}}sched.async
 // TURNS:         tile.mma {{.*}}sched.async
 // TURNS-NEXT:    sched.arrive_warps %[[NEXT]] threads 256
 
-// One instruction for each 16 of the contracted axis; the stage is full when all bytes of its boxes are there.
+// One instruction for each 16 of the contracted axis; the stage is full when all bytes of its boxes are there. O has shared memory of its
+// own, which is written again once the boxes of the tile before have been read; the last ones are read before the block ends.
 // SCHED-LABEL: sched.kernel @full arch "sm_90a" threads 384
-// SCHED:         sched.shared "o_tile" at 0 over
+// SCHED:         sched.shared "o_tile" at 32768 : <stage 1 x q 128 x dv 64
 // SCHED:         sched.expect_bytes 16384 on
 // SCHED:         sched.load_box
-// SCHED:         sched.mma_fence
-// SCHED:         sched.mma_async
-// SCHED:         sched.mma_commit
-// SCHED:         sched.mma_wait pending 0
-// SCHED:         sched.fence_async
-// SCHED:         sched.store_box
+// SCHED:         sched.role "consumer"
+// SCHED:         sched.for_work persistent
+// SCHED:           sched.mma_fence
+// SCHED:           sched.mma_async
+// SCHED:           sched.mma_commit
+// SCHED:           sched.mma_wait pending 0
+// SCHED:           sched.wait_boxes pending 0
+// SCHED:           sched.sync_warps %[[OWN:.*]] threads 128
+// SCHED:           sched.store_shared
+// SCHED:           sched.fence_async
+// SCHED:           sched.sync_warps %[[OWN]] threads 128
+// SCHED:           sched.store_box
+// SCHED-NEXT:      sched.commit_boxes
+// SCHED:           sched.next
+// SCHED:         scf.if
+// SCHED-NEXT:      sched.wait_boxes pending 0
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+}
+
+// Room for O beside Q, but not for Q twice: the ring of Q has one stage, whose phase is the parity of the tile's number.
+// ROLES-LABEL: tile.kernel @wide
+// ROLES-SAME:    copy_warps = 4, persistent = true>
+// ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
+// ROLES:         sched.for_work persistent {{.*}} (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %{{.*}}, %{{.*}}) {
+// ROLES:           %[[QPHASE:.*]] = arith.andi %[[COUNT]], %c1_i32
+// ROLES:           sched.acquire %[[QR]][%c0_i32] phase %[[QPHASE]]
+// ROLES:         sched.role "consumer"
+// ROLES:           sched.release %[[QR]][%c0_i32]
+attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 score {
+} mask {
+}
+
+// No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
+// ROLES-LABEL: tile.kernel @widest
+// ROLES-SAME:    copy_warps = 4>
+// ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
+// ROLES:         sched.for_work grid tile_q 128 (
+// ROLES-NOT:     sched.acquire %[[QR]]
+// ROLES:         sched.role "consumer"
+// ROLES-NEXT:      sched.for_work grid tile_q 128 (
+// ROLES:           sched.wait %[[QR]][%c0_i32] phase %c0_i32
+// ROLES-NOT:       sched.release %[[QR]]
+// SCHED-LABEL: sched.kernel @widest
+// SCHED:         sched.shared "o_tile" at 0 over
+// SCHED:         sched.store_box
+// SCHED:         sched.commit_boxes
+// SCHED-NEXT:    sched.wait_boxes pending 0
+attn.attention @widest dtype bf16 head_dim 256 x 256 scale 0.125 score {
 } mask {
 }
 

@@ -1,0 +1,49 @@
+// RUN: attune-opt %s --sched-rematerialize | FileCheck %s
+
+// Only loops over work in order grid and outside of roles are touched.
+
+// The thread index of a role is not the block's, however deep the role's loop over work stands.
+// CHECK-LABEL: sched.kernel @role
+// CHECK-NOT: sched.read_
+// CHECK: sched.store_element
+// CHECK-LABEL: sched.kernel @persistent
+sched.kernel @role arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
+  %true = arith.constant true
+  %x = arith.constant 1.0 : f32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  sched.role "producer" warps 4 {
+    scf.if %true {
+      sched.for_work grid tile_q 64 (%b, %h, %q0) {
+        %thread = sched.thread_id in_role : i32
+        %lane = arith.remui %thread, %c32 : i32
+        sched.for_tiles (%n) = (%c0) below %c32 {
+          scf.if %true {
+            sched.store_element %x, %lse[%b, %h, %lane] : f32, !tile.view<3, f32>
+          }
+          sched.next %c32 : i32
+        }
+        sched.store_element %x, %lse[%b, %h, %lane] : f32, !tile.view<3, f32>
+      }
+    }
+  }
+  sched.role "consumer" warps 4 {
+  }
+}
+
+// Which of its tiles of work a persistent block has does not follow from the block's index.
+// CHECK-NOT: sched.read_
+// CHECK: sched.store_element
+sched.kernel @persistent arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
+  %x = arith.constant 1.0 : f32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  sched.for_work persistent tile_q 64 (%b, %h, %q0, %count) {
+    sched.for_tiles (%n) = (%c0) below %c32 {
+      sched.next %c32 : i32
+    }
+    sched.store_element %x, %lse[%b, %h, %count] : f32, !tile.view<3, f32>
+  }
+}
