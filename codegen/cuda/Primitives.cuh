@@ -305,15 +305,19 @@ __device__ __forceinline__ int next_visible(int from, int bound, Visible visible
 }
 
 //@ touches_block
-/// Whether rows [row, row + TileRows) and keys [key, key + TileColumns) touch a set block of Rows x Columns.
+/// Whether rows [row, row + TileRows) and keys [key, key + TileColumns) touch a set block of Rows x Columns; `row` and `key` are
+/// multiples of the tile's sides, so that a side that divides the block's lies in one block.
 template <int TileRows, int TileColumns, int Rows, int Columns>
 __device__ __forceinline__ bool touches_block(const unsigned char *pattern, long long row_stride, long long column_stride,
                                               long long row_blocks, long long column_blocks, int row, int key) {
-  const int row_end = int(min((long long)((row + TileRows - 1) / Rows) + 1, row_blocks));
-  const int column_end = int(min((long long)((key + TileColumns - 1) / Columns) + 1, column_blocks));
+  const int i0 = row / Rows, j0 = key / Columns;
+  const int row_end = int(min((long long)(Rows % TileRows ? (row + TileRows - 1) / Rows : i0) + 1, row_blocks));
+  const int column_end = int(min((long long)(Columns % TileColumns ? (key + TileColumns - 1) / Columns : j0) + 1, column_blocks));
   bool touches = false;
-  for (int i = row / Rows; i < row_end; ++i)
-    for (int j = key / Columns; j < column_end; ++j)
+#pragma unroll 1
+  for (int i = i0; i < row_end; ++i)
+#pragma unroll 1
+    for (int j = j0; j < column_end; ++j)
       touches |= __ldg(pattern + i * row_stride + j * column_stride) != 0;
   return touches;
 }

@@ -107,7 +107,7 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
 def TouchesOp : TileOp<"touches", [Pure]> {
   let summary = "whether a tile touches a set block of a block pattern";
   let description = [{
-    The last two indices are the tile's first row and key: its `tile_rows` rows and `tile_columns` keys touch blocks of `rows` x
+    The last two indices are the tile's first row and key, multiples of its sides: its `tile_rows` rows and `tile_columns` keys touch blocks of `rows` x
     `columns`, each with a flag in the view's last two dimensions. Blocks beyond the view count as not set.
 
     ```mlir

@@ -238,6 +238,16 @@ TEST_CASE("kernels of every architecture keep to their plan") {
     thread.join();
 }
 
+TEST_CASE("the search of a block pattern fits beside the largest tiles") {
+  for (int dim : {64, 96, 128}) {
+    Expected<KernelImage> image = compileImage(
+        variantOf("blocks"), {.headDim = dim, .tileQ = 128, .tileK = 128, .useCache = false}, Target::cuda("sm_90a"));
+    REQUIRE(image);
+    INFO("D " << dim);
+    CHECK(image->spillBytes == 0);
+  }
+}
+
 TEST_CASE("a budget of shared memory is kept") {
   for (const char *arch : {"sm_80", "sm_120"})
     for (size_t budget : {size_t(49152), size_t(32768)}) {
