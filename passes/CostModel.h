@@ -21,7 +21,8 @@
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
-// With copy warps (sm_90a) a warpgroup owns 64 rows, P has registers of its own beside S, and O is staged over Q.
+// With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
+// with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)

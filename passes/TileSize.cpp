@@ -299,6 +299,14 @@ private:
       if (given.getBlocksPerSm() > plan.blocksPerSm)
         return op.emitError() << "blocks_per_sm " << given.getBlocksPerSm() << " does not fit: at most "
                               << plan.blocksPerSm << " such blocks share an SM";
+      if (given.getPersistent() && !plan.persistent)
+        return op.emitError("persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K and V; use smaller tiles or fewer "
+                            "stages, or leave out `persistent`");
+      if (given.getQStages() > plan.queryStages)
+        return op.emitError() << "q_stages " << given.getQStages() << " does not fit: at most " << plan.queryStages
+                              << "; use fewer, or smaller tiles";
+      plan.persistent = given.getPersistent();
+      plan.queryStages = int(given.getQStages());
       plan.blocksPerSm = int(given.getBlocksPerSm());
       plan.longestFirst = given.getLongestFirst();
     }

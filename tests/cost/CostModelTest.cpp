@@ -556,6 +556,30 @@ TEST_CASE("predictions are near the measurements that they were fitted to") {
   }
 }
 
+TEST_CASE("blocks are persistent where O fits beside Q, and Q has two stages where these fit") {
+  auto planOf = [](int headDim, int64_t budget = 0) {
+    PlanRequest request = makeRequest(headDim);
+    request.arch = "sm_90a";
+    request.sramBudget = budget;
+    request.fixed = {.tileQ = 128, .tileK = 64, .stages = 2};
+    return best(request);
+  };
+  auto check = [](const RankedPlan &ranked, bool persistent, int queryStages, int64_t queries, int64_t outputs) {
+    CHECK(ranked.plan.persistent == persistent);
+    CHECK(ranked.plan.queryStages == queryStages);
+    CHECK(ranked.cost.shared.front().bytes == queries);
+    CHECK((ranked.cost.shared.back().name == "O" ? ranked.cost.shared.back().bytes : 0) == outputs);
+    CHECK((ranked.plan.text().find(", persistent") != std::string::npos) == persistent);
+  };
+  check(planOf(128), true, 2, 2 * 128 * 128 * 2, 128 * 128 * 2);
+  check(planOf(192), true, 1, 128 * 192 * 2, 128 * 192 * 2);
+  check(planOf(256), false, 1, 128 * 256 * 2, 0);
+  // 80 KiB for Q twice, O, K and V.
+  check(planOf(64, 81920), true, 2, 2 * 128 * 64 * 2, 128 * 64 * 2);
+  check(planOf(64, 81919), true, 1, 128 * 64 * 2, 128 * 64 * 2);
+  check(planOf(64, 65535), false, 1, 128 * 64 * 2, 0);
+}
+
 TEST_CASE("roles share out the registers that a block has at its launch") {
   for (int warpgroups : {1, 2, 3})
     for (TileSearch search : {TileSearch::None, TileSearch::Bounds, TileSearch::Pattern}) {

@@ -132,6 +132,20 @@ TEST_CASE("fake: a launch passes grid, block, shared memory, stream and paramete
   CHECK(s.fake.unloads == 1);
 }
 
+TEST_CASE("fake: persistent blocks are at most as many as multiprocessors", "[fake][.]") {
+  FakeSetup s;
+  s.image.persistent = true;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.grid[0] == 2 * 2 * 4); // fewer tiles of work
+  s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 40, 100, 64}, Device::cuda(0));
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {40}, Device::cuda(0))}};
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.grid[0] == 132);
+  CHECK(s.fake.grid[1] == 1);
+}
+
 TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {
   FakeSetup s;
   s.image.signature.tensors = {{"ids", i32, 2}};

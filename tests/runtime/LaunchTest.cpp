@@ -632,6 +632,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
                      .blockPattern = {{"blocks", 64, 32}}};
   image.tileQ = 128;
   image.tileK = 64;
+  image.persistent = true;
   image.threads = 256;
   image.sharedBytes = 98304;
   image.registers = 200;
@@ -646,6 +647,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
   CHECK(back->signature == image.signature);
   CHECK(back->entry == image.entry);
   CHECK(back->tileQ == 128);
+  CHECK(back->persistent);
   CHECK(back->sharedBytes == 98304);
   CHECK(back->nvrtcVersion == 13000);
   CHECK(back->times.ir == 1);
