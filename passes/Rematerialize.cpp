@@ -26,12 +26,11 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
-      // A consumer has registers to spare, and the thread index of a role is not the block's.
-      if (isa<sched::RoleOp>(work->getParentOp()))
-        return;
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
-        for (auto branch : loop.getBody().getOps<scf::IfOp>())
-          renewInBranch(branch);
+        loop.walk([&](sched::ForTilesOp nested) {
+          for (auto branch : nested.getBody().getOps<scf::IfOp>())
+            renewInBranch(branch);
+        });
         renewAfter(loop, work);
       }
       eraseDead(work.getBody().front());
@@ -103,7 +102,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       });
     for (OpOperand *use : uses) {
       Value value = use->get();
-      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == block) {
+      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
         if (!position)
           position = sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
         use->set(position->getResult(argument.getArgNumber()));
