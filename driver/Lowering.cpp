@@ -198,6 +198,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.copyWarps = int(attr.getCopyWarps());
   plan.persistent = attr.getPersistent();
   plan.queryStages = int(attr.getQStages());
+  plan.turns = attr.getTurns();
   return plan;
 }
 

@@ -74,6 +74,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"copyWarps", plan.copyWarps},
                          {"persistent", plan.persistent},
                          {"queryStages", plan.queryStages},
+                         {"turns", plan.turns},
                          {"text", plan.text()}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},

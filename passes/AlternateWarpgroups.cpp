@@ -1,7 +1,7 @@
 //===- AlternateWarpgroups.cpp - Warpgroups start their products in turn -----===//
 //
-// Left alone, the warpgroups of a block drift into step: all multiply, then all compute exponentials, and each unit idles while the
-// other works. Named barriers pass a turn around. A warpgroup starts its two products when it has the turn, and hands it on:
+// Where the plan says `turns`. Left alone, warpgroups whose products and exponentials take equally long drift into step: all multiply, then
+// all compute exponentials, and each unit idles while the other works. Named barriers pass a turn around. A warpgroup starts its two products when it has the turn, and hands it on:
 //
 //     warpgroup 0   | products(n) | softmax(n)              | products(n + 1) | ...
 //     warpgroup 1                 | products(n) | softmax(n)                  | products(n + 1) | ...
@@ -34,7 +34,7 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
       int64_t groups = role.getWarps() / 4;
       SmallVector<sched::ForTilesOp> loops;
       role.walk([&](sched::ForTilesOp loop) {
-        if (groups > 1 && llvm::count_if(loop.getBody().front(), isAsync) == 2)
+        if (groups > 1 && role->getParentOfType<tile::KernelOp>().getPlan().getTurns() && llvm::count_if(loop.getBody().front(), isAsync) == 2)
           loops.push_back(loop);
       });
       for (sched::ForTilesOp loop : loops)

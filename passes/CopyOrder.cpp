@@ -258,7 +258,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, tile::ParamOp>(op))
+  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
           sched::ShuffleOp, sched::AnyLaneOp>(op))
@@ -630,6 +630,7 @@ private:
         .Case([&](arith::ShRUIOp) { return bits(1) < width ? wrap(bits(0) >> bits(1)) : 0; })
         .Case([&](arith::ShRSIOp) { return bits(1) < width ? a(0) >> bits(1) : 0; })
         .Case([&](arith::SelectOp) { return a(0) ? a(1) : a(2); })
+        .Case([&](sched::UniformOp) { return a(0); })
         .Case([&](arith::ExtSIOp) { return asSigned(0); })
         .Case([&](arith::ExtUIOp) { return int64_t(bits(0)); })
         .Case([&](arith::TruncIOp) { return wrap(uint64_t(a(0))); })

@@ -82,7 +82,7 @@ static constexpr int elementLoadRegisters = 25;  // addresses of loads for each 
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
-static constexpr int warpgroupRegisters = 40; // beside S, P and O of a warpgroup: m, l, addresses, the loop
+static constexpr int warpgroupRegisters = 32; // beside S, P and O of a warpgroup: m, l, addresses, the loop
 
 // Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
 static constexpr int wideHeadDim = 256;
@@ -385,28 +385,43 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
                  .tile = tile, .maskOfTile = maskAlu * loss, .block = block});
 }
 
+/// Cycles of each unit for a tile, with copy warps.
+struct WarpgroupCycles {
+  double mma, special, alu, shared;
+  /// A warpgroup's softmax: half of the shorter unit's time hides behind the longer's.
+  double softmax() const { return std::max(alu, special) + 0.5 * std::min(alu, special); }
+};
+static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+  const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
+  const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
+  const double perElement = 4 + request.aluPerElement + (request.dropout ? calibration.dropoutAlu : 0) +
+                            (request.precise ? calibration.preciseAlu : 0);
+  // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
+  const double operandBytes =
+      plan.warps / 4 * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
+  return {.mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock,
+          .special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM,
+          .alu = elements * perElement / arch.fmaPerClockPerSM,
+          .shared = operandBytes / arch.sharedBytesPerClockPerSM};
+}
+
+/// Where a tile's softmax takes longer than its products, the tensor cores have time for the warpgroups one after another.
+static bool takesTurns(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+  const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
+  return plan.copyWarps && plan.warps > 4 && of.softmax() > of.mma;
+}
+
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
 static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                                 const ArchInfo &arch) {
-  const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
-  const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  const double mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock;
-  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
-  const double perElement = 4 + request.aluPerElement + (request.dropout ? calibration.dropoutAlu : 0) +
-                            (request.precise ? calibration.preciseAlu : 0);
-  const double alu = elements * perElement / arch.fmaPerClockPerSM;
-  const double maskAlu = elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
-  // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
-  const double groups = plan.warps / 4;
-  const double operandBytes = groups * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
-  const double shared = operandBytes / arch.sharedBytesPerClockPerSM;
-  const double softmax = std::max(alu, special) + 0.5 * std::min(alu, special);
-  const double busiest = std::max({mma, softmax, shared});
-  const double overlap = groups >= 3 ? 0.15 : groups >= 2 ? 0.25 : 0.6;
-  const double tile = busiest + overlap * (mma + softmax - std::max(mma, softmax)) + 300;
+  const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
+  const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
+  const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
+  const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
+  const double tile = busiest + overlap * std::min(of.mma, softmax) + 650;
   setGpuSeconds(cost, request, plan, tiles, arch,
-                {.mma = mma, .special = special, .alu = alu, .shared = shared, .maskAlu = maskAlu,
-                 .tile = tile, .maskOfTile = maskAlu, .block = 3000});
+                {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
+                 .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});
 }
 
 /// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
@@ -610,6 +625,24 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   return plans;
 }
 
+/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length.
+static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
+  const double tokens = double(request.batch) * request.queries;
+  double product = 1;
+  for (int64_t eighths : {1, 4, 16}) {
+    PlanRequest sized = request;
+    sized.queries = std::max<int64_t>(1, request.queries * eighths / 8);
+    sized.keys = std::max<int64_t>(1, request.keys * eighths / 8);
+    sized.batch = std::max<int64_t>(1, int64_t(tokens / double(sized.queries)));
+    const TileCount tiles = countTiles(sized, plan.tileQ, plan.tileK);
+    PlanCost cost;
+    setBytes(cost, sized, plan, tiles, arch);
+    setWarpgroupSeconds(cost, sized, plan, tiles, arch);
+    product *= cost.totalSeconds;
+  }
+  return std::cbrt(product);
+}
+
 /// Fills in blocksPerSm and the cost, or the reason why the plan is impossible.
 static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo &arch, int64_t budget) {
   RankedPlan ranked;
@@ -621,6 +654,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
     for (const SharedBuffer &buffer : cost.shared)
       cost.sharedBytes += buffer.bytes;
   };
+  plan.turns = takesTurns(request, plan, arch);
   // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
   plan.persistent = plan.copyWarps > 0;
   plan.queryStages = plan.persistent ? 2 : 1;
@@ -664,12 +698,16 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
   cost.visitedTiles = heads * tiles.visited;
   cost.partialTiles = heads * tiles.partial;
   setBytes(cost, request, plan, tiles, arch);
+  if (plan.copyWarps) {
+    setWarpgroupSeconds(cost, request, plan, tiles, arch);
+    cost.mixSeconds = mixSeconds(request, plan, arch);
+    return ranked;
+  }
   if (arch.isCpu())
     setCpuSeconds(cost, request, plan, tiles, arch);
-  else if (plan.copyWarps)
-    setWarpgroupSeconds(cost, request, plan, tiles, arch);
   else
     setSeconds(cost, request, plan, tiles, arch);
+  cost.mixSeconds = cost.totalSeconds;
   return ranked;
 }
 
@@ -700,8 +738,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
-                       persistent ? ", persistent" : "");
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
+                       turns ? ", in turn" : "", persistent ? ", persistent" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
                      stages == 1 ? "" : "s",
@@ -735,7 +773,7 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
     return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, spillFree && p.cost.spills,
-                      p.cost.totalSeconds, i);
+                      p.cost.mixSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::vector<RankedPlan> ranked;

@@ -54,7 +54,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 6;
+inline constexpr int costModelVersion = 7;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;
@@ -72,6 +72,7 @@ struct Plan {
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
   bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
+  bool turns = false;       ///< warpgroups start their products in turn; else a product with V runs beside the next softmax
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.
@@ -166,6 +167,7 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of l2Bytes
   double totalSeconds = 0;
+  double mixSeconds = 0;   ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's; else totalSeconds
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   int registers = 0;       ///< taken per thread

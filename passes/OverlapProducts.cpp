@@ -5,17 +5,23 @@
 //
 //     before                                     after
 //     ----------------------------------         --------------------------------------------------
-//     for tiles n:                               first tile: S = Q K; P, m, l = softmax(S)
+//     for tiles n:                               first tile: S = Q K; P, m, l = softmax(S); wait V(first)
 //       wait K(n); S = Q K(n); release           for tiles n after it:
 //       m, l, alpha, P = softmax(S)                wait K(n); start S = Q K(n)
-//       O = O * alpha                              wait V(n - 1); start O += P V(n - 1)
+//       O = O * alpha                              start O += P V(n - 1)
 //       wait V(n); O += P V(n); release            wait until S is there; release K(n)
 //                                                  m, l, alpha = softmax(S)
+//                                                  wait V(n)
 //                                                  wait until O is there; release V(n - 1)
 //                                                  O = O * alpha; P = convert(S)
 //                                                O += P V(last)
 //
 // A wait's pending count is the number of products committed after the one that it needs.
+//
+// The wait for V(n) stands before that for O because a device compiler does not move the latter over a loop, and a wait on a barrier is
+// one. Without it, the compiler moved the wait for O up to that for S, and no product ran beside the softmax. Waiting there holds two
+// stages of V, which a ring of one does not have. Where warpgroups take turns, one's products run beside another's softmax, and V(n - 1) is
+// waited for where it is read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,7 +80,8 @@ std::optional<Parts> match(ForTilesOp loop) {
 
 class LoopRotator {
 public:
-  LoopRotator(ForTilesOp loop, Parts parts) : loop(loop), parts(parts), builder(loop), loc(loop.getLoc()) {}
+  /// `early`: V of a tile is waited for when its softmax ends.
+  LoopRotator(ForTilesOp loop, Parts parts, bool early) : loop(loop), parts(parts), builder(loop), loc(loop.getLoc()), early(early) {}
 
   void run() {
     unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
@@ -91,6 +98,8 @@ public:
     for (Operation &op : loop.getBody().front().without_terminator())
       if (!isValuesPart(&op) && &op != parts.rescale)
         builder.clone(op, first);
+    if (early)
+      wait(parts.waitValues, entered[1], entered[2]);
     Value accumulator = entered[scalars + parts.accumulator];
 
     // The others. They also carry where V of the tile before lies, and P.
@@ -98,18 +107,22 @@ public:
     OperandRange next = loop.getNext().getValues();
     for (unsigned i = 0; i < scalars; ++i)
       inits.push_back(first.lookupOrDefault(next[i]));
-    inits.append({entered[1], entered[2]});
+    inits.push_back(entered[1]);
+    if (!early)
+      inits.push_back(entered[2]);
+    const unsigned places = inits.size();
     for (unsigned i = 0; i < tiles; ++i)
       carried.push_back(i == parts.accumulator ? accumulator : first.lookupOrDefault(next[scalars + i]));
     carried.push_back(first.lookup(parts.probability.getResult()));
     auto inner = ForTilesOp::create(builder, loc, inits, loop.getBound(), carried, /*keeps=*/true);
-    inner->setAttr(tile::namesAttr, builder.getStrArrayAttr({"tile", "stage", "phase", "v_stage", "v_phase"}));
+    SmallVector<StringRef> names{"tile", "stage", "phase", "v_stage", "v_phase"};
+    inner->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(places)));
     builder.setInsertionPointToStart(&inner.getBody().front());
-    writeBody(inner, scalars);
+    writeBody(inner, scalars, places);
 
     // The last product with V.
     builder.setInsertionPointAfter(inner);
-    Value stage = inner.getKept()[scalars], phase = inner.getKept()[scalars + 1];
+    Value stage = inner.getKept()[scalars], phase = early ? Value() : inner.getKept()[scalars + 1];
     IRMapping last;
     Value output = multiplyValues(last, inner.getResult(tiles), inner.getResult(parts.accumulator), stage, phase, /*async=*/false);
     release(parts.releaseValues, stage);
@@ -134,7 +147,8 @@ private:
 
   /// O + P V of the given stage.
   Value multiplyValues(IRMapping &mapping, Value probability, Value accumulator, Value stage, Value phase, bool async) {
-    wait(parts.waitValues, stage, phase);
+    if (!early)
+      wait(parts.waitValues, stage, phase);
     Value slot = sched::SlotOp::create(builder, loc, parts.values.getResult().getType(), parts.values.getRing(), stage);
     mapping.map(parts.output.getLhs(), probability);
     mapping.map(parts.output.getRhs(), slot);
@@ -145,16 +159,17 @@ private:
     return product->getResult(0);
   }
 
-  void writeBody(ForTilesOp inner, unsigned scalars) {
+  /// `places` numbers are carried: those of the loop before, and where V of the tile before lies.
+  void writeBody(ForTilesOp inner, unsigned scalars, unsigned places) {
     auto arguments = inner.getBody().getArguments();
     IRMapping mapping;
     for (unsigned i = 0; i < scalars; ++i)
       mapping.map(loop.getBody().getArgument(i), arguments[i]);
     unsigned tiles = loop.getTiles().size();
     for (unsigned i = 0; i < tiles; ++i)
-      mapping.map(loop.getBody().getArgument(scalars + i), arguments[scalars + 2 + i]);
-    Value valueStage = arguments[scalars], valuePhase = arguments[scalars + 1];
-    Value probability = arguments[scalars + 2 + tiles], accumulator = arguments[scalars + 2 + parts.accumulator];
+      mapping.map(loop.getBody().getArgument(scalars + i), arguments[places + i]);
+    Value valueStage = arguments[scalars], valuePhase = early ? Value() : arguments[scalars + 1];
+    Value probability = arguments[places + tiles], accumulator = arguments[places + parts.accumulator];
 
     Value output;
     for (Operation &op : loop.getBody().front().without_terminator()) {
@@ -170,6 +185,8 @@ private:
       sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
       release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));
     }
+    if (early)
+      wait(parts.waitValues, arguments[1], arguments[2]);
     sched::MmaWaitOp::create(builder, loc, 0, ValueRange{output, probability});
     release(parts.releaseValues, valueStage);
     mapping.map(parts.rescale.getInputs().front(), output);
@@ -180,7 +197,9 @@ private:
     OperandRange values = loop.getNext().getValues();
     for (unsigned i = 0; i < scalars; ++i)
       next.push_back(mapping.lookupOrDefault(values[i]));
-    next.append({arguments[1], arguments[2]});
+    next.push_back(arguments[1]);
+    if (!early)
+      next.push_back(arguments[2]);
     for (unsigned i = 0; i < tiles; ++i)
       next.push_back(i == parts.accumulator ? mapping.lookup(parts.rescale.getResult()) : mapping.lookupOrDefault(values[scalars + i]));
     next.push_back(mapping.lookup(parts.probability.getResult()));
@@ -191,6 +210,7 @@ private:
   Parts parts;
   OpBuilder builder;
   Location loc;
+  bool early;
 };
 
 struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
@@ -199,9 +219,11 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
   void runOnOperation() override {
     SmallVector<ForTilesOp> loops;
     getOperation().walk([&](sched::ForWorkOp work) { llvm::append_range(loops, work.getBody().getOps<ForTilesOp>()); });
-    for (ForTilesOp loop : loops)
+    for (ForTilesOp loop : loops) {
+      tile::PlanAttr plan = loop->getParentOfType<tile::KernelOp>().getPlan();
       if (std::optional<Parts> parts = match(loop))
-        LoopRotator(loop, *parts).run();
+        LoopRotator(loop, *parts, !plan.getTurns() && plan.getStages() > 1).run();
+    }
   }
 };
 

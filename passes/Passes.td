@@ -133,7 +133,7 @@ def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
 def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
   let summary = "rescale the accumulator only when a row maximum moved";
   let description = [{
-    Requires: the accumulator's rescaling as a map of its own.
+    Requires: the accumulator's rescaling as a map of its own, and warp-level products.
     Ensures: that map runs `only_if` a row of the warp has a factor other than 1; the result is the same to the bit.
     Why here: after hoisting, when no other computation shares the map.
     Before: `%acc1 = tile.map(%acc, %alpha) { acc * alpha }`
@@ -215,14 +215,14 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
     Ensures: both products are asynchronous; that with V is the tile's before; waits carry their pending counts.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k; softmax; %o = mma %p, %v add %acc }`
-    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`
+    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; wait %v; mma_wait pending 0; ... }; %o = mma ...`
   }];
 }
 
 def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
   let summary = "warpgroups start their products in turn";
   let description = [{
-    Requires: a role of two or more warpgroups whose loop starts two asynchronous products.
+    Requires: a plan with `turns`, and a role of two or more warpgroups whose loop starts two asynchronous products.
     Ensures: a warpgroup waits for its turn before the first of them and hands the turn on after the second, by named barriers.
     Why here: the products are asynchronous and in their final order.
     Before: `start %s; start %o; mma_wait pending 1; softmax`
@@ -247,8 +247,8 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
 def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "compute a lane's place again rather than keep it in registers through the loop";
   let description = [{
-    Requires: `sched.kernel`.
-    Ensures: in `sched.for_work grid` outside of roles, branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
+    Requires: `sched.kernel` with `sched.for_work grid` or `persistent`.
+    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
     arguments of `sched.for_work` before the loop.
     Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
     Before: `%row = arith.divui %thread, %c4` before the loop, used after it

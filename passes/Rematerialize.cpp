@@ -26,13 +26,11 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
-      // A consumer has registers to spare, and the thread index of a role is not the block's. Where a block has several tiles of work, which
-      // one it has does not follow from the block's index.
-      if (work->getParentOfType<sched::RoleOp>() || work.getOrder() != sched::WorkOrder::Grid)
-        return;
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
-        for (auto branch : loop.getBody().getOps<scf::IfOp>())
-          renewInBranch(branch);
+        loop.walk([&](sched::ForTilesOp nested) {
+          for (auto branch : nested.getBody().getOps<scf::IfOp>())
+            renewInBranch(branch);
+        });
         renewAfter(loop, work);
       }
       eraseDead(work.getBody().front());
@@ -104,7 +102,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       });
     for (OpOperand *use : uses) {
       Value value = use->get();
-      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == block) {
+      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
         if (!position)
           position = sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
         use->set(position->getResult(argument.getArgNumber()));

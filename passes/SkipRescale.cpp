@@ -4,6 +4,8 @@
 // all have alpha = 1 jumps over the multiplications. The branch also ends a basic block between the softmax and the product,
 // which keeps the device compiler's instruction scheduler from mixing the two and running out of registers.
 //
+// Not beside warpgroup-level products: these end the block by their waits, and the branch costs more than the multiplications.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
@@ -39,6 +41,8 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
   void runOnOperation() override {
     SmallVector<tile::MapOp> rescales;
     getOperation().walk([&](tile::ForBlocksOp loop) {
+      if (loop->getParentOfType<tile::KernelOp>().getPlan().getCopyWarps())
+        return;
       for (auto map : loop.getBody().getOps<tile::MapOp>())
         if (cast<TileType>(map.getResult().getType()).rank() == 2 && llvm::is_contained(loop.getCarried(), map.getInputs()[0]) &&
             rescaleFactor(map))

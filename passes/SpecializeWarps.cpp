@@ -164,7 +164,10 @@ private:
     if (!plan.getPersistent())
       return;
     builder.setInsertionPointToEnd(&work.getBody().front());
-    sched::NextOp::create(builder, loc, tiles.getKept().drop_front());
+    SmallVector<Value> next;
+    for (Value position : tiles.getKept().drop_front())
+      next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
+    sched::NextOp::create(builder, loc, next);
   }
 
   void nameCarried(sched::ForTilesOp tiles) {

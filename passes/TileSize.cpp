@@ -244,7 +244,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns);
 }
 
 //===----------------------------------------------------------------------===//
@@ -307,6 +307,7 @@ private:
                               << "; use fewer, or smaller tiles";
       plan.persistent = given.getPersistent();
       plan.queryStages = int(given.getQStages());
+      plan.turns = plan.copyWarps && given.getTurns();
       plan.blocksPerSm = int(given.getBlocksPerSm());
       plan.longestFirst = given.getLongestFirst();
     }

@@ -249,15 +249,18 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
 }
 
 //@ grid_tile
-/// The tile of queries of this block: the tiles of a head side by side, then heads, then batches.
+/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
+/// last, or from both ends: its last, its first, its last but one, ...
 struct GridTile {
   int batch, head, row;
 };
-template <int Rows, bool LastFirst>
-__device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, int heads) {
+enum TileOrder { first_first, last_first, both_ends };
+template <int Rows, TileOrder order>
+__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
   const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = block / tiles, tile = block % tiles;
-  return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
+  const unsigned batch_head = number / tiles, n = number % tiles;
+  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
+  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
 //@ work_tiles
@@ -268,11 +271,18 @@ __device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int 
 }
 
 //@ work_number
-/// The tile that this block takes in a round, one of as many as there are blocks. Rounds are dealt shifted by the golden section of the
-/// grid against each other, so that each block gets long and short tiles alike.
-__device__ __forceinline__ unsigned work_number(unsigned round) {
-  const unsigned shift = gridDim.x * 5 / 8;
-  return round * gridDim.x + (blockIdx.x + round * shift) % gridDim.x;
+/// The number of the tile that this block takes in a round: one of as many as there are blocks, or of pairs of neighbours first one, then
+/// the other.
+template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned round) {
+  return pairs ? (round / 2 * gridDim.x + blockIdx.x) * 2 + round % 2 : round * gridDim.x + blockIdx.x;
+}
+
+//@ read_again
+/// The same number, which the compiler takes for another: it does not keep what follows from both.
+__device__ __forceinline__ unsigned read_again(unsigned number) {
+  unsigned same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
+  return same;
 }
 
 //@ read_block_id
@@ -517,6 +527,10 @@ template <typename T>
 __device__ __forceinline__ T shuffle(T x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0xffffffffu, int(x), lane) != 0; }
 
+//@ uniform
+/// A value that all lanes hold, by way of which the compiler knows as much. PTX 9.7.9.6, shfl.sync.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 //@ any_lane
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
@@ -677,13 +691,14 @@ __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.
 //===----------------------------------------------------------------------===//
 
 //@ matrix_descriptor
-/// A matrix in shared memory, in panels of `panel` bytes a row: `leading` bytes from panel to panel, `stride` bytes from eight rows to
-/// the next eight. PTX 9.7.15.5.1.2.2, matrix descriptor format.
-template <int panel, int leading, int stride> __device__ __forceinline__ unsigned long long matrix_descriptor(unsigned shared) {
-  constexpr unsigned long long swizzle = panel == 128 ? 1 : panel == 64 ? 2 : 3;
-  constexpr unsigned long long layout =
-      swizzle << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4 & 0x3fff) << 16;
-  return layout | (shared & 0x3ffff) >> 4;
+/// A matrix `offset` bytes into a tile in shared memory, both multiples of 16, in panels of `panel` bytes a row: `leading` bytes from panel
+/// to panel, `stride` bytes from eight rows to the next eight. PTX 9.7.15.5.1.2.2, matrix descriptor format.
+template <int panel, int leading, int stride>
+__device__ __forceinline__ unsigned long long matrix_descriptor(unsigned tile, unsigned offset) {
+  constexpr unsigned swizzle = panel == 128 ? 1 : panel == 64 ? 2 : 3;
+  constexpr unsigned high = swizzle << 30 | stride / 16, low = (leading / 16 & 0x3fff) << 16;
+  // Apart, as the tile's part serves all steps of a product; addresses end below 2^18, so that no carry leaves its field.
+  return (unsigned long long)high << 32 | (tile / 16 + (offset / 16 + low));
 }
 
 //@ mma_fence

@@ -219,6 +219,8 @@ private:
   void printStatement(Operation *op);
   void printFor(scf::ForOp op);
   void printIf(scf::IfOp op);
+  Expr workNumber(ForWorkOp op, Expr round);
+  Expr gridTile(ForWorkOp op, Expr number);
   void printForWork(ForWorkOp op);
   void assignCarried(NextOp next, ArrayRef<std::string> carried);
   void printReadWork(ReadWorkOp op);
@@ -256,6 +258,11 @@ private:
   std::string element(Value buffer, OperandRange indices);
   std::string element(Value buffer, ArrayRef<Expr> indices);
   /// Address of `shared[stage, row, column]`.
+  /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
+  struct SharedPlace {
+    Expr base, offset;
+  };
+  SharedPlace sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column);
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
   /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
@@ -567,6 +574,11 @@ std::string Printer::globalElement(const View &view, ArrayRef<Expr> indices) {
 }
 
 Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column) {
+  SharedPlace place = sharedPlace(op, shared, stage, row, column);
+  return place.offset.text.empty() ? place.base : infix(place.base, "+", place.offset, Sum);
+}
+
+Printer::SharedPlace Printer::sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column) {
   auto type = cast<TileType>(shared.getType());
   bool hasStages = type.axis(0) == "stage";
   ArrayRef<int64_t> shape = type.getShape().drop_front(hasStages);
@@ -575,17 +587,18 @@ Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row,
     fail(op, "needs a sched.shared buffer of this kernel");
   if (shape.size() != 2) {
     fail(op, "needs a shared tile of two axes after the stage, got " + describe(type));
-    return {"0"};
+    return {};
   }
   int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
   int64_t rows = shape[0], rowBytes = shape[1] * elementBytes;
-  std::string text = base;
+  SharedPlace place = {{base}, {}};
   Expr stageExpr = stage ? value(stage) : Expr{"0"};
   if (!hasStages && stageExpr.text != "0")
     fail(op, "gives a stage of " + describe(type) + ", which has none; pass the constant 0");
   if (hasStages && stageExpr.text != "0")
-    text += " + " + (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
-                                         : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes));
+    place.base = {base + " + " + (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
+                                                      : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes)),
+                  Sum};
   auto bytes = [&](const Expr &index) -> Expr {
     if (index.text == "0")
       return {"0"};
@@ -595,16 +608,15 @@ Expr Printer::sharedAddress(Operation *op, Value shared, Value stage, Value row,
   if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
     if (rowBytes % swizzle.getPanel())
       fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) + " bytes");
-    text += " + " + primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">",
-                              {rowExpr, bytes(columnExpr)})
-                        .text;
-  } else {
-    if (rowExpr.text != "0")
-      text += " + " + at(rowExpr, Product) + " * " + std::to_string(rowBytes);
-    if (columnExpr.text != "0")
-      text += " + " + at(bytes(columnExpr), Sum);
+    place.offset =
+        primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">", {rowExpr, bytes(columnExpr)});
+    return place;
   }
-  return {text, text == base ? Primary : Sum};
+  if (rowExpr.text != "0")
+    place.offset = infix(rowExpr, "*", {std::to_string(rowBytes)}, Product);
+  if (columnExpr.text != "0")
+    place.offset = place.offset.text.empty() ? bytes(columnExpr) : infix(place.offset, "+", bytes(columnExpr), Sum);
+  return place;
 }
 
 //===----------------------------------------------------------------------===//
@@ -1117,7 +1129,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](MmaOp o) { printMma(o); })
       .Case([&](ReadThreadIdOp o) {
         std::string name = nameFor(op, "thread");
-        statement(op, "const int " + name + " = " + primitive("read_thread_id", {}).text + ";");
+        statement(op, "const int " + name + " = " + primitive("read_thread_id", {}).text +
+                          (firstThread ? " - " + std::to_string(firstThread) : "") + ";");
         values[o.getResult()] = natural({name});
       })
       .Case([&](ReadWorkOp o) { printReadWork(o); })
@@ -1128,6 +1141,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](ShuffleOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
       })
+      .Case([&](UniformOp o) { declare(cast<OpResult>(o.getResult()), primitive("uniform", {integer(o.getValue())})); })
       .Case([&](AnyLaneOp o) { declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())})); })
       .Case([&](RoleOp o) {
         if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
@@ -1360,8 +1374,9 @@ Expr Printer::matrixDescriptor(Operation *op, Value shared, Value stage, Value r
   int64_t panel = cast<SwizzleAttr>(type.getLayout()).getPanel();
   // Stored with the contracted axis along rows of a panel, the panels of further columns lie a panel's rows apart.
   int64_t leading = transpose ? type.getShape()[1] * panel : 16;
+  SharedPlace place = sharedPlace(op, shared, stage, row, column);
   return primitive("matrix_descriptor", "<" + Twine(panel) + ", " + Twine(leading) + ", " + Twine(8 * panel) + ">",
-                   {sharedAddress(op, shared, stage, row, column)});
+                   {place.base, place.offset});
 }
 
 void Printer::printMmaAsync(MmaAsyncOp op) {
@@ -1503,6 +1518,17 @@ void Printer::printIf(scf::IfOp op) {
   close();
 }
 
+/// The tile of work that a persistent block takes in a round.
+Expr Printer::workNumber(ForWorkOp op, Expr round) {
+  return primitive("work_number", op.getLongestFirst() ? "<true>" : "<false>", {std::move(round)});
+}
+
+/// Where the tile of work with this number is.
+Expr Printer::gridTile(ForWorkOp op, Expr number) {
+  StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Grid ? "last_first" : "both_ends";
+  return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">", {std::move(number), {"p.query_length"}, {"p.heads"}});
+}
+
 void Printer::printForWork(ForWorkOp op) {
   bool persistent = op.getOrder() == WorkOrder::Persistent;
   if (op.getOrder() != WorkOrder::Grid && !persistent)
@@ -1525,17 +1551,13 @@ void Printer::printForWork(ForWorkOp op) {
     }
     line("#pragma unroll 1");
     open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
-    line("const unsigned " + number + " = " + primitive("work_number", {{count}}).text + ";");
+    line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
     line("if (" + number + " >= " + total + ") {");
     line("  break;");
     line("}");
   }
   std::string tile = names.take("work");
-  statement(op, "const GridTile " + tile + " = " +
-                    primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + (op.getLongestFirst() ? "true" : "false") + ">",
-                              {{number}, {"p.query_length"}, {"p.heads"}})
-                        .text +
-                    ";");
+  statement(op, "const GridTile " + tile + " = " + gridTile(op, {number}).text + ";");
   std::string position;
   for (auto [i, argument] : llvm::enumerate(arguments.take_front(3))) {
     if (argument.use_empty())
@@ -1561,11 +1583,9 @@ void Printer::printForWork(ForWorkOp op) {
 void Printer::printReadWork(ReadWorkOp op) {
   auto work = cast<ForWorkOp>(op->getParentOp());
   std::string tile = names.take("work");
-  statement(op, "const GridTile " + tile + " = " +
-                    primitive("grid_tile", "<" + Twine(work.getTileQ()) + ", " + (work.getLongestFirst() ? "true" : "false") + ">",
-                              {primitive("read_block_id", {}), {"p.query_length"}, {"p.heads"}})
-                        .text +
-                    ";");
+  Expr number = work.getOrder() == WorkOrder::Grid ? primitive("read_block_id", {})
+                                                   : workNumber(work, primitive("read_again", {value(work.getBody().getArgument(3))}));
+  statement(op, "const GridTile " + tile + " = " + gridTile(work, number).text + ";");
   constexpr StringRef member[] = {".batch", ".head", ".row"};
   for (auto [i, result] : llvm::enumerate(op.getResults()))
     values[result] = natural({tile + member[i].str()});

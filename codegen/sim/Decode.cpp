@@ -333,7 +333,7 @@ private:
     if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
             sched::ShuffleOp>(op))
       return add(op->getResults());
-    if (isa<sched::AnyLaneOp>(op))
+    if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
       return;
     if (auto search = dyn_cast<sched::NextVisibleOp>(op))
       return add(search.getCondition().getArguments()); // each lane asks for another tile
@@ -805,6 +805,7 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::ElectOp o) { emit(o, sim::elect); })
       .Case([&](sched::ReadWorkOp o) { emit(o, sim::readWork); })
       .Case([&](sched::AnyLaneOp o) { emit(o, sim::anyLane, o.getCondition()); })
+      .Case([&](sched::UniformOp o) { emit(o, sim::uniform, o.getValue()); })
       .Case([&](sched::ShuffleXorOp o) {
         if (o.getMask() >= uint64_t(lanes))
           return fail(opIndex(o), "reaches outside of the warp");

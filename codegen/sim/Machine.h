@@ -243,6 +243,7 @@ Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
 Go anyLane(Machine &, Warp &, const Step &);
+Go uniform(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
 Go shuffle(Machine &, Warp &, const Step &);    ///< in: value, lane; number[0]: bytes
 Go philox(Machine &, Warp &, const Step &);

@@ -106,16 +106,19 @@ Go sim::roleEnd(Machine &, Warp &warp, const Step &) {
 }
 
 /// Takes the block's tile number `count`, or goes to `past`. Query tiles of a head stand side by side, then heads, then batches; persistent
-/// blocks share each round of tiles out anew.
+/// blocks take one of each round of tiles, or, longest first, pairs from both ends of a head.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
-  const int64_t blocks = machine.launch.blocks, shift = blocks * 5 / 8;
-  warp.tile = warp.tilesBefore * blocks + (machine.block + warp.tilesBefore * shift) % blocks;
+  const int64_t blocks = machine.launch.blocks, round = warp.tilesBefore;
+  const bool pairs = step.flag && machine.program.persistent;
+  warp.tile = pairs ? (round / 2 * blocks + machine.block) * 2 + round % 2 : round * blocks + machine.block;
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
   int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
   int64_t head = warp.tile / tiles, tile = warp.tile % tiles;
-  if (step.flag)
+  if (pairs)
+    tile = tile % 2 ? tile / 2 : tiles - 1 - tile / 2;
+  else if (step.flag)
     tile = tiles - 1 - tile;
   warp.work = {int32_t(head / params.heads), int32_t(head % params.heads), int32_t(tile * machine.program.tileQ)};
   for (int i = 0; i < 3; ++i)
@@ -180,6 +183,14 @@ Go sim::anyLane(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step))
     return Go::Stop;
   warp.set(step.out[0], 0, maskOf(warp, step.in[0]) != 0);
+  return Go::Next;
+}
+
+Go sim::uniform(Machine &machine, Warp &warp, const Step &step) {
+  int64_t value;
+  if (!machine.converged(warp, step) || !machine.uniform(warp, step, 0, value))
+    return Go::Stop;
+  warp.set(step.out[0], 0, int32_t(value));
   return Go::Next;
 }
 

@@ -85,7 +85,8 @@ def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "the tiles of work of a block";
   let description = [{
-    The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile.
+    The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile; in order
+    persistent a block then takes pairs of tiles from both ends of a head, its last and its first, which together are equally long.
 
         | order      | tiles of a block                                                                             |
         |------------|----------------------------------------------------------------------------------------------|
@@ -228,7 +229,7 @@ def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
 def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
   let summary = "index of the thread, read again here";
   let description = [{
-    The value of `sched.thread_id`, but with an effect, so that what is computed from it lives only around its use instead of
+    The value of `sched.thread_id`, within a role of `sched.thread_id in_role`, but with an effect, so that what is computed from it lives only around its use instead of
     in registers since the start of the kernel.
 
     ```mlir
@@ -242,7 +243,7 @@ def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
 def ReadWorkOp : SchedOp<"read_work", [Effects, HasParent<"ForWorkOp">]> {
   let summary = "batch, head and first query row of the tile of work, derived again here";
   let description = [{
-    The arguments of the `sched.for_work` around it (order grid), with an effect, as `sched.read_thread_id`.
+    The first three arguments of the `sched.for_work` around it (order grid or persistent), with an effect, as `sched.read_thread_id`.
 
     ```mlir
     %b, %h, %q0 = sched.read_work
@@ -898,6 +899,21 @@ def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have 
   let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, I32:$lane);
   let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
   let assemblyFormat = "$value `,` $lane attr-dict `:` type($value)";
+}
+
+def UniformOp : SchedOp<"uniform", [Pure]> {
+  let summary = "a value that all lanes of the warp hold, known to be the same";
+  let description = [{
+    The value itself. A device compiler that cannot prove as much, after loops that lanes may leave one by one, keeps what follows from it in
+    each lane; from here on it may use the warp's own registers and ALU. All lanes take part.
+
+    ```mlir
+    %1 = sched.uniform %0 : i32
+    ```
+  }];
+  let arguments = (ins I32:$value);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
 def AnyLaneOp : SchedOp<"any_lane", [Pure]> {

@@ -123,22 +123,24 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
     %f = arith.sitofp %sum : i32 to f32
     sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
     %a1 = arith.addi %a, %c1 overflow<nsw> : i32
-    sched.next %d, %a, %a1 : i32, i32, i32)",
+    %same = sched.uniform %d {tile.name = "same"} : i32
+    sched.next %same, %a, %a1 : i32, i32, i32)",
                              "k", "persistent tile_q 64 longest_first carries (%zero, %one, %one) (%b, %h, %q0, %n, %a, %d, %e)");
   INFO(source);
   for (const char *text : {"  const unsigned work_tiles_ = work_tiles<64>(p.query_length, p.heads, p.batch);\n"
                            "  #pragma unroll 1\n"
                            "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1;; ++count) {\n"
-                           "    const unsigned number = work_number(count);\n"
+                           "    const unsigned number = work_number<true>(count);\n"
                            "    if (number >= work_tiles_) {\n"
                            "      break;\n"
                            "    }\n"
-                           "    const GridTile work = grid_tile<64, true>(number, p.query_length, p.heads);\n"
+                           "    const GridTile work = grid_tile<64, both_ends>(number, p.query_length, p.heads);\n"
                            "    const int b = work.batch, h = work.head, q0 = work.row;\n",
                            "(float)(carried + count)",
+                           "    const int same = uniform(carried2);\n"
                            "    const int next_carried2 = carried;\n"
                            "    const int next_carried3 = carried + 1;\n"
-                           "    carried = carried2;\n"
+                           "    carried = same;\n"
                            "    carried2 = next_carried2;\n"
                            "    carried3 = next_carried3;\n"
                            "  }\n"})

@@ -25,7 +25,7 @@
 // CHECK:      extern "C" __global__ void __launch_bounds__(128, 2)
 // CHECK-NEXT: softcap_causal(const __grid_constant__ Params p) {
 // CHECK-NEXT:   extern __shared__ __align__(1024) unsigned char shared_memory[];
-// CHECK:        const GridTile work = grid_tile<128, true>(blockIdx.x, p.query_length, p.heads);
+// CHECK:        const GridTile work = grid_tile<128, last_first>(blockIdx.x, p.query_length, p.heads);
 // CHECK-NEXT:   const int b = work.batch, h = work.head, q0 = work.row;
 // CHECK:        const unsigned k_tile = shared_base + 16384;  // stage 1 x k 64 x d 64 bf16
 // CHECK:        float scores[2][8][4];  // q 128 x k 64 f32

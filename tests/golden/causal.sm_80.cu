@@ -90,15 +90,18 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   return r;
 }
 
-/// The tile of queries of this block: the tiles of a head side by side, then heads, then batches.
+/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
+/// last, or from both ends: its last, its first, its last but one, ...
 struct GridTile {
   int batch, head, row;
 };
-template <int Rows, bool LastFirst>
-__device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, int heads) {
+enum TileOrder { first_first, last_first, both_ends };
+template <int Rows, TileOrder order>
+__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
   const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = block / tiles, tile = block % tiles;
-  return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
+  const unsigned batch_head = number / tiles, n = number % tiles;
+  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
+  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
@@ -203,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(128, 1)
 causal(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
-  const GridTile work = grid_tile<128, true>(blockIdx.x, p.query_length, p.heads);
+  const GridTile work = grid_tile<128, last_first>(blockIdx.x, p.query_length, p.heads);
   const int b = work.batch, h = work.head, q0 = work.row;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
@@ -491,7 +494,7 @@ causal(const __grid_constant__ Params p) {
     tile = next_tile;
     slot = (int)next_slot;
   }
-  const GridTile work2 = grid_tile<128, true>(read_block_id(), p.query_length, p.heads);
+  const GridTile work2 = grid_tile<128, last_first>(read_block_id(), p.query_length, p.heads);
   const int thread2 = read_thread_id();
   const int lane2 = thread2 % 32;
   const int quad_lane = lane2 % 4;

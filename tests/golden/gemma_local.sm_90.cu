@@ -116,15 +116,18 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
-/// The tile of queries of this block: the tiles of a head side by side, then heads, then batches.
+/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
+/// last, or from both ends: its last, its first, its last but one, ...
 struct GridTile {
   int batch, head, row;
 };
-template <int Rows, bool LastFirst>
-__device__ __forceinline__ GridTile grid_tile(unsigned block, int query_length, int heads) {
+enum TileOrder { first_first, last_first, both_ends };
+template <int Rows, TileOrder order>
+__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
   const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = block / tiles, tile = block % tiles;
-  return {int(batch_head / heads), int(batch_head % heads), int(LastFirst ? tiles - 1 - tile : tile) * Rows};
+  const unsigned batch_head = number / tiles, n = number % tiles;
+  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
+  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
@@ -244,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(128, 2)
 gemma_local(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
-  const GridTile work = grid_tile<128, false>(blockIdx.x, p.query_length, p.heads);
+  const GridTile work = grid_tile<128, first_first>(blockIdx.x, p.query_length, p.heads);
   const int b = work.batch, h = work.head, q0 = work.row;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
@@ -603,7 +606,7 @@ gemma_local(const __grid_constant__ Params p) {
   const int warp_row2 = warp2 * 32;
   const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
-  const GridTile work2 = grid_tile<128, false>(read_block_id(), p.query_length, p.heads);
+  const GridTile work2 = grid_tile<128, first_first>(read_block_id(), p.query_length, p.heads);
   const int quad_lane2 = lane2 % 4;
   const int lane_column = quad_lane2 * 2;
   wait_copies<0>();

@@ -166,8 +166,10 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
   sched.role "consumer" warps 8 registers 240 {
     // CHECK: sched.for_work persistent tile_q 128 carries (%[[ZERO:.*]], %[[ZERO]]) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE:.*]], %[[PHASE:.*]]) {
     sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
-      // CHECK: sched.next %[[COUNT]], %[[STAGE]] : i32, i32
-      sched.next %count, %stage : i32, i32
+      // CHECK: %[[SAME:.*]] = sched.uniform %[[STAGE]] : i32
+      %same = sched.uniform %stage : i32
+      // CHECK: sched.next %[[COUNT]], %[[SAME]] : i32, i32
+      sched.next %count, %same : i32, i32
     } {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
     // CHECK: {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
     // CHECK: sched.for_work atomic tile_q 128 from %{{.*}} : !sched.ring<1> carries (%[[ZERO]]) (

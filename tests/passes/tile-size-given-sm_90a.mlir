@@ -1,6 +1,6 @@
 // RUN: attune-opt %s -split-input-file -verify-diagnostics -attn-tile-size="arch=sm_90a" | FileCheck %s
 
-// A block stays with one tile of work, and Q with one stage, where the plan in the text says so.
+// A block stays with one tile of work, Q with one stage, and warpgroups take no turns, where the plan in the text says so.
 // CHECK-LABEL: attn.attention @one
 // CHECK-SAME: copy_warps = 4>}
 attn.attention @one dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
@@ -14,8 +14,8 @@ attn.attention @persistent dtype bf16 head_dim 64 x 64 scale 0.125 attributes {t
 }
 
 // CHECK-LABEL: attn.attention @ring
-// CHECK-SAME: copy_warps = 4, persistent = true, q_stages = 2>}
-attn.attention @ring dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2>} score {
+// CHECK-SAME: copy_warps = 4, persistent = true, q_stages = 2, turns = true>}
+attn.attention @ring dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
 } mask {
 }
 

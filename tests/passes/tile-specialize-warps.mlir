@@ -6,7 +6,7 @@
 // Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
 // and V where the one before left them, and the stage and phase of Q's ring from its number.
 // ROLES-LABEL: tile.kernel @full
-// ROLES-SAME:  copy_warps = 4, persistent = true, q_stages = 2>
+// ROLES-SAME:  copy_warps = 4, persistent = true, q_stages = 2, turns = true>
 // ROLES-NOT:     tile.load
 // ROLES-DAG:     %[[Q:.*]] = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 64
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
@@ -30,7 +30,9 @@
 // ROLES:               sched.acquire %[[VR]][%[[STAGE]]] phase %[[PHASE]]
 // ROLES:               sched.copy_tile {{.*}} signal %[[VR]]
 // ROLES:               arith.xori %[[PHASE]]
-// ROLES:             sched.next %[[AFTER]]#1, %[[AFTER]]#2
+// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#1
+// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#2
+// ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
 // ROLES:         sched.role "consumer" warps 8 registers 240
 // ROLES-NEXT:      sched.for_work persistent tile_q 128 carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
@@ -44,7 +46,9 @@
 // ROLES:               tile.mma
 // ROLES-NEXT:          sched.release %[[VR]][%[[STAGE]]]
 // ROLES:             sched.release %[[QR]][%[[QSTAGE]]]
-// ROLES:             sched.next %[[AFTER]]#4, %[[AFTER]]#5
+// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#4
+// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#5
+// ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
 
 // The loop is rotated: V of the tile before, then the softmax between the two waits.
 // OVERLAP-LABEL: tile.kernel @full
@@ -62,7 +66,9 @@
 // OVERLAP:             tile.convert
 // OVERLAP:             sched.next
 // OVERLAP:           tile.mma
-// OVERLAP:         sched.next %[[ENTERED]]#4, %[[ENTERED]]#5
+// OVERLAP:         %[[NEXT0:.*]] = sched.uniform %[[ENTERED]]#4
+// OVERLAP:         %[[NEXT1:.*]] = sched.uniform %[[ENTERED]]#5
+// OVERLAP:         sched.next %[[NEXT0]], %[[NEXT1]]
 
 // A turn is handed out once, before the first tile of work.
 // TURNS-LABEL: tile.kernel @full
@@ -108,6 +114,25 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // ROLES:           sched.acquire %[[QR]][%c0_i32] phase %[[QPHASE]]
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.release %[[QR]][%c0_i32]
+// Without turns V of a tile is waited for when its softmax ends, before the product with V of the tile before is: that product runs beside the softmax.
+// OVERLAP-LABEL: tile.kernel @wide
+// OVERLAP-NOT:     turns
+// OVERLAP:       %[[VR:.*]] = sched.ring "v_barriers"
+// OVERLAP:       sched.role "consumer"
+// OVERLAP:         sched.for_tiles (%{{.*}}, %[[STAGE0:.*]], %[[PHASE0:.*]]) =
+// OVERLAP:           sched.wait %[[VR]][%[[STAGE0]]] phase %[[PHASE0]]
+// OVERLAP:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %[[PHASE:.*]], %[[VSTAGE:.*]]) = {{.*}} keeps
+// OVERLAP:             tile.mma {{.*}}sched.async
+// OVERLAP-NOT:         sched.wait %[[VR]]
+// OVERLAP:             tile.mma {{.*}}sched.async
+// OVERLAP:             sched.mma_wait pending 1
+// OVERLAP:             math.exp 
+// OVERLAP:             sched.wait %[[VR]][%[[STAGE]]] phase %[[PHASE]]
+// OVERLAP-NEXT:        sched.mma_wait pending 0
+// OVERLAP-NEXT:        sched.release %[[VR]][%[[VSTAGE]]]
+// TURNS-LABEL: tile.kernel @wide
+// TURNS-NOT:     sched.arrive_warps
+// TURNS-LABEL: tile.kernel @widest
 attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 score {
 } mask {
 }

@@ -77,12 +77,12 @@ const Sound &warpLevel() {
   return kernel;
 }
 const Sound &warpgroupLevel() {
-  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false});
+  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 0, true});
   return kernel;
 }
 /// A block with two tiles of work, the first with five tiles of keys and the second with four.
 const Sound &persistentBlocks() {
-  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 1});
+  static const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 1, true});
   return kernel;
 }
 

@@ -10,9 +10,9 @@ using namespace attune;
 using namespace attune::tests;
 
 std::string Schedule::describe() const {
-  return fmt::format("{}: {} x {}, {} warps, {} stages{}{}{}", arch, tileQ, tileK, warps, stages, qRegisters ? ", Q in registers" : "",
+  return fmt::format("{}: {} x {}, {} warps, {} stages{}{}{}{}", arch, tileQ, tileK, warps, stages, qRegisters ? ", Q in registers" : "",
                      dvWarps > 1 ? fmt::format(", {} split dv", dvWarps) : "",
-                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "");
+                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "", turns ? ", in turn" : "");
 }
 
 void Schedule::applyTo(CompileOptions &options) const {
@@ -26,10 +26,11 @@ void Schedule::applyTo(CompileOptions &options) const {
 
 std::vector<Schedule> attune::tests::schedulesFor(const std::string &arch) {
   if (arch == "sm_90a")
-    return {{arch, 128, 64, 8, 2, false, 1, 2},  {arch, 128, 128, 8, 2, false, 1, 0}, {arch, 64, 64, 4, 2, false, 1, 1},
-            {arch, 64, 32, 4, 3, false, 1, 0},   {arch, 192, 64, 12, 2, false, 1, 2}, {arch, 128, 96, 8, 3, false, 1, 1},
-            {arch, 128, 176, 8, 2, false, 1, 0}, {arch, 192, 96, 12, 3, false, 1, 0}, {arch, 64, 128, 4, 4, false, 1, 3},
-            {arch, 128, 64, 8, 2, false, 1, 0}};
+    return {{arch, 128, 64, 8, 2, false, 1, 2, true}, {arch, 128, 128, 8, 2, false, 1, 0}, {arch, 64, 64, 4, 2, false, 1, 1},
+            {arch, 64, 32, 4, 3, false, 1, 0},   {arch, 192, 64, 12, 2, false, 1, 2, true}, {arch, 128, 96, 8, 3, false, 1, 1},
+            {arch, 128, 176, 8, 2, false, 1, 0}, {arch, 192, 96, 12, 3, false, 1, 0, true}, {arch, 64, 128, 4, 4, false, 1, 3},
+            {arch, 128, 64, 8, 2, false, 1, 0, true}, {arch, 128, 64, 8, 2, false, 1, 2},
+            {arch, 192, 64, 12, 2, false, 1, 2}};
   return {{arch, 64, 32, 4, 1, false},    {arch, 64, 64, 4, 1, true},    {arch, 128, 32, 4, 2, true},   {arch, 128, 64, 4, 2, false},
           {arch, 128, 64, 8, 1, true},    {arch, 64, 48, 4, 3, true},    {arch, 128, 128, 8, 1, false}, {arch, 64, 16, 4, 3, false},
           {arch, 64, 32, 8, 1, false, 2}, {arch, 32, 32, 4, 2, true, 2}, {arch, 32, 16, 8, 3, false, 4}};
@@ -42,9 +43,11 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   Expected<std::string> tile = emit(*test.variant, options, target, Stage::Tile);
   if (!tile)
     return tile;
-  // The plan's last two fields have no option; which work a block takes is the cost model's to choose.
+  // The plan's last three fields have no option; which work a block takes, and in which order, is the cost model's to choose.
   static const std::regex work("(plan <[^>]*copy_warps = [0-9]+)[^>]*>");
   std::string fields = schedule.queryStages ? fmt::format(", persistent = true, q_stages = {}", schedule.queryStages) : "";
+  if (schedule.turns)
+    fields += ", turns = true";
   return emitFromText({std::regex_replace(*tile, work, "$1" + fields + ">"), "kernel.mlir"}, {}, target, Stage::Sched);
 }
 

@@ -16,6 +16,7 @@ struct Schedule {
   bool qRegisters;
   int dvWarps = 1;
   int queryStages = 0; ///< of Q's ring in persistent blocks; 0: a block has one tile of work
+  bool turns = false;  ///< warpgroups start their products in turn
 
   std::string describe() const;
   void applyTo(CompileOptions &options) const;

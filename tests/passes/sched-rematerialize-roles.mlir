@@ -1,12 +1,16 @@
 // RUN: attune-opt %s --sched-rematerialize | FileCheck %s
 
-// Only loops over work in order grid and outside of roles are touched.
-
-// The thread index of a role is not the block's, however deep the role's loop over work stands.
+// In a role too, however deep its loop over work stands: the thread index that is read again is the role's.
 // CHECK-LABEL: sched.kernel @role
-// CHECK-NOT: sched.read_
+// CHECK: sched.for_work
+// CHECK-NOT: sched.thread_id
+// CHECK: scf.if
+// CHECK-NEXT: sched.read_thread_id
 // CHECK: sched.store_element
-// CHECK-LABEL: sched.kernel @persistent
+// CHECK: sched.next
+// CHECK: %[[B:.*]], %[[H:.*]], %{{.*}} = sched.read_work
+// CHECK: sched.read_thread_id
+// CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %
 sched.kernel @role arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
@@ -32,9 +36,11 @@ sched.kernel @role arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtyp
   }
 }
 
-// Which of its tiles of work a persistent block has does not follow from the block's index.
-// CHECK-NOT: sched.read_
-// CHECK: sched.store_element
+// A persistent block's count of tiles is not read again: only where the tile of work is.
+// CHECK-LABEL: sched.kernel @persistent
+// CHECK: sched.for_work persistent tile_q 64 (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]]) {
+// CHECK: %[[B:.*]], %[[H:.*]], %{{.*}} = sched.read_work
+// CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %[[COUNT]]]
 sched.kernel @persistent arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
