@@ -6,15 +6,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <random>
+#include <thread>
 
 using namespace attune;
 using namespace bench;
 
 namespace {
+
+constexpr std::chrono::milliseconds rest(300); // as in peers.py
 
 //===----------------------------------------------------------------------===//
 // Data
@@ -114,8 +118,10 @@ public:
     return args;
   }
 
-  /// Median milliseconds of a launch.
+  /// Median milliseconds of a launch. Every row starts on a GPU that has rested as long: near its power limit it runs slower the longer it
+  /// has been busy, by up to a tenth.
   Expected<double> time(const Options &options, const Kernel &kernel, const LaunchArgs &args) {
+    std::this_thread::sleep_for(rest);
     double estimate = 0;
     for (int i = 0; i < 3; ++i) {
       Expected<std::vector<double>> once = timeMany(options, kernel, args, 1);

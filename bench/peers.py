@@ -20,11 +20,15 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DROPOUT = 0.1
+REST_SECONDS = 0.3  # as in Gpu.cpp
 WINDOW, PREFIX, CAP, DOCUMENT = 1024, 2048, 30.0, 1000
 
 
 def median_ms(call, milliseconds, clear):
-    """Median of CUDA-event times; the first calls warm up and estimate."""
+    """Median of CUDA-event times; the first calls warm up and estimate. Every row starts on a GPU that has rested as long: near its power
+    limit it runs slower the longer it has been busy, by up to a tenth."""
+    time.sleep(REST_SECONDS)
+
     def times(count):
         events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
         for begin, end in events:

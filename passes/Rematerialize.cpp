@@ -27,10 +27,10 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
-        loop.walk([&](sched::ForTilesOp nested) {
-          for (auto branch : nested.getBody().getOps<scf::IfOp>())
+        // A consumer's branch has no registers for what is computed again: all of S is alive there.
+        if (!isa<sched::RoleOp>(work->getParentOp()))
+          for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
-        });
         renewAfter(loop, work);
       }
       eraseDead(work.getBody().front());

@@ -537,6 +537,19 @@ private:
       buffers.map(tile::DropoutOp(chain.dropout).getResult(), scores);
   }
 
+  /// Whether an element depends on its column: on the coordinate or on a vector along the columns.
+  bool readsColumns(tile::MapOp op) {
+    const unsigned inputs = op.getInputs().size();
+    return llvm::any_of(op.getBody().getArguments(), [&](BlockArgument argument) {
+      const unsigned index = argument.getArgNumber();
+      if (argument.use_empty())
+        return false;
+      if (index < inputs)
+        return layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
+      return cast<StringAttr>(op.getAxes()[index - inputs]) != "q";
+    });
+  }
+
   LogicalResult expandOp(tile::MapOp op) {
     if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
       // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
@@ -549,8 +562,9 @@ private:
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
-    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive.
-    auto loads = op.getBody().getOps<tile::ElementOp>();
+    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive. So does what
+    // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use.
+    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
       // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
@@ -558,7 +572,7 @@ private:
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
-          /*columnsOutside=*/!loads.empty());
+          columnsOutside);
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);

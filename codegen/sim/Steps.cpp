@@ -110,7 +110,8 @@ Go sim::roleEnd(Machine &, Warp &warp, const Step &) {
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   const int64_t blocks = machine.launch.blocks, round = warp.tilesBefore;
   const bool pairs = step.flag && machine.program.persistent;
-  warp.tile = pairs ? (round / 2 * blocks + machine.block) * 2 + round % 2 : round * blocks + machine.block;
+  const int64_t deal = round / 2, dealt = deal * blocks + (machine.block + deal * (blocks * 5 / 8)) % blocks;
+  warp.tile = pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
