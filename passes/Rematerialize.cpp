@@ -88,12 +88,27 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       use->set(renew(use->get(), builder, renewed));
   }
 
+  /// The `sched.receive_work` that `value` is a result of, by way of `sched.uniform` or not, else null.
+  static Operation *receiver(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<sched::UniformOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<sched::ReceiveWorkOp>(op) ? op : nullptr;
+  }
+
+  static Value renewReceived(Value value, OpBuilder &builder, IRMapping &renewed) {
+    if (!renewed.contains(value))
+      builder.clone(*value.getDefiningOp(), renewed);
+    return renewed.lookup(value);
+  }
+
   void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
     Block *block = loop->getBlock();
     IRMapping renewed;
     OpBuilder builder(loop->getContext());
     builder.setInsertionPointAfter(loop);
     sched::ReadWorkOp position;
+    sched::ReceiveWorkOp received;
     SmallVector<OpOperand *> uses;
     for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
       op->walk([&](Operation *nested) {
@@ -106,6 +121,10 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         if (!position)
           position = sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
         use->set(position->getResult(argument.getArgNumber()));
+      } else if (Operation *origin = receiver(value); origin && isBefore(origin, loop)) {
+        if (!received)
+          received = cast<sched::ReceiveWorkOp>(builder.clone(*origin, renewed));
+        use->set(renewReceived(value, builder, renewed));
       } else if (isLaneValue(value) && isBefore(value.getDefiningOp(), loop)) {
         use->set(renew(value, builder, renewed));
       }

@@ -4,7 +4,7 @@
 //
 //     producer (4 warps, of which the first copies)      consumers (the plan's warps)
 //     -------------------------------------------        ------------------------------------
-//     copy Q                                             wait Q
+//     copy Q, say whose it is                            wait Q, read whose it is
 //     for tiles n:                                       for tiles n:
 //       acquire K stage; copy K(n)                         wait K stage; S = Q K(n); release it
 //       acquire V stage; copy V(n)                         softmax
@@ -59,6 +59,8 @@ public:
       declare(ring, plan.getQStages());
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
+    if (plan.getPersistent())
+      declareTasks();
     initialise();
     RoleRegisters registers =
         roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()));
@@ -67,7 +69,7 @@ public:
     if (failed(writeProducer(producer, original)))
       return failure();
     builder.setInsertionPointToStart(consumer);
-    sched::ForWorkOp work = forWork();
+    sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Received : sched::WorkOrder::Grid);
     for (Operation *op : original)
       op->moveBefore(&work.getBody().front(), work.getBody().front().end());
     return writeConsumer(work);
@@ -84,6 +86,13 @@ private:
   };
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  /// Where the producer says which tile of work a stage of Q is of.
+  void declareTasks() {
+    SmallVector<StringAttr> axes{builder.getStringAttr("stage"), builder.getStringAttr("work"), builder.getStringAttr("field")};
+    auto type = TileType::get(builder.getContext(), axes, {plan.getQStages(), 1, 4}, builder.getI32Type(), tile::MemorySpace::Shared, {});
+    tasks = sched::SharedOp::create(builder, loc, type, "tasks");
+  }
 
   void declare(Ring &ring, int64_t stages) {
     TileType type = ring.load.getResult().getType();
@@ -131,13 +140,14 @@ private:
   }
 
   /// The tiles of work of a role. Persistent blocks carry where the rings of K and V are.
-  sched::ForWorkOp forWork() {
-    auto order = plan.getPersistent() ? sched::WorkOrder::Persistent : sched::WorkOrder::Grid;
+  sched::ForWorkOp forWork(sched::WorkOrder order) {
     SmallVector<Value> start;
     if (plan.getPersistent())
       start.assign(2, i32(0));
     auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
-    if (plan.getPersistent())
+    if (order == sched::WorkOrder::Received)
+      work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
+    else if (order == sched::WorkOrder::Persistent)
       work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"b", "h", "q0", "count", "first_stage", "first_phase"}));
     return work;
   }
@@ -153,18 +163,20 @@ private:
   Position queryPosition(sched::ForWorkOp work) {
     if (!plan.getPersistent())
       return {i32(0), i32(0)};
-    Value count = work.getBody().getArgument(3), stages = i32(plan.getQStages());
+    Value count = work.getCount(), stages = i32(plan.getQStages());
     Value walks = arith::DivUIOp::create(builder, loc, count, stages);
     return {tile::named(arith::RemUIOp::create(builder, loc, count, stages), "q_stage"),
             tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
   }
 
-  /// The end of a tile of work whose loop over K and V is `tiles`.
-  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles) {
+  /// The end of a tile of work whose loop over K and V is `tiles`; `more` says whether a received one has a next.
+  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value more = {}) {
     if (!plan.getPersistent())
       return;
     builder.setInsertionPointToEnd(&work.getBody().front());
     SmallVector<Value> next;
+    if (more)
+      next.push_back(more);
     for (Value position : tiles.getKept().drop_front())
       next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
     sched::NextOp::create(builder, loc, next);
@@ -186,7 +198,7 @@ private:
     auto branch = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(branch.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    sched::ForWorkOp work = forWork();
+    sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Persistent : sched::WorkOrder::Grid);
     builder.setInsertionPointToStart(&work.getBody().front());
     // What the copies' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
@@ -201,10 +213,14 @@ private:
     if (failed(sequence))
       return failure();
     Position query = queryPosition(work), first = start(work);
+    Value more = tasks ? tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more") : Value();
     elected(one, [&] {
       for (Ring &ring : once) {
-        if (plan.getPersistent())
+        if (tasks) {
+          auto place = work.getBody().getArguments();
           sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
+          sched::SendWorkOp::create(builder, loc, place[0], place[1], place[2], more, tasks, query.stage);
+        }
         copy(ring, mapping, query.stage);
       }
     });
@@ -254,9 +270,20 @@ private:
     FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
     if (failed(sequence))
       return failure();
-    Position query = queryPosition(work), entry = start(work);
+    Position query, entry = start(work);
+    Value more;
+    if (tasks) {
+      // Where the tile of work is comes with the stage of Q.
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&work.getBody().front());
+      query = queryPosition(work);
+      sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
+      more = receive(work, query.stage);
+    } else {
+      query = queryPosition(work);
+    }
     for (Ring &ring : once)
-      readStage(ring, query, /*refilled=*/plan.getPersistent());
+      readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
     builder.setInsertionPoint(loop);
     auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, entry.stage, entry.phase}, sequence->bound, loop.getInits(),
                                            /*keeps=*/plan.getPersistent());
@@ -284,12 +311,25 @@ private:
     loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
     loop.erase();
     domain.erase();
-    nextWork(work, tiles);
+    nextWork(work, tiles, more);
     return success();
   }
 
+  /// Batch, head and first query row of the tile of work as the producer has sent them, the same in all lanes; whether it sends another.
+  Value receive(sched::ForWorkOp work, Value stage) {
+    Type type = builder.getI32Type();
+    auto received = sched::ReceiveWorkOp::create(builder, loc, type, type, type, type, tasks, stage);
+    for (auto index : llvm::make_early_inc_range(work.getBody().getOps<tile::BlockIndexOp>())) {
+      unsigned i = index.getAxis() == "b" ? 0 : index.getAxis() == "h" ? 1 : 2;
+      Value same = tile::named(sched::UniformOp::create(builder, loc, type, received.getResult(i)), tile::nameOf(index.getResult()));
+      index.getResult().replaceAllUsesWith(same);
+      index.erase();
+    }
+    return received.getMore();
+  }
+
   /// The load is the ring's stage: full from its wait on, released after its last reader where it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled) {
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false) {
     Operation *first = nullptr, *last = nullptr;
     for (Operation *user : ring.load.getResult().getUsers()) {
       Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
@@ -299,7 +339,8 @@ private:
         last = ancestor;
     }
     builder.setInsertionPoint(first ? first : ring.load);
-    sched::WaitOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage, at.phase);
+    if (!waited)
+      sched::WaitOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage, at.phase);
     Value slot = sched::SlotOp::create(builder, ring.load.getLoc(), ring.load.getResult().getType(), ring.buffer, at.stage);
     builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
     if (refilled)
@@ -314,6 +355,7 @@ private:
   Location loc;
   tile::PlanAttr plan;
   SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
+  Value tasks;                      ///< of persistent blocks: the tile of work of each stage of Q
 };
 
 struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {

@@ -106,7 +106,7 @@ private:
       if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
         return failure();
     if (op.getNext()) {
-      SmallVector<Value> next;
+      SmallVector<Value> next; // of all carried values, and whether more comes
       for (Value value : op.getNext().getValues())
         next.push_back(mapping.lookup(value));
       sched::NextOp::create(builder, loc, next);
@@ -309,6 +309,13 @@ private:
     if (deferred.contains(op))
       return success();
     return TypeSwitch<Operation *, LogicalResult>(op)
+        .Case<sched::SendWorkOp, sched::ReceiveWorkOp>([&](auto work) {
+          IRMapping with = mapping;
+          with.map(work.getShared(), buffers.lookup(work.getShared()));
+          Operation *copy = builder.clone(*work, with);
+          mapping.map(work->getResults(), copy->getResults());
+          return success();
+        })
         .Case<tile::BlockIndexOp>([&](auto index) {
           StringRef axis = index.getAxis();
           unsigned argument = axis == "b" ? 0 : axis == "h" ? 1 : 2;
@@ -1074,7 +1081,7 @@ private:
       waitForBoxes(thread);
       sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     }
-    writeFragments(buffer, shared);
+    writeMatrices(buffer, shared);
     sched::FenceAsyncOp::create(builder, loc);
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
@@ -1100,14 +1107,36 @@ private:
                           element, MemorySpace::Shared, sched::SwizzleAttr::widest(kernel.getContext(), rowBytes));
   }
 
-  /// A `c` fragment into a staged tile, two columns at a time.
-  void writeFragments(Value buffer, Value shared) {
+  /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one `sched.store_matrix`. Lane l gives a place
+  /// in row l % 16, of the first j in lanes 0 to 15. What is left of an odd number of j goes by pairs.
+  void writeMatrices(Value buffer, Value shared) {
+    Type element = cast<TileType>(shared.getType()).getElementType();
+    SmallVector<int64_t> shape = laneShape(buffer);
+    Value half = div(lane, 16), rowOfLane = rem(lane, 16);
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(shape[1] / 2, "jj", [&](Value jj) {
+        Value matrices[4];
+        for (int m = 0; m < 4; ++m) {
+          Value j = add(mul(jj, 2), m / 2), low = get(buffer, {i, j, i32(m % 2 * 2)}), high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
+          matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
+        }
+        Value row = add(add(firstRow, rowOfLane), mul(i, 16)), column = add(mul(jj, 16), mul(half, 8));
+        sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, i32(0), row, column);
+      });
+    });
+    if (shape[1] % 2)
+      writeFragments(buffer, shared, shape[1] - 1);
+  }
+
+  /// A `c` fragment into a staged tile, two columns at a time, from one j on.
+  void writeFragments(Value buffer, Value shared, int64_t firstJ = 0) {
     Type element = cast<TileType>(shared.getType()).getElementType();
     Value stage = i32(0);
     SmallVector<int64_t> shape = laneShape(buffer);
     repeat(shape[0], "i", [&](Value i) {
       repeat(2, "r", [&](Value r) {
-        repeat(shape[1], "j", [&](Value j) {
+        repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
+          Value j = add(fromFirst, firstJ);
           Value row = rowInTile(i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
           Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
           if (element.isF32()) {

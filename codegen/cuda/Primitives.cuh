@@ -281,6 +281,26 @@ template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned r
   return (deal * gridDim.x + (blockIdx.x + deal * (gridDim.x * 5 / 8)) % gridDim.x) * 2 + round % 2;
 }
 
+//@ send_work
+/// A tile of work for the roles that read it, into 16 bytes of shared memory. PTX 9.7.9.11, st.shared.v4.
+__device__ __forceinline__ void send_work(unsigned address, int batch, int head, int row, int more) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(batch), "r"(head), "r"(row), "r"(more) : "memory");
+}
+
+//@ receive_work
+/// A tile of work that another role sent, and whether it sends another (1 or 0). PTX 9.7.9.8, ld.shared.v4.
+struct Work {
+  int batch, head, row, more;
+};
+__device__ __forceinline__ Work receive_work(unsigned address) {
+  Work work;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(work.batch), "=r"(work.head), "=r"(work.row), "=r"(work.more)
+               : "r"(address)
+               : "memory");
+  return work;
+}
+
 //@ read_again
 /// The same number, which the compiler takes for another: it does not keep what follows from both.
 __device__ __forceinline__ unsigned read_again(unsigned number) {
@@ -455,6 +475,14 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
 
+//@ store_matrix
+/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and stores, of each matrix, row l / 4,
+/// columns 2 (l % 4) and + 1. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.
+__device__ __forceinline__ void store_matrix(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
+               : "memory");
+}
+
 //@ copy_to_global_16
 /// Copies 16 bytes from shared to global memory. PTX 9.7.9.8, ld.shared.v4; 9.7.9.11, st.global.v4.
 __device__ __forceinline__ void copy_to_global_16(void *global, unsigned shared) {
@@ -544,11 +572,12 @@ __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xf
 __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-    c0 = unsigned(b >> 32) ^ c1 ^ k0;
-    c1 = unsigned(b);
-    c2 = unsigned(a >> 32) ^ c3 ^ k1;
-    c3 = unsigned(a);
+    // High and low half each by itself: from a 64-bit product the compiler also carries a zero through every round.
+    const unsigned a = c0, b = c2;
+    c0 = __umulhi(0xCD9E8D57u, b) ^ c1 ^ k0;
+    c1 = 0xCD9E8D57u * b;
+    c2 = __umulhi(0xD2511F53u, a) ^ c3 ^ k1;
+    c3 = 0xD2511F53u * a;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }

@@ -220,10 +220,12 @@ private:
   void printFor(scf::ForOp op);
   void printIf(scf::IfOp op);
   Expr workNumber(ForWorkOp op, Expr round);
+  Expr workTiles(ForWorkOp op);
   Expr gridTile(ForWorkOp op, Expr number);
   void printForWork(ForWorkOp op);
-  void assignCarried(NextOp next, ArrayRef<std::string> carried);
+  void assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried);
   void printReadWork(ReadWorkOp op);
+  Expr workPlace(Value shared, Value stage);
   void printForTiles(ForTilesOp op);
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
@@ -1119,6 +1121,12 @@ void Printer::printStatement(Operation *op) {
                               .text +
                           ";");
       })
+      .Case([&](StoreMatrixOp o) {
+        SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())};
+        for (Value matrix : {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth()})
+          arguments.push_back(asUnsigned(value(matrix)));
+        statement(op, primitive("store_matrix", arguments).text + ";");
+      })
       .Case([&](SplitTf32Op o) {
         std::string big = nameFor(op, 0, "big"), small = nameFor(op, 1, "small");
         statement(op, "unsigned " + big + ", " + small + ";");
@@ -1134,6 +1142,24 @@ void Printer::printStatement(Operation *op) {
         values[o.getResult()] = natural({name});
       })
       .Case([&](ReadWorkOp o) { printReadWork(o); })
+      .Case([&](MoreWorkOp o) {
+        auto work = cast<ForWorkOp>(o->getParentOp());
+        Expr next = workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
+        declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
+      })
+      .Case([&](SendWorkOp o) {
+        statement(op, primitive("send_work", {workPlace(o.getShared(), o.getStage()), integer(o.getBatch()), integer(o.getHead()),
+                                              integer(o.getRow()), integer(o.getMore())})
+                              .text +
+                          ";");
+      })
+      .Case([&](ReceiveWorkOp o) {
+        std::string work = names.take("work");
+        statement(op, "const Work " + work + " = " + primitive("receive_work", {workPlace(o.getShared(), o.getStage())}).text + ";");
+        constexpr StringRef member[] = {".batch", ".head", ".row", ".more"};
+        for (auto [i, result] : llvm::enumerate(o.getResults()))
+          values[result] = natural({work + member[i].str()});
+      })
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
@@ -1523,6 +1549,15 @@ Expr Printer::workNumber(ForWorkOp op, Expr round) {
   return primitive("work_number", op.getLongestFirst() ? "<true>" : "<false>", {std::move(round)});
 }
 
+Expr Printer::workTiles(ForWorkOp op) {
+  return primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}});
+}
+
+/// Address of a tile of work that one role sends to others.
+Expr Printer::workPlace(Value shared, Value stage) {
+  return infix({buffers.lookup(shared)}, "+", infix(value(stage), "*", {"16"}, Product), Sum);
+}
+
 /// Where the tile of work with this number is.
 Expr Printer::gridTile(ForWorkOp op, Expr number) {
   StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Grid ? "last_first" : "both_ends";
@@ -1530,52 +1565,61 @@ Expr Printer::gridTile(ForWorkOp op, Expr number) {
 }
 
 void Printer::printForWork(ForWorkOp op) {
-  bool persistent = op.getOrder() == WorkOrder::Persistent;
-  if (op.getOrder() != WorkOrder::Grid && !persistent)
-    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid or persistent");
+  bool persistent = op.getOrder() == WorkOrder::Persistent, received = op.getOrder() == WorkOrder::Received;
+  if (op.getOrder() != WorkOrder::Grid && !persistent && !received)
+    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid, persistent or received");
   size_t mark = names.open();
   auto arguments = op.getBody().getArguments();
   SmallVector<std::string> carried;
   std::string number = "blockIdx.x";
   comment(op);
-  if (persistent) {
-    std::string count = nameFor(op, 3, "count"), total = names.take("work_tiles"), inits;
-    number = names.take("number");
-    values[arguments[3]] = natural({count});
-    line("const unsigned " + total + " = " +
-         primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}}).text + ";");
+  if (persistent || received) {
+    size_t first = cast<BlockArgument>(op.getCount()).getArgNumber();
+    std::string count = nameFor(op, first, "count"), total, inits;
+    values[op.getCount()] = natural({count});
+    if (persistent) {
+      total = names.take("work_tiles"), number = names.take("number");
+      line("const unsigned " + total + " = " + workTiles(op).text + ";");
+    }
     for (auto [i, init] : llvm::enumerate(op.getInits())) {
-      carried.push_back(nameFor(op, 4 + i, "carried"));
+      carried.push_back(nameFor(op, first + 1 + i, "carried"));
       inits += ", " + carried.back() + " = " + integer(init).text;
       values[op.getCarried()[i]] = {carried.back()};
     }
     line("#pragma unroll 1");
     open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
-    line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
-    line("if (" + number + " >= " + total + ") {");
+    if (persistent) {
+      line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
+      line("if (" + number + " >= " + total + ") {");
+      line("  break;");
+      line("}");
+    }
+  }
+  if (!received) {
+    std::string tile = names.take("work");
+    statement(op, "const GridTile " + tile + " = " + gridTile(op, {number}).text + ";");
+    std::string position;
+    for (auto [i, argument] : llvm::enumerate(arguments.take_front(3))) {
+      if (argument.use_empty())
+        continue;
+      constexpr StringRef fallback[] = {"b", "h", "q0"}, member[] = {".batch", ".head", ".row"};
+      std::string name = nameFor(op, i, fallback[i]);
+      position += (position.empty() ? "const int " : ", ") + name + " = " + tile + member[i].str();
+      values[argument] = natural({name});
+    }
+    if (!position.empty())
+      line(position + ";");
+  }
+  printBlock(op.getBody().front());
+  if (error || op.getOrder() == WorkOrder::Grid)
+    return;
+  if (received) {
+    line("if (" + at(value(op.getNext().getValues().front()), Equality) + " == 0) {");
     line("  break;");
     line("}");
   }
-  std::string tile = names.take("work");
-  statement(op, "const GridTile " + tile + " = " + gridTile(op, {number}).text + ";");
-  std::string position;
-  for (auto [i, argument] : llvm::enumerate(arguments.take_front(3))) {
-    if (argument.use_empty())
-      continue;
-    constexpr StringRef fallback[] = {"b", "h", "q0"}, member[] = {".batch", ".head", ".row"};
-    std::string name = nameFor(op, i, fallback[i]);
-    position += (position.empty() ? "const int " : ", ") + name + " = " + tile + member[i].str();
-    values[argument] = natural({name});
-  }
-  if (!position.empty())
-    line(position + ";");
-  printBlock(op.getBody().front());
-  if (error)
-    return;
-  if (!persistent)
-    return;
   if (op.getNext())
-    assignCarried(op.getNext(), carried);
+    assignCarried(op.getNext(), op.getNextCarried(), carried);
   close();
   names.close(mark);
 }
@@ -1602,9 +1646,9 @@ static bool mentions(StringRef text, StringRef name) {
 
 /// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a variable assigned
 /// before gets a constant of its own.
-void Printer::assignCarried(NextOp next, ArrayRef<std::string> carried) {
+void Printer::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried) {
   SmallVector<std::string> nexts;
-  for (Value value : next.getValues())
+  for (Value value : next)
     nexts.push_back(integer(value).text);
   for (size_t i = 1; i < nexts.size(); ++i)
     if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
@@ -1617,9 +1661,9 @@ void Printer::assignCarried(NextOp next, ArrayRef<std::string> carried) {
     if (value == name)
       continue;
     if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
-      statement(next, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
+      statement(op, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
     else
-      statement(next, name + " = " + value + ";");
+      statement(op, name + " = " + value + ";");
   }
 }
 
@@ -1649,7 +1693,7 @@ void Printer::printForTiles(ForTilesOp op) {
   printBlock(op.getBody().front());
   if (error)
     return;
-  assignCarried(op.getNext(), carried);
+  assignCarried(op.getNext(), op.getNext().getValues(), carried);
   close();
   if (!op.getKeeps())
     names.close(mark);

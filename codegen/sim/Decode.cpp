@@ -311,7 +311,7 @@ SmallVector<std::pair<Value, Value>> flowOf(Operation *op) {
     for (auto [yes, no, result] : llvm::zip(branch.thenYield()->getOperands(), branch.elseYield()->getOperands(), branch.getResults()))
       flow.append({{yes, result}, {no, result}});
   } else if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getNext()) {
-    for (auto [init, next, argument] : llvm::zip(work.getInits(), work.getNext().getValues(), work.getCarried()))
+    for (auto [init, next, argument] : llvm::zip(work.getInits(), work.getNextCarried(), work.getCarried()))
       flow.append({{init, argument}, {next, argument}});
   }
   return flow;
@@ -331,7 +331,7 @@ public:
 private:
   void visit(Operation *op) {
     if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
-            sched::ShuffleOp>(op))
+            sched::ShuffleOp, sched::ReceiveWorkOp>(op))
       return add(op->getResults());
     if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
       return;
@@ -691,9 +691,10 @@ void Decoder::role(sched::RoleOp op) {
 }
 
 void Decoder::work(sched::ForWorkOp op) {
-  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent;
-  if (op.getOrder() != sched::WorkOrder::Grid && !persistent)
-    return fail(opIndex(op), "in order '" + stringifyWorkOrder(op.getOrder()).str() + "' cannot be simulated; use grid or persistent");
+  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent, received = op.getOrder() == sched::WorkOrder::Received;
+  if (op.getOrder() != sched::WorkOrder::Grid && !persistent && !received)
+    return fail(opIndex(op),
+                "in order '" + stringifyWorkOrder(op.getOrder()).str() + "' cannot be simulated; use grid, persistent or received");
   if (program->tileQ && program->tileQ != int64_t(op.getTileQ()))
     return fail(opIndex(op), "has tiles of " + std::to_string(op.getTileQ()) + " rows, another role's have " +
                                  std::to_string(program->tileQ) + "; give all roles the same");
@@ -708,13 +709,25 @@ void Decoder::work(sched::ForWorkOp op) {
   };
   moveAll(op, op.getInits(), op.getCarried());
   size_t begin = program->steps.size();
+  if (received) {
+    emit(op, sim::receiveBegin).out[0] = slot(op.getCount());
+    block(op.getBody().front());
+    if (error)
+      return;
+    Value more = op.getNext().getValues().front();
+    moveAll(op, op.getNextCarried(), op.getCarried());
+    Step &next = emit(op, sim::receiveNext, more);
+    next.out[0] = slot(op.getCount());
+    next.target = uint32_t(begin + 1);
+    return;
+  }
   take(emit(op, sim::workBegin));
   block(op.getBody().front());
   if (error)
     return;
   if (persistent) {
     if (op.getNext())
-      moveAll(op, op.getNext().getValues(), op.getCarried());
+      moveAll(op, op.getNextCarried(), op.getCarried());
     Step &next = emit(op, sim::workNext);
     take(next);
     next.target = uint32_t(begin + 1);
@@ -804,6 +817,13 @@ void Decoder::schedOp(Operation *op) {
       .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([&](auto o) { emit(o, sim::threadId); })
       .Case([&](sched::ElectOp o) { emit(o, sim::elect); })
       .Case([&](sched::ReadWorkOp o) { emit(o, sim::readWork); })
+      .Case([&](sched::MoreWorkOp o) {
+        emit(o, sim::moreWork, {}, {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
+      })
+      .Case([&](sched::SendWorkOp o) {
+        emit(o, sim::sendWork, {o.getBatch(), o.getHead(), o.getRow(), o.getMore(), o.getStage()}, {sharedOf(o.getShared())});
+      })
+      .Case([&](sched::ReceiveWorkOp o) { emit(o, sim::receiveWork, o.getStage(), {sharedOf(o.getShared())}); })
       .Case([&](sched::AnyLaneOp o) { emit(o, sim::anyLane, o.getCondition()); })
       .Case([&](sched::UniformOp o) { emit(o, sim::uniform, o.getValue()); })
       .Case([&](sched::ShuffleXorOp o) {
@@ -902,6 +922,10 @@ void Decoder::schedOp(Operation *op) {
       })
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+      })
+      .Case([&](sched::StoreMatrixOp o) {
+        emit(o, sim::storeMatrix,
+             {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
       })
       .Case([&](sched::MmaOp o) {
         emit(o, sim::mma, {o.getI(), o.getJ(), o.getAi(), o.getAj(), o.getBi(), o.getBj()},

@@ -237,11 +237,16 @@ Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
 Go roleEnd(Machine &, Warp &, const Step &);
 Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count; flag: longest first
 Go workNext(Machine &, Warp &, const Step &);  ///< the same
+Go receiveBegin(Machine &, Warp &, const Step &); ///< out: count
+Go receiveNext(Machine &, Warp &, const Step &);  ///< in: whether another tile comes; out: count
 Go finishWarp(Machine &, Warp &, const Step &);
 
 Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
+Go moreWork(Machine &, Warp &, const Step &);
+Go sendWork(Machine &, Warp &, const Step &);    ///< in: batch, head, row, whether another follows, stage; at[0]: shared
+Go receiveWork(Machine &, Warp &, const Step &); ///< in: stage; out: batch, head, row, whether another follows; at[0]: shared
 Go anyLane(Machine &, Warp &, const Step &);
 Go uniform(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
@@ -287,6 +292,7 @@ Go loadMatrix(Machine &, Warp &,
               const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
 Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
+Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
 Go mmaAsync(Machine &, Warp &,
             const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose; number[0]: a is shared

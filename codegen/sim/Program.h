@@ -10,6 +10,7 @@
 //     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
 //     | next_visible              | searchBegin; H: searchTurn -> F; region; searchAnswer -> H; F:         |
 //     | for_work                  | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
+//     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |
 //
 //===----------------------------------------------------------------------===//
 #pragma once

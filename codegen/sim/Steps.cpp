@@ -105,13 +105,28 @@ Go sim::roleEnd(Machine &, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// Takes the block's tile number `count`, or goes to `past`. Query tiles of a head stand side by side, then heads, then batches; persistent
-/// blocks take one of each round of tiles, or, longest first, pairs from both ends of a head.
-static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
-  const int64_t blocks = machine.launch.blocks, round = warp.tilesBefore;
-  const bool pairs = step.flag && machine.program.persistent;
+static bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
+                   int64_t count) {
+  if (buffer.holds(stage, row, column, count))
+    return true;
+  machine.fail(warp, step,
+               fmt::format("accesses {} at [{}, {}, {}], outside of its {} x {} x {}", buffer.name, stage, row, column, buffer.stages,
+                           buffer.rows, buffer.columns));
+  return false;
+}
+
+/// The number of the block's tile of a round: persistent blocks take one of each round of tiles, or, longest first, pairs.
+static int64_t workNumber(const Machine &machine, int64_t round, bool pairs) {
+  const int64_t blocks = machine.launch.blocks;
   const int64_t deal = round / 2, dealt = deal * blocks + (machine.block + deal * (blocks * 5 / 8)) % blocks;
-  warp.tile = pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
+  return pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
+}
+
+/// Takes the block's tile number `count`, or goes to `past`. Query tiles of a head stand side by side, then heads, then batches; pairs are from
+/// both ends of a head.
+static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
+  const bool pairs = step.flag && machine.program.persistent;
+  warp.tile = workNumber(machine, warp.tilesBefore, pairs);
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
@@ -136,6 +151,20 @@ Go sim::workBegin(Machine &machine, Warp &warp, const Step &step) {
 Go sim::workNext(Machine &machine, Warp &warp, const Step &step) {
   ++warp.tilesBefore;
   return takeWork(machine, warp, step) ? go(warp, step.target) : Go::Next;
+}
+
+Go sim::receiveBegin(Machine &, Warp &warp, const Step &step) {
+  warp.tilesBefore = 0;
+  warp.set(step.out[0], 0, int32_t(0));
+  return Go::Next;
+}
+
+Go sim::receiveNext(Machine &machine, Warp &warp, const Step &step) {
+  int64_t more;
+  if (!machine.uniform(warp, step, 0, more))
+    return Go::Stop;
+  warp.set(step.out[0], 0, int32_t(++warp.tilesBefore));
+  return more ? go(warp, step.target) : Go::Next;
 }
 
 Go sim::finishWarp(Machine &machine, Warp &warp, const Step &step) {
@@ -177,6 +206,50 @@ Go sim::elect(Machine &, Warp &warp, const Step &step) {
 Go sim::readWork(Machine &, Warp &warp, const Step &step) {
   for (int i = 0; i < 3; ++i)
     warp.set(step.out[i], 0, warp.work[i]);
+  return Go::Next;
+}
+
+Go sim::moreWork(Machine &machine, Warp &warp, const Step &step) {
+  warp.set(step.out[0], 0, int32_t(workNumber(machine, warp.tilesBefore + 1, step.flag) < machine.launch.tiles));
+  return Go::Next;
+}
+
+Go sim::sendWork(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    const int64_t stage = warp.get<int32_t>(step.in[4], lane);
+    if (!inside(machine, warp, step, buffer, stage, 0, 0, 4))
+      return Go::Stop;
+    const int64_t address = buffer.place(stage, 0, 0);
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 16))
+      return machine.fail(warp, step, "writes", buffer, stage, *fault);
+    for (int i = 0; i < 4; ++i) {
+      const int32_t value = warp.get<int32_t>(step.in[i], lane);
+      std::memcpy(machine.memory.at(address + 4 * i), &value, 4);
+    }
+  }
+  return Go::Next;
+}
+
+Go sim::receiveWork(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    const int64_t stage = warp.get<int32_t>(step.in[0], lane);
+    if (!inside(machine, warp, step, buffer, stage, 0, 0, 4))
+      return Go::Stop;
+    const int64_t address = buffer.place(stage, 0, 0);
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 16))
+      return machine.fail(warp, step, "reads", buffer, stage, *fault);
+    for (int i = 0; i < 4; ++i) {
+      int32_t value;
+      std::memcpy(&value, machine.memory.at(address + 4 * i), 4);
+      warp.set(step.out[i], lane, value);
+    }
+  }
   return Go::Next;
 }
 
@@ -462,16 +535,6 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
 }
 
 /// Fails on indices outside of a shared tile.
-static bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
-                   int64_t count) {
-  if (buffer.holds(stage, row, column, count))
-    return true;
-  machine.fail(warp, step,
-               fmt::format("accesses {} at [{}, {}, {}], outside of its {} x {} x {}", buffer.name, stage, row, column, buffer.stages,
-                           buffer.rows, buffer.columns));
-  return false;
-}
-
 Go sim::copyToGlobal(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const View &view = machine.program.views[step.at[1]];
@@ -915,6 +978,28 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
       return machine.fail(warp, step, "writes", buffer, at(1), *fault);
     uint32_t value = warp.get<uint32_t>(step.in[0], lane);
     std::memcpy(machine.memory.at(address), &value, 4);
+  }
+  return Go::Next;
+}
+
+Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  // Lane l gives row l % 8 of matrix l / 8.
+  for (int lane = 0; lane < lanes; ++lane) {
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(4), at(5), at(6), 8))
+      return Go::Stop;
+    int64_t address = buffer.place(at(4), at(5), at(6));
+    if (address % 16)
+      return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, Actor::wholeWarp), address, 16))
+      return machine.fail(warp, step, "writes", buffer, at(4), *fault);
+    for (int c = 0; c < 4; ++c) {
+      uint32_t pair = warp.get<uint32_t>(step.in[lane / 8], lane % 8 * 4 + c);
+      std::memcpy(machine.memory.at(address + 4 * c), &pair, 4);
+    }
   }
   return Go::Next;
 }

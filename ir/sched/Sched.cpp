@@ -191,6 +191,9 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
+/// Arguments of the body besides the carried ones.
+static size_t positions(WorkOrder order) { return order == WorkOrder::Received ? 1 : order == WorkOrder::Grid ? 3 : 4; }
+
 void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst, ValueRange inits) {
   auto &properties = state.getOrAddProperties<Properties>();
   properties.order = WorkOrderAttr::get(builder.getContext(), order);
@@ -200,7 +203,7 @@ void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order
   state.addOperands(inits);
   properties.operandSegmentSizes = {0, int32_t(inits.size())};
   OpBuilder::InsertionGuard guard(builder);
-  size_t arguments = (order == WorkOrder::Grid ? 3 : 4) + inits.size();
+  size_t arguments = positions(order) + inits.size();
   builder.createBlock(state.addRegion(), {}, SmallVector<Type>(arguments, builder.getI32Type()),
                       SmallVector<Location>(arguments, state.location));
 }
@@ -210,6 +213,8 @@ NextOp ForWorkOp::getNext() {
   return body.empty() ? nullptr : dyn_cast<NextOp>(body.back());
 }
 
+OperandRange ForWorkOp::getNextCarried() { return getNext().getValues().take_back(getInits().size()); }
+
 ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
   StringRef order;
   SMLoc loc = parser.getCurrentLocation();
@@ -218,7 +223,7 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   std::optional<WorkOrder> parsed = symbolizeWorkOrder(order);
   if (!parsed)
-    return parser.emitError(loc, "expected grid, persistent, atomic or split");
+    return parser.emitError(loc, "expected grid, persistent, atomic, split or received");
   result.addAttribute("order", WorkOrderAttr::get(parser.getContext(), *parsed));
   result.addAttribute("tile_q", parser.getBuilder().getI64IntegerAttr(tileQ));
   if (succeeded(parser.parseOptionalKeyword("longest_first")))
@@ -268,23 +273,40 @@ void ForWorkOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ForWorkOp::verify() {
-  bool counts = getOrder() != WorkOrder::Grid;
+  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received;
   if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
     return emitOpError("carries values, but a block has one tile in this order");
-  StringRef rest = !counts               ? " and first query row"
-                   : getInits().empty() ? ", first query row, and a count or share"
-                                        : ", first query row, a count, and the carried values";
-  if (getBody().getNumArguments() != (counts ? 4 : 3) + getInits().size())
-    return emitOpError("the body takes batch, head") << rest;
+  StringRef arguments = received              ? "a count, and the carried values"
+                        : !counts             ? "batch, head and first query row"
+                        : getInits().empty() ? "batch, head, first query row, and a count or share"
+                                             : "batch, head, first query row, a count, and the carried values";
+  if (getBody().getNumArguments() != positions(getOrder()) + getInits().size())
+    return emitOpError("the body takes ") << arguments;
   if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
     return emitOpError("`splits`, at least 1, belongs to the order split");
   if ((getOrder() == WorkOrder::Atomic) != bool(getRing()))
     return emitOpError("`from` a ring belongs to the order atomic");
   TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
+  if (received) {
+    if (next.empty() || !next.front().isInteger(32))
+      return emitOpError("`sched.next` must say first whether there is another tile of work: 1 or 0, i32");
+    next = next.drop_front();
+  }
   if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
     return emitOpError("initial, carried and next values differ in number or type");
   return success();
 }
+
+/// A place for a tile of work in each stage: four i32.
+static LogicalResult verifyWork(Operation *op, TileType type) {
+  if (type.rank() == 3 && type.axis(0) == "stage" && type.getShape().drop_front() == ArrayRef<int64_t>{1, 4} && type.getElementType().isInteger(32) && type.getSpace() == MemorySpace::Shared)
+    return success();
+  return op->emitOpError("takes a shared tile of 1 x 4 i32 a stage, got ") << type;
+}
+
+LogicalResult SendWorkOp::verify() { return verifyWork(*this, getShared().getType()); }
+
+LogicalResult ReceiveWorkOp::verify() { return verifyWork(*this, getShared().getType()); }
 
 void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles, bool keeps) {
   OpBuilder::InsertionGuard guard(builder);

@@ -76,7 +76,7 @@ def ElectOp : SchedOp<"elect", [Effects]> {
 
 def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
     [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">,
-     I32EnumAttrCase<"Atomic", 2, "atomic">, I32EnumAttrCase<"Split", 3, "split">]> {
+     I32EnumAttrCase<"Atomic", 2, "atomic">, I32EnumAttrCase<"Split", 3, "split">, I32EnumAttrCase<"Received", 4, "received">]> {
   let cppNamespace = "::attune::sched";
   let genSpecializedAttr = 0;
 }
@@ -94,8 +94,10 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
         | persistent | one of every n, n blocks in the grid; the body also takes how many came before (i32)         |
         | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
+        | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive_work` |
 
-    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then.
+    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then. In order received the
+    first value of `sched.next` says whether there is another tile: 1 or 0.
 
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
@@ -106,6 +108,11 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
     }
     sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
     sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
+    sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
+      %b, %h, %q0, %more = sched.receive_work from %tasks[%stage] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+      ...
+      sched.next %more, %stage1 : i32, i32
+    }
     ```
   }];
   let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
@@ -121,6 +128,10 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
     ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
     /// What ends the body where values are carried, else null.
     NextOp getNext();
+    /// The values of `getNext` for the carried ones.
+    ::mlir::OperandRange getNextCarried();
+    /// How many tiles of work came before, where a block has several.
+    ::mlir::Value getCount() { return getBody().getArgument(getOrder() == WorkOrder::Received ? 0 : 3); }
   }];
 }
 
@@ -135,6 +146,48 @@ def ClaimWorkOp : SchedOp<"claim_work", [Effects]> {
   }];
   let results = (outs I32:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
+  let summary = "whether the block has another tile of work after this one: 1 or 0";
+  let description = [{
+    In a `sched.for_work` of order persistent.
+
+    ```mlir
+    %more = sched.more_work : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def SendWorkOp : SchedOp<"send_work", [MemoryEffects<[MemWrite]>]> {
+  let summary = "a tile of work into a stage of a shared tile, for the roles that receive it";
+  let description = [{
+    Batch, head, first query row, and whether another follows (1 or 0). One thread sends, and publishes it with the ring whose stage it acquired.
+
+    ```mlir
+    sched.send_work %b, %h, %q0, %more to %tasks[%s] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+    ```
+  }];
+  let arguments = (ins I32:$batch, I32:$head, I32:$row, I32:$more, TileType:$shared, I32:$stage);
+  let assemblyFormat = "$batch `,` $head `,` $row `,` $more `to` $shared `[` $stage `]` attr-dict `:` type($shared)";
+  let hasVerifier = 1;
+}
+
+def ReceiveWorkOp : SchedOp<"receive_work", [Effects]> {
+  let summary = "a tile of work that another role sent";
+  let description = [{
+    What `sched.send_work` put there; every thread reads it, between the wait for the stage and its release.
+
+    ```mlir
+    %b, %h, %q0, %more = sched.receive_work from %tasks[%s] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage);
+  let results = (outs I32:$batch, I32:$head, I32:$row, I32:$more);
+  let assemblyFormat = "`from` $shared `[` $stage `]` attr-dict `:` type($shared)";
+  let hasVerifier = 1;
 }
 
 def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
@@ -766,6 +819,20 @@ def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins AnyTypeOf<[F32, I32]>:$value, TileType:$shared, I32:$stage, I32:$row, I32:$column);
   let assemblyFormat = "$value `,` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($value) `,` type($shared)";
+}
+
+def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>]> {
+  let summary = "four 8 x 8 matrices of 16-bit elements from registers to shared memory";
+  let description = [{
+    Lane l gives the place of row l % 8 of matrix l / 8, and holds of each matrix the pair at row l / 4, columns 2 (l % 4) and + 1.
+    PTX ISA 9.7.14.5.16, stmatrix.
+
+    ```mlir
+    sched.store_matrix %a, %b, %c, %d to %o[%s, %row, %col] : !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins I32:$first, I32:$second, I32:$third, I32:$fourth, TileType:$shared, I32:$stage, I32:$row, I32:$column);
+  let assemblyFormat = "$first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared)";
 }
 
 def PackOp : SchedOp<"pack", [Pure]> {

@@ -232,11 +232,12 @@ __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xf
 __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-    c0 = unsigned(b >> 32) ^ c1 ^ k0;
-    c1 = unsigned(b);
-    c2 = unsigned(a >> 32) ^ c3 ^ k1;
-    c3 = unsigned(a);
+    // High and low half each by itself: from a 64-bit product the compiler also carries a zero through every round.
+    const unsigned a = c0, b = c2;
+    c0 = __umulhi(0xCD9E8D57u, b) ^ c1 ^ k0;
+    c1 = 0xCD9E8D57u * b;
+    c2 = __umulhi(0xD2511F53u, a) ^ c3 ^ k1;
+    c3 = 0xD2511F53u * a;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }

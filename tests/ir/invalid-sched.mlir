@@ -47,7 +47,7 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dt
 // -----
 
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{expected grid, persistent, atomic or split}}
+  // expected-error @+1 {{expected grid, persistent, atomic, split or received}}
   sched.for_work dynamic tile_q 64 (%b, %h, %q) {
   }
 }
@@ -693,4 +693,38 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype 
     sched.barrier
     sched.visible %t
   }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op the body takes a count, and the carried values}}
+  sched.for_work received tile_q 64 (%b, %h, %q0, %count) {
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op `sched.next` must say first whether there is another tile of work: 1 or 0, i32}}
+  sched.for_work received tile_q 64 (%count) {
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0 : i32
+  %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 2 x field 4, i32, shared>
+  // expected-error @+1 {{'sched.send_work' op takes a shared tile of 1 x 4 i32 a stage, got '!tile.tile<stage 2 x work 2 x field 4, i32, shared>'}}
+  sched.send_work %c0, %c0, %c0, %c0 to %0[%c0] : !tile.tile<stage 2 x work 2 x field 4, i32, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0 : i32
+  %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, f32, shared>
+  // expected-error @+1 {{'sched.receive_work' op takes a shared tile of 1 x 4 i32 a stage, got '!tile.tile<stage 2 x work 1 x field 4, f32, shared>'}}
+  sched.receive_work from %0[%c0] : !tile.tile<stage 2 x work 1 x field 4, f32, shared>
 }

@@ -140,6 +140,7 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
   // CHECK: %[[MAP:.*]] = sched.tensor_map %{{.*}} swizzle <128> : <4, bf16> -> <64 x 64, bf16>
   %map = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
   // CHECK: sched.role "producer" warps 4 registers 24 {
   sched.role "producer" warps 4 registers 24 {
     // CHECK: sched.thread_id in_role : i32
@@ -150,6 +151,10 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
     %claimed = sched.claim_work : i32
     // CHECK: sched.for_work persistent tile_q 128 longest_first (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
     sched.for_work persistent tile_q 128 longest_first (%b, %h, %q0, %count) {
+      // CHECK: %[[MORE:.*]] = sched.more_work : i32
+      %more = sched.more_work : i32
+      // CHECK: sched.send_work %[[B]], %[[H]], %[[Q0]], %[[MORE]] to %{{.*}}[%{{.*}}] : <stage 2 x work 1 x field 4, i32, shared>
+      sched.send_work %b, %h, %q0, %more to %tasks[%zero] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
       // CHECK: sched.acquire %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.acquire %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.expect_bytes 8192 on %[[KR]][%{{.*}}] : <2>
@@ -172,6 +177,15 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
       sched.next %count, %same : i32, i32
     } {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
     // CHECK: {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
+    // CHECK: sched.for_work received tile_q 128 carries (%[[ZERO]]) (%{{.*}}, %[[STAGE:.*]]) {
+    sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
+      // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %[[MORE:.*]] = sched.receive_work from %{{.*}}[%[[STAGE]]] : <stage 2 x work 1 x field 4, i32, shared>
+      %b, %h, %q0, %more = sched.receive_work from %tasks[%stage] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+      // CHECK: sched.store_matrix %[[MORE]], %[[MORE]], %[[MORE]], %[[MORE]] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
+      sched.store_matrix %more, %more, %more, %more to %k[%zero, %zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.next %[[MORE]], %[[STAGE]] : i32, i32
+      sched.next %more, %stage : i32, i32
+    }
     // CHECK: sched.for_work atomic tile_q 128 from %{{.*}} : !sched.ring<1> carries (%[[ZERO]]) (
     sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> carries (%zero) (%b, %h, %q0, %count, %stage) {
       sched.next %stage : i32

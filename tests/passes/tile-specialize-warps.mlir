@@ -12,6 +12,7 @@
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[KR:.*]] = sched.ring "k_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[VR:.*]] = sched.ring "v_barriers" at 0 filled_by 1 emptied_by 8 : <2>
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x work 1 x field 4, i32, shared>
 // ROLES:         sched.init_ring %[[QR]]
 // ROLES:         sched.fence_init
 // ROLES:         sched.barrier
@@ -22,7 +23,9 @@
 // ROLES:             %[[WALKS:.*]] = arith.divui %[[COUNT]], %c2_i32
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
 // ROLES:             %[[QPHASE:.*]] = arith.andi %[[WALKS]], %c1_i32
+// ROLES:             %[[MORE:.*]] = sched.more_work
 // ROLES:             sched.acquire %[[QR]][%[[QSTAGE]]] phase %[[QPHASE]]
+// ROLES-NEXT:        sched.send_work %[[B:.*]], %[[H:.*]], %[[Q0:.*]], %[[MORE]] to %[[TASKS]][%[[QSTAGE]]]
 // ROLES-NEXT:        sched.copy_tile {{.*}} to %[[Q]][%[[QSTAGE]]] signal %[[QR]]
 // ROLES:             %[[AFTER:.*]]:3 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.acquire %[[KR]][%[[STAGE]]] phase %[[PHASE]]
@@ -34,9 +37,11 @@
 // ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#2
 // ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
 // ROLES:         sched.role "consumer" warps 8 registers 240
-// ROLES-NEXT:      sched.for_work persistent tile_q 128 carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES-NEXT:      sched.for_work received tile_q 128 carries (%c0_i32, %c0_i32) (%[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
 // ROLES:             sched.wait %[[QR]][%[[QSTAGE]]]
+// ROLES-NEXT:        %{{.*}}, %{{.*}}, %[[ROW:.*]], %[[MORE:.*]] = sched.receive_work from %[[TASKS]][%[[QSTAGE]]]
+// ROLES:             sched.uniform %[[ROW]]
 // ROLES:             sched.slot %[[Q]][%[[QSTAGE]]]
 // ROLES:             %[[AFTER:.*]]:6 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.wait %[[KR]][%[[STAGE]]] phase %[[PHASE]]
@@ -48,7 +53,7 @@
 // ROLES:             sched.release %[[QR]][%[[QSTAGE]]]
 // ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#4
 // ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#5
-// ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
+// ROLES:             sched.next %[[MORE]], %[[NEXT0]], %[[NEXT1]]
 
 // The loop is rotated: V of the tile before, then the softmax between the two waits.
 // OVERLAP-LABEL: tile.kernel @full
@@ -68,12 +73,12 @@
 // OVERLAP:           tile.mma
 // OVERLAP:         %[[NEXT0:.*]] = sched.uniform %[[ENTERED]]#4
 // OVERLAP:         %[[NEXT1:.*]] = sched.uniform %[[ENTERED]]#5
-// OVERLAP:         sched.next %[[NEXT0]], %[[NEXT1]]
+// OVERLAP:         sched.next %{{.*}}, %[[NEXT0]], %[[NEXT1]]
 
 // A turn is handed out once, before the first tile of work.
 // TURNS-LABEL: tile.kernel @full
 // TURNS:         sched.arrive_warps %[[NEXT:.*]] threads 256
-// TURNS:         sched.for_work persistent
+// TURNS:         sched.for_work received
 // TURNS:         sched.sync_warps %{{.*}} threads 256
 // TURNS-NEXT:    tile.mma {{.*}}sched.async
 // TURNS:         tile.mma {{.*}}sched.async
@@ -86,14 +91,14 @@
 // SCHED:         sched.expect_bytes 16384 on
 // SCHED:         sched.load_box
 // SCHED:         sched.role "consumer"
-// SCHED:         sched.for_work persistent
+// SCHED:         sched.for_work received
 // SCHED:           sched.mma_fence
 // SCHED:           sched.mma_async
 // SCHED:           sched.mma_commit
 // SCHED:           sched.mma_wait pending 0
 // SCHED:           sched.wait_boxes pending 0
 // SCHED:           sched.sync_warps %[[OWN:.*]] threads 128
-// SCHED:           sched.store_shared
+// SCHED:           sched.store_matrix
 // SCHED:           sched.fence_async
 // SCHED:           sched.sync_warps %[[OWN]] threads 128
 // SCHED:           sched.store_box

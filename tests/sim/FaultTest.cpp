@@ -272,7 +272,7 @@ TEST_CASE("stores by the copy engine", "[faults]") {
 
 TEST_CASE("one tile of work after another", "[faults]") {
   const Sound &kernel = persistentBlocks();
-  const std::string nextWork = "sched.next (%[^ ,]*), (%[^ ,]*) : i32, i32";
+  const std::string nextWork = "sched.next (%[^ ,]*), (%[^ ,]*) : i32, i32"; // of the producer
   SECTION("Q's stage filled again before its readers are done") {
     CHECK(kernel.find("sched.acquire .*", "") ==
           "'sched.load_box' op fills q_tile, which another warp may still read; no barrier or ring orders the two");
@@ -283,11 +283,11 @@ TEST_CASE("one tile of work after another", "[faults]") {
                     "arrivals are missing") == 0);
   }
   SECTION("O overwritten while it is copied") {
-    CHECK(kernel.find("sched.wait_boxes .*", "") == "'sched.store_shared' op writes o_tile while an asynchronous op still reads it");
+    CHECK(kernel.find("sched.wait_boxes .*", "") == "'sched.store_matrix' op writes o_tile while an asynchronous op still reads it");
   }
   SECTION("O overwritten before one thread's wait is known to the others") {
     CHECK(kernel.find("sched.sync_warps .* threads 128.*", "", 1, 2) ==
-          "'sched.store_shared' op writes o_tile while an asynchronous op still reads it");
+          "'sched.store_matrix' op writes o_tile while an asynchronous op still reads it");
   }
   SECTION("rings of K and V that start anew in one role") {
     // Four tiles, two walks over the stages, would end where they began; the first tile of work has five.
@@ -297,9 +297,17 @@ TEST_CASE("one tile of work after another", "[faults]") {
                                              "to be empty, where 8 of 8 arrivals are missing \\(line [0-9]+\\); warps 4 to 11 wait for "
                                              "stage 1 of k_barriers to be full, where 1 of 1 arrivals are missing \\(line [0-9]+\\)")));
   }
-  SECTION("roles that take tiles of work in another order") {
-    CHECK(kernel.find("tile_q 128 longest_first", "tile_q 128").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
+  SECTION("a last tile of work that is not announced as the last") {
+    CHECK(kernel.find("(sched.send_work .*, )%[^ ,]* to", "$1%c1_i32 to").find("'sched.wait' op never ends, as no warp can go on: warps 4 to 11 wait") ==
           0);
+  }
+  SECTION("a tile of work announced as the last before it is") {
+    CHECK(kernel.find("(sched.send_work .*, )%[^ ,]* to", "$1%c0_i32 to").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
+          0);
+  }
+  SECTION("a tile of work read after its stage was released") {
+    CHECK(kernel.find("(\n[^\n]*sched.receive_work[^\n]*)((?:\n[^\n]*){1,20}?)(\n *sched.release %[0-9]*\\[%c0_i32\\] [^\n]*)", "$3$1$2", 1) ==
+          "'sched.send_work' op writes tasks, which another warp may still read; no barrier or ring orders the two");
   }
   SECTION("roles whose tiles of work differ in size") {
     CHECK(kernel.find("tile_q 128 longest_first", "tile_q 64 longest_first") ==
@@ -315,7 +323,7 @@ TEST_CASE("what cannot be simulated", "[faults]") {
   };
   CHECK(loadError(std::regex_replace(kernel.text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
                                      "for_work split $1 splits 2 ($2, %share)")) ==
-        "'sched.for_work' op in order 'split' cannot be simulated; use grid or persistent");
+        "'sched.for_work' op in order 'split' cannot be simulated; use grid, persistent or received");
   CHECK(loadError("module {}") ==
         "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
   CHECK(loadError("module {") != "loaded");
