@@ -18,10 +18,16 @@ Variant Case::make() const {
   auto slopes = captured("slopes", f32, rank(1));
   auto table = captured("table", f32, rank(2));
   auto ids = captured("ids", i32, rank(1));
+  auto bias = captured("bias", bf16, rank(3));
+  auto pattern = captured("pattern", boolean, rank(3));
   if (variant == "dropout")
     return result.dropout(0.1f);
   if (variant == "relbias")
     return result.score([&](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + extent(Extent::Sk)]; });
+  if (variant == "bias")
+    return result.score([&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
+  if (variant == "blocks")
+    return result.blocks(pattern, int(blockSide), int(blockSide));
   if (variant == "window1024")
     return result.mask(slidingWindow(int(window) - 1, 0));
   if (variant == "prefix2048")
@@ -40,10 +46,18 @@ Variant Case::make() const {
 
 float bench::slopeOf(const Case &one, int64_t h) { return std::exp2(-8.0f * float(h + 1) / float(one.heads)); }
 float bench::tableOf(int64_t i) { return float(i % 17) / 8.0f - 1.0f; }
+float bench::biasOf(int64_t i) { return float(i % biasPeriod) / 16.0f - 1.0f; }
+bool bench::patternOf(const Case &one, int64_t row, int64_t column) {
+  // Multiples of `visibleBlocks` modulo the number of blocks fall below it as often as it says.
+  const int64_t blocks = one.length / blockSide;
+  return (column + 5 * row) * one.visibleBlocks % blocks < one.visibleBlocks;
+}
 
 double bench::scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k) {
   if (one.variant == "relbias")
     return s + tableOf(h * 2 * one.length + q - k + one.length);
+  if (one.variant == "bias")
+    return s + biasOf((h * one.length + q) * one.length + k);
   if (one.variant.starts_with("softcap"))
     s = 30 * std::tanh(s / 30);
   if (one.variant.ends_with("alibi"))
@@ -51,37 +65,43 @@ double bench::scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k
   return s;
 }
 
-VisibleKeys Case::visible(int64_t q) const {
-  if (variant == "none" || variant == "dropout" || variant == "relbias")
-    return {0, 0, length};
+std::vector<KeyRange> Case::visible(int64_t q) const {
+  if (variant == "none" || variant == "dropout" || variant == "relbias" || variant == "bias")
+    return {{0, length}};
   if (variant == "window1024")
-    return {0, std::max<int64_t>(0, q - window + 1), q + 1};
+    return {{std::max<int64_t>(0, q - window + 1), q + 1}};
   if (variant == "prefix2048")
-    return {std::min(prefixLength, length), 0, q + 1};
+    return {{0, std::max(std::min(prefixLength, length), q + 1)}};
   if (variant == "documents")
-    return {0, q / 1000 * 1000, q + 1};
-  return {0, 0, q + 1};
+    return {{q / 1000 * 1000, q + 1}};
+  if (variant == "blocks") {
+    std::vector<KeyRange> ranges;
+    for (int64_t column = 0; column < length / blockSide; ++column)
+      if (patternOf(*this, q / blockSide, column))
+        ranges.push_back({column * blockSide, (column + 1) * blockSide});
+    return ranges;
+  }
+  return {{0, q + 1}};
 }
 
 double Case::flops() const {
   double pairs = 0;
-  for (int64_t q = 0; q < length; ++q) {
-    const VisibleKeys keys = visible(q);
-    pairs += double(keys.prefix + std::max<int64_t>(0, keys.end - std::max(keys.begin, keys.prefix)));
-  }
+  for (int64_t q = 0; q < length; ++q)
+    for (const KeyRange &keys : visible(q))
+      pairs += double(keys.end - keys.begin);
   if (2 * pairs == double(length) * double(length + 1)) // causal, by convention half
     pairs = double(length) * double(length) / 2;
   return 4.0 * double(batch * heads * headDim) * pairs;
 }
 
 double Case::tileFlops(int64_t tileQ, int64_t tileK) const {
-  auto ceilDiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   double tiles = 0;
   for (int64_t q0 = 0; q0 < length; q0 += tileQ) {
-    // `begin` and `end` grow with q.
-    const VisibleKeys first = visible(q0), last = visible(std::min(q0 + tileQ, length) - 1);
-    const int64_t prefix = ceilDiv(first.prefix, tileK);
-    tiles += double(prefix + std::max<int64_t>(0, ceilDiv(last.end, tileK) - std::max(first.begin / tileK, prefix)));
+    std::vector<bool> visited(size_t((length + tileK - 1) / tileK));
+    for (int64_t q = q0; q < std::min(q0 + tileQ, length); ++q)
+      for (const KeyRange &keys : visible(q))
+        std::fill(visited.begin() + keys.begin / tileK, visited.begin() + (keys.end - 1) / tileK + 1, true);
+    tiles += double(std::count(visited.begin(), visited.end(), true));
   }
   return 4.0 * double(batch * heads * headDim) * double(tileQ * tileK) * tiles;
 }
@@ -93,13 +113,15 @@ double Case::tileFlops(int64_t tileQ, int64_t tileK) const {
 static std::vector<Case> makeCases() {
   std::vector<Case> cases;
   auto add = [&](std::string group, std::string variant, int64_t batch, int64_t heads, int64_t headsKv, int64_t length,
-                 int headDim) {
-    std::string name = fmt::format("{}/{}{}/d{}/s{}", group, variant, heads == headsKv ? "" : fmt::format("_gqa{}_{}", heads, headsKv),
-                                   headDim, length);
-    cases.push_back({std::move(name), std::move(group), std::move(variant), batch, heads, headsKv, length, headDim});
+                 int headDim, int visibleBlocks = 0) {
+    const std::string detail = visibleBlocks ? fmt::format("{}", visibleBlocks)
+                               : heads != headsKv ? fmt::format("_gqa{}_{}", heads, headsKv)
+                                                  : "";
+    std::string name = fmt::format("{}/{}{}/d{}/s{}", group, variant, detail, headDim, length);
+    cases.push_back({std::move(name), std::move(group), std::move(variant), batch, heads, headsKv, length, headDim, visibleBlocks});
   };
   // 16,384 tokens of hidden size 2,048.
-  for (int headDim : {64, 128})
+  for (int headDim : {64, 128, 256})
     for (const char *variant : {"none", "causal"})
       for (int64_t length : {512, 1024, 2048, 4096, 8192, 16384})
         add("plain", variant, 16384 / length, 2048 / headDim, 2048 / headDim, length, headDim);
@@ -114,6 +136,14 @@ static std::vector<Case> makeCases() {
   // As many queries and visited tiles as window1024 has, without a mask.
   for (int headDim : {128, 64})
     add("variants", "none", 14, 2048 / headDim, 2048 / headDim, 1152, headDim);
+  // A dense bias, and the same without it.
+  for (const char *variant : {"none", "bias"})
+    for (auto [headDim, length] : {std::pair(128, 4096), std::pair(128, 8192), std::pair(64, 4096)})
+      add("bias", variant, 2, 2048 / headDim, 2048 / headDim, length, headDim);
+  // Patterns of 64 x 64 blocks; with tiles of one block's rows 2,048 (D 128) and 4,096 (D 64) tiles of work.
+  for (int headDim : {128, 64})
+    for (int visibleBlocks : {1, 2, 4, 8, 16, 24, 32, 48})
+      add("pattern", "blocks", 2, 2048 / headDim, 2048 / headDim, 8192, headDim, visibleBlocks);
   // A shape that nobody tunes for, once for every variant.
   for (const char *variant : variants)
     add("unlisted", variant, 4, 12, 12, 3000, 96);
@@ -125,4 +155,12 @@ static std::vector<Case> makeCases() {
 const std::vector<Case> &bench::allCases() {
   static const std::vector<Case> cases = makeCases();
   return cases;
+}
+
+std::vector<std::string> bench::groups() {
+  std::vector<std::string> names;
+  for (const Case &one : allCases())
+    if (names.empty() || names.back() != one.group)
+      names.push_back(one.group);
+  return names;
 }

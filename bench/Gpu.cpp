@@ -10,7 +10,9 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 #include <random>
+#include <span>
 #include <thread>
 
 using namespace attune;
@@ -26,6 +28,38 @@ constexpr std::chrono::milliseconds rest(300); // as in peers.py
 
 uint16_t toBf16(float value) { return uint16_t((std::bit_cast<uint32_t>(value) + 0x8000) >> 16); }
 double fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+
+/// A captured tensor on the host: its contents are `block`, again and again.
+struct HostTensor {
+  std::vector<int64_t> shape;
+  std::vector<char> block;
+};
+
+/// `block` holds valueOf(i) for the first elements: all of them, or with `period` some whole periods of it.
+template <typename Function>
+HostTensor hostTensor(std::vector<int64_t> shape, Function valueOf, int64_t period = 0) {
+  int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  if (period)
+    count = std::min(count, period << 17);
+  std::vector<decltype(valueOf(int64_t(0)))> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(valueOf(i));
+  const auto *bytes = reinterpret_cast<const char *>(values.data());
+  return {std::move(shape), std::vector<char>(bytes, bytes + values.size() * sizeof values[0])};
+}
+
+HostTensor capturedTensor(const Case &one, const std::string &name) {
+  const int64_t H = one.heads, S = one.length, blocks = S / blockSide;
+  if (name == "slopes")
+    return hostTensor({H}, [&](int64_t h) { return slopeOf(one, h); });
+  if (name == "table")
+    return hostTensor({H, 2 * S}, tableOf);
+  if (name == "bias")
+    return hostTensor({H, S, S}, [](int64_t i) { return toBf16(biasOf(i)); }, biasPeriod);
+  if (name == "pattern")
+    return hostTensor({1, blocks, blocks}, [&](int64_t i) { return uint8_t(patternOf(one, i / blocks, i % blocks)); });
+  return hostTensor({S}, documentOf);
+}
 
 /// One device's inputs for all cases: Q, K and V are views of buffers of the largest size.
 class Data {
@@ -54,12 +88,8 @@ public:
         return memory.error();
       *buffer = std::move(*memory);
       std::rotate(block.begin(), block.begin() + 1299709, block.end());
-      for (int64_t at = 0; at < elements; at += int64_t(block.size())) {
-        const auto count = size_t(std::min<int64_t>(int64_t(block.size()), elements - at));
-        if (Expected<void> copied = (*cuda)->copyToDevice(CudaAddress(buffer->data()) + CudaAddress(at) * 2, block.data(), count * 2);
-            !copied)
-          return copied.error();
-      }
+      if (Expected<void> filled = data.fill(*buffer, std::as_bytes(std::span(block))); !filled)
+        return filled.error();
     }
     for (auto [buffer, bytes] : {std::pair(&data.lse, size_t(elements)), std::pair(&data.junk, size_t(256) << 20)}) {
       Expected<DeviceBuffer> memory = DeviceBuffer::allocate(bytes);
@@ -86,28 +116,17 @@ public:
     args.lse = Tensor::contiguous(lse.data(), f32, {B, H, S}, device);
     args.seed = 42;
     for (const TensorParam &param : signature.tensors) {
-      std::vector<float> floats;
-      std::vector<int32_t> integers;
-      std::vector<int64_t> shape;
-      if (param.name == "slopes") {
-        for (int64_t h = 0; h < H; ++h)
-          floats.push_back(slopeOf(one, h));
-        shape = {H};
-      } else if (param.name == "table") {
-        for (int64_t i = 0; i < H * 2 * S; ++i)
-          floats.push_back(tableOf(i));
-        shape = {H, 2 * S};
-      } else {
-        for (int64_t i = 0; i < S; ++i)
-          integers.push_back(documentOf(i));
-        shape = {S};
-      }
-      const void *from = floats.empty() ? static_cast<const void *>(integers.data()) : floats.data();
-      Expected<DeviceBuffer> memory = DeviceBuffer::copyOf(from, 4 * (floats.size() + integers.size()));
+      const HostTensor host = capturedTensor(one, param.name);
+      Tensor view = Tensor::contiguous(nullptr, param.dtype, host.shape, device);
+      const size_t bytes = size_t(std::accumulate(host.shape.begin(), host.shape.end(), int64_t(1), std::multiplies<>())) * byteSize(param.dtype);
+      Expected<DeviceBuffer> memory = DeviceBuffer::allocate(bytes);
       if (!memory)
         return memory.error();
-      DeviceBuffer &buffer = captured[param.name + one.name] = std::move(*memory);
-      args.tensors.push_back({param.name, Tensor::contiguous(buffer.data(), param.dtype, shape, device)});
+      DeviceBuffer &buffer = captured[param.name] = std::move(*memory);
+      if (Expected<void> filled = fill(buffer, std::as_bytes(std::span(host.block))); !filled)
+        return filled.error();
+      view.data = buffer.data();
+      args.tensors.push_back({param.name, view});
     }
     args.workspaceBytes = kernel.workspaceBytes(args);
     Expected<DeviceBuffer> memory = DeviceBuffer::allocate(std::max<size_t>(args.workspaceBytes, 1));
@@ -158,17 +177,15 @@ public:
       auto query = read(q, row, 1), out = read(o, row, 1);
       if (!query || !out)
         return query ? out.error() : query.error();
-      const VisibleKeys visible = one.visible(i);
       std::vector<double> sum(size_t(D), 0.0), scores(size_t(S), -INFINITY);
       double m = -INFINITY, l = 0;
-      for (int64_t j = 0; j < S; ++j) {
-        if (j >= visible.prefix && (j < visible.begin || j >= visible.end))
-          continue;
-        double s = 0;
-        for (int64_t d = 0; d < D; ++d)
-          s += fromBf16((*query)[d]) * fromBf16((*keys)[j * D + d]);
-        m = std::max(m, scores[j] = scoreOf(one, s / std::sqrt(double(D)), h, i, j));
-      }
+      for (const KeyRange &range : one.visible(i))
+        for (int64_t j = range.begin; j < range.end; ++j) {
+          double s = 0;
+          for (int64_t d = 0; d < D; ++d)
+            s += fromBf16((*query)[d]) * fromBf16((*keys)[j * D + d]);
+          m = std::max(m, scores[j] = scoreOf(one, s / std::sqrt(double(D)), h, i, j));
+        }
       for (int64_t j = 0; j < S; ++j) {
         const double p = scores[j] == -INFINITY ? 0 : std::exp(scores[j] - m);
         l += p;
@@ -185,8 +202,19 @@ public:
 
   CudaStreamHandle streamHandle() const { return stream.get(); }
   void forget() { captured.clear(); }
+  size_t capturedBytes() const {
+    return std::accumulate(captured.begin(), captured.end(), size_t(0), [](size_t sum, const auto &entry) { return sum + entry.second.size(); });
+  }
 
 private:
+  /// Writes `block` into `buffer` again and again.
+  Expected<void> fill(const DeviceBuffer &buffer, std::span<const std::byte> block) {
+    for (size_t at = 0; at < buffer.size(); at += block.size())
+      if (Expected<void> copied = cuda->copyToDevice(CudaAddress(buffer.data()) + at, block.data(), std::min(block.size(), buffer.size() - at)); !copied)
+        return copied;
+    return {};
+  }
+
   Expected<std::vector<double>> timeMany(const Options &options, const Kernel &kernel, const LaunchArgs &args, int count) {
     std::vector<CudaEvent> begins, ends;
     for (int i = 0; i < count; ++i)
@@ -235,6 +263,7 @@ ordered_json rowOf(const Case &one, const KernelImage &image) {
   return {{"name", one.name},
           {"group", one.group},
           {"peer", "attune"},
+          {"arch", image.arch},
           {"path", image.path},
           {"plan", ordered_json::parse(image.planJson).value("text", "")},
           {"registers", image.registers},
@@ -253,7 +282,7 @@ Error about(const Case &one, const std::string &what) { return Error{fmt::format
 std::vector<Case> Options::cases() const {
   std::vector<Case> chosen;
   for (const Case &one : allCases())
-    if (one.name.find(filter) != std::string::npos && (group.empty() || one.group == group))
+    if (one.name.find(filter) != std::string::npos && (groups.empty() || std::find(groups.begin(), groups.end(), one.group) != groups.end()))
       chosen.push_back(one);
   return chosen;
 }
@@ -309,6 +338,7 @@ Expected<void> bench::measureCases(const Options &options) {
     row["ms"] = *milliseconds;
     row["tflops"] = one.flops() / *milliseconds / 1e9;
     row["tileTflops"] = one.tileFlops(image.tileQ, image.tileK) / *milliseconds / 1e9;
+    row["capturedBytes"] = data->capturedBytes();
     row["error"] = *error;
     print(row);
     if (!(*error <= 1))
