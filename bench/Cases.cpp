@@ -1,8 +1,10 @@
 #include "bench/Cases.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 
 using namespace attune;
 using namespace bench;
@@ -11,7 +13,7 @@ using namespace bench;
 // Variants
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t window = 1024, prefixLength = 2048;
+static constexpr int64_t window = 1024, prefixLength = 2048, documentLength = 1000, blockSide = 128;
 
 Variant Case::make() const {
   Variant result(variant);
@@ -44,16 +46,57 @@ Variant Case::make() const {
   return result;
 }
 
-float bench::slopeOf(const Case &one, int64_t h) { return std::exp2(-8.0f * float(h + 1) / float(one.heads)); }
-float bench::tableOf(int64_t i) { return float(i % 17) / 8.0f - 1.0f; }
-float bench::biasOf(int64_t i) { return float(i % biasPeriod) / 16.0f - 1.0f; }
-bool bench::patternOf(const Case &one, int64_t row, int64_t column) {
+//===----------------------------------------------------------------------===//
+// Captured tensors
+//===----------------------------------------------------------------------===//
+
+static float slopeOf(const Case &one, int64_t h) { return std::exp2(-8.0f * float(h + 1) / float(one.heads)); }
+/// `i` counts the elements of [H, 2 S].
+static float tableOf(int64_t i) { return float(i % 17) / 8.0f - 1.0f; }
+/// `i` counts the elements of [H, S, S].
+static constexpr int64_t biasPeriod = 31;
+static float biasOf(int64_t i) { return float(i % biasPeriod) / 16.0f - 1.0f; }
+static int32_t documentOf(int64_t q) { return int32_t(q / documentLength); }
+/// Of a row's blocks `visibleBlocks` are visible, evenly spread, in other places in the next row.
+static bool patternOf(const Case &one, int64_t row, int64_t column) {
   // Multiples of `visibleBlocks` modulo the number of blocks fall below it as often as it says.
   const int64_t blocks = one.length / blockSide;
   return (column + 5 * row) * one.visibleBlocks % blocks < one.visibleBlocks;
 }
 
-double bench::scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k) {
+uint16_t bench::toBf16(float value) { return uint16_t((std::bit_cast<uint32_t>(value) + 0x8000) >> 16); }
+
+/// With a period: some whole periods of the values.
+template <typename Function>
+static HostTensor hostTensor(std::vector<int64_t> shape, Function valueOf, int64_t period = 0) {
+  int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  if (period)
+    count = std::min(count, period << 17);
+  std::vector<decltype(valueOf(int64_t(0)))> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(valueOf(i));
+  const auto *bytes = reinterpret_cast<const char *>(values.data());
+  return {std::move(shape), std::vector<char>(bytes, bytes + values.size() * sizeof values[0])};
+}
+
+HostTensor bench::capturedTensor(const Case &one, const std::string &name) {
+  const int64_t H = one.heads, S = one.length, blocks = S / blockSide;
+  if (name == "slopes")
+    return hostTensor({H}, [&](int64_t h) { return slopeOf(one, h); });
+  if (name == "table")
+    return hostTensor({H, 2 * S}, tableOf);
+  if (name == "bias")
+    return hostTensor({H, S, S}, [](int64_t i) { return toBf16(biasOf(i)); }, biasPeriod);
+  if (name == "pattern")
+    return hostTensor({1, blocks, blocks}, [&](int64_t i) { return uint8_t(patternOf(one, i / blocks, i % blocks)); });
+  return hostTensor({S}, documentOf);
+}
+
+//===----------------------------------------------------------------------===//
+// What is computed
+//===----------------------------------------------------------------------===//
+
+static double scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k) {
   if (one.variant == "relbias")
     return s + tableOf(h * 2 * one.length + q - k + one.length);
   if (one.variant == "bias")
@@ -65,6 +108,31 @@ double bench::scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k
   return s;
 }
 
+std::vector<double> bench::exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query, std::span<const double> keys,
+                                    std::span<const double> values) {
+  const size_t D = query.size();
+  std::vector<double> scores, row(D, 0.0);
+  const std::vector<KeyRange> visible = one.visible(q);
+  for (const KeyRange &range : visible)
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      const double s = std::inner_product(query.begin(), query.end(), keys.begin() + k * int64_t(D), 0.0);
+      scores.push_back(scoreOf(one, s / std::sqrt(double(D)), h, q, k));
+    }
+  const double m = *std::max_element(scores.begin(), scores.end());
+  double l = 0;
+  auto score = scores.begin();
+  for (const KeyRange &range : visible)
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      const double p = std::exp(*score++ - m);
+      l += p;
+      for (size_t d = 0; d < D; ++d)
+        row[d] += p * values[size_t(k) * D + d];
+    }
+  for (double &value : row)
+    value /= l;
+  return row;
+}
+
 std::vector<KeyRange> Case::visible(int64_t q) const {
   if (variant == "none" || variant == "dropout" || variant == "relbias" || variant == "bias")
     return {{0, length}};
@@ -73,7 +141,7 @@ std::vector<KeyRange> Case::visible(int64_t q) const {
   if (variant == "prefix2048")
     return {{0, std::max(std::min(prefixLength, length), q + 1)}};
   if (variant == "documents")
-    return {{q / 1000 * 1000, q + 1}};
+    return {{q / documentLength * documentLength, q + 1}};
   if (variant == "blocks") {
     std::vector<KeyRange> ranges;
     for (int64_t column = 0; column < length / blockSide; ++column)

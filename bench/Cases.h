@@ -7,7 +7,7 @@
 
 #include "attune/attune.h"
 
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,20 +37,19 @@ struct Case {
   bool dropout() const { return variant == "dropout"; }
 };
 
-/// The score that `one` gives (h, q, k), in float64, for spot checks.
-double scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k);
+/// Row q of O in float64, of head h with this query [D] and these keys and values [S, D]. Without dropout.
+std::vector<double> exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query, std::span<const double> keys,
+                             std::span<const double> values);
 
-// The captured tensors' values.
-float slopeOf(const Case &one, int64_t h);
-float tableOf(int64_t i);
-inline int32_t documentOf(int64_t q) { return int32_t(q / 1000); }
-/// A dense bias; `i` counts the elements of [H, S, S]. Repeats after biasPeriod elements.
-inline constexpr int64_t biasPeriod = 31;
-float biasOf(int64_t i);
-/// A block pattern of `blocks` rows and columns of blockSide x blockSide: `one.visibleBlocks` of a row, evenly spread, in another place in
-/// the next row.
-inline constexpr int64_t blockSide = 128;
-bool patternOf(const Case &one, int64_t row, int64_t column);
+/// A captured tensor on the host. A large one holds the first elements alone, and repeats them.
+struct HostTensor {
+  std::vector<int64_t> shape;
+  std::vector<char> block;
+};
+
+/// The tensor that the variant captures by this name.
+HostTensor capturedTensor(const Case &one, const std::string &name);
+uint16_t toBf16(float value);
 
 /// The groups of the list, in its order.
 std::vector<std::string> groups();

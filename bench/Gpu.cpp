@@ -26,40 +26,7 @@ constexpr std::chrono::milliseconds rest(300); // as in peers.py
 // Data
 //===----------------------------------------------------------------------===//
 
-uint16_t toBf16(float value) { return uint16_t((std::bit_cast<uint32_t>(value) + 0x8000) >> 16); }
 double fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
-
-/// A captured tensor on the host: its contents are `block`, again and again.
-struct HostTensor {
-  std::vector<int64_t> shape;
-  std::vector<char> block;
-};
-
-/// `block` holds valueOf(i) for the first elements: all of them, or with `period` some whole periods of it.
-template <typename Function>
-HostTensor hostTensor(std::vector<int64_t> shape, Function valueOf, int64_t period = 0) {
-  int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
-  if (period)
-    count = std::min(count, period << 17);
-  std::vector<decltype(valueOf(int64_t(0)))> values;
-  for (int64_t i = 0; i < count; ++i)
-    values.push_back(valueOf(i));
-  const auto *bytes = reinterpret_cast<const char *>(values.data());
-  return {std::move(shape), std::vector<char>(bytes, bytes + values.size() * sizeof values[0])};
-}
-
-HostTensor capturedTensor(const Case &one, const std::string &name) {
-  const int64_t H = one.heads, S = one.length, blocks = S / blockSide;
-  if (name == "slopes")
-    return hostTensor({H}, [&](int64_t h) { return slopeOf(one, h); });
-  if (name == "table")
-    return hostTensor({H, 2 * S}, tableOf);
-  if (name == "bias")
-    return hostTensor({H, S, S}, [](int64_t i) { return toBf16(biasOf(i)); }, biasPeriod);
-  if (name == "pattern")
-    return hostTensor({1, blocks, blocks}, [&](int64_t i) { return uint8_t(patternOf(one, i / blocks, i % blocks)); });
-  return hostTensor({S}, documentOf);
-}
 
 /// One device's inputs for all cases: Q, K and V are views of buffers of the largest size.
 class Data {
@@ -160,11 +127,13 @@ public:
     if (one.dropout())
       return 0.0;
     const int64_t S = one.length, D = one.headDim, h = one.heads - 1, b = one.batch - 1;
-    auto read = [&](const DeviceBuffer &buffer, int64_t row, int64_t rows) -> Expected<std::vector<uint16_t>> {
-      std::vector<uint16_t> values(size_t(rows * D));
-      if (Expected<void> copied = cuda->copyToHost(values.data(), CudaAddress(buffer.data()) + CudaAddress(row * D) * 2, values.size() * 2);
+    auto read = [&](const DeviceBuffer &buffer, int64_t row, int64_t rows) -> Expected<std::vector<double>> {
+      std::vector<uint16_t> bits(size_t(rows * D));
+      if (Expected<void> copied = cuda->copyToHost(bits.data(), CudaAddress(buffer.data()) + CudaAddress(row * D) * 2, bits.size() * 2);
           !copied)
         return copied.error();
+      std::vector<double> values;
+      std::transform(bits.begin(), bits.end(), std::back_inserter(values), fromBf16);
       return values;
     };
     const int64_t head = (b * one.headsKv + h / (one.heads / one.headsKv)) * S;
@@ -177,23 +146,9 @@ public:
       auto query = read(q, row, 1), out = read(o, row, 1);
       if (!query || !out)
         return query ? out.error() : query.error();
-      std::vector<double> sum(size_t(D), 0.0), scores(size_t(S), -INFINITY);
-      double m = -INFINITY, l = 0;
-      for (const KeyRange &range : one.visible(i))
-        for (int64_t j = range.begin; j < range.end; ++j) {
-          double s = 0;
-          for (int64_t d = 0; d < D; ++d)
-            s += fromBf16((*query)[d]) * fromBf16((*keys)[j * D + d]);
-          m = std::max(m, scores[j] = scoreOf(one, s / std::sqrt(double(D)), h, i, j));
-        }
-      for (int64_t j = 0; j < S; ++j) {
-        const double p = scores[j] == -INFINITY ? 0 : std::exp(scores[j] - m);
-        l += p;
-        for (int64_t d = 0; p != 0 && d < D; ++d)
-          sum[d] += p * fromBf16((*values)[j * D + d]);
-      }
-      for (int64_t d = 0; d < D; ++d) {
-        const double exact = sum[d] / l, error = std::abs(fromBf16((*out)[d]) - exact) / (0.01 + 0.02 * std::abs(exact));
+      const std::vector<double> exact = exactRow(one, h, i, *query, *keys, *values);
+      for (size_t d = 0; d < exact.size(); ++d) {
+        const double error = std::abs((*out)[d] - exact[d]) / (0.01 + 0.02 * std::abs(exact[d]));
         worst = error <= worst ? worst : error; // a NaN stays
       }
     }
