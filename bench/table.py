@@ -572,12 +572,12 @@ def main():
     failed = measure(options) if options.bench else []
     table = Table(read(options.results))
     print(table.report())
+    if failed:
+        sys.exit("failed: " + ", ".join(failed))
     if options.readme:
         write_readme(options.readme, table)
     if options.docs:
         write_docs(options.docs, table)
-    if failed:
-        sys.exit("failed: " + ", ".join(failed))
     if any(bar.measured and not bar.met for bar in table.bars):
         sys.exit("some bars are missed")
 
