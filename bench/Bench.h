@@ -21,8 +21,8 @@ using nlohmann::ordered_json;
 struct Options {
   attune::Target target;
   std::string filter;                  ///< part of a case's name; empty: all
-  std::string group;                   ///< a case's group; empty: all
-  std::string expectedPath; ///< "mma.sync" or "wgmma"
+  std::vector<std::string> groups;     ///< of groups(); empty: all
+  std::string expectedPath;            ///< "mma.sync" or "wgmma"
   bool clearL2 = true;                 ///< before every timed launch
   int milliseconds = 200;              ///< to spend on the timed launches of a row, at least 10 of them
   int candidates = 12;

@@ -7,42 +7,52 @@
 
 #include "attune/attune.h"
 
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace bench {
 
-/// Keys that one query sees: [0, prefix) and [begin, end).
-struct VisibleKeys {
-  int64_t prefix = 0, begin = 0, end = 0;
+/// Keys [begin, end) that a query sees.
+struct KeyRange {
+  int64_t begin = 0, end = 0;
 };
 
 /// One row of the table. Self-attention of `length` queries and keys in bf16.
 struct Case {
   std::string name;    ///< "plain/causal/d64/s1024"
-  std::string group;   ///< "plain", "dropout", "variants" or "unlisted"
+  std::string group;   ///< one of groups()
   std::string variant; ///< a key of the list in Cases.cpp
   int64_t batch = 1, heads = 1, headsKv = 1, length = 1;
   int headDim = 64;
+  int visibleBlocks = 0; ///< variant "blocks": in each row of the pattern
 
   attune::Variant make() const;
-  VisibleKeys visible(int64_t query) const;
+  /// The keys that a query sees, ascending and disjoint.
+  std::vector<KeyRange> visible(int64_t query) const;
   /// 4 * B * H * D for each visible pair of query and key; causal counts as half of all.
   double flops() const;
-  /// The same for every pair in a visited tile: what the tensor cores do.
+  /// The same for every pair in a tile that holds a visible one: what the tensor cores do.
   double tileFlops(int64_t tileQ, int64_t tileK) const;
   bool dropout() const { return variant == "dropout"; }
 };
 
-/// The score that `one` gives (h, q, k), in float64, for spot checks.
-double scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k);
+/// Row q of O in float64, of head h with this query [D] and these keys and values [S, D]. Without dropout.
+std::vector<double> exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query, std::span<const double> keys,
+                             std::span<const double> values);
 
-// The captured tensors' values.
-float slopeOf(const Case &one, int64_t h);
-float tableOf(int64_t i);
-inline int32_t documentOf(int64_t q) { return int32_t(q / 1000); }
+/// A captured tensor on the host. A large one holds the first elements alone, and repeats them.
+struct HostTensor {
+  std::vector<int64_t> shape;
+  std::vector<char> block;
+};
 
+/// The tensor that the variant captures by this name.
+HostTensor capturedTensor(const Case &one, const std::string &name);
+uint16_t toBf16(float value);
+
+/// The groups of the list, in its order.
+std::vector<std::string> groups();
 const std::vector<Case> &allCases();
 
 } // namespace bench

@@ -269,6 +269,7 @@ Expected<void> bench::measureHost(const Options &options) {
     print({{"name", name},
            {"group", "host"},
            {"peer", "attune"},
+           {"arch", options.target.arch},
            {"ms", middle(*rows, "compileMs")},
            {"driverMs", middle(*rows, "driverMs")},
            {"processMs", middle(*rows, "processMs")},

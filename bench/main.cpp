@@ -1,7 +1,7 @@
 //===- main.cpp - attune-bench -----------------------------------------------===//
 //
 //     attune-bench                          every case on the GPU; one JSON object a line
-//     attune-bench --group variants --filter d64
+//     attune-bench --groups variants,bias --filter d64
 //     attune-bench --candidates             the cost model's choice among its best plans
 //     attune-bench --cpu --host             the CPU target, and what the host pays
 //     attune-bench --compile-only --target sm_90    registers and spills, without a GPU
@@ -59,13 +59,13 @@ int main(int argc, char **argv) {
   app.add_flag("--host", host, "launches and their checks, compiling again, new processes");
   app.add_flag("--compile-only", options.compileOnly, "compile every case and print its resources; with --candidates, list them");
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
-  app.add_option("--group", options.group, "plain, dropout, variants or unlisted");
+  app.add_option("--groups", options.groups, "only cases of these groups, with commas")->delimiter(',')->check(CLI::IsMember(bench::groups()));
   app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
   app.add_option("--path", options.expectedPath, "the path that kernels must run by (wgmma on sm_90a, else mma.sync)");
   app.add_flag("--keep-l2", keepL2, "do not clear L2 before every timed launch");
   app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::PositiveNumber);
   app.add_option("--compile-once", compileOnce, "compile one variant with this cache folder (for --host)");
-  app.footer("Example: attune-bench --group plain --filter d128");
+  app.footer("Example: attune-bench --groups plain --filter d128");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
     for (const bench::Case &one : options.cases())
       bench::print({{"name", one.name},       {"group", one.group},     {"variant", one.variant}, {"batch", one.batch},
                     {"heads", one.heads},     {"headsKv", one.headsKv}, {"length", one.length},   {"headDim", one.headDim},
-                    {"flops", one.flops()}});
+                    {"flops", one.flops()},   {"visibleBlocks", one.visibleBlocks}});
     return 0;
   }
   const bool gpu = !cpu && !host && compileOnce.empty();

@@ -3,10 +3,11 @@
 
     attune-bench --list | peers.py > peers.jsonl
     attune-bench --list | peers.py --peers fa2,cudnn --filter plain
+    peers.py --ceilings
 
 Peers: fa2 and cudnn (scaled_dot_product_attention with that backend alone), flex (FlexAttention, compiled), and with --cpu
 torch-cpu. A case that a peer does not support gives a row with "unsupported" and the reason. The L2 cache is cleared before
-every timed call, as attune-bench does.
+every timed call, as attune-bench does. --ceilings: what the GPU reaches, a matrix product by cuBLAS and a copy.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DROPOUT = 0.1
 REST_SECONDS = 0.3  # as in Gpu.cpp
-WINDOW, PREFIX, CAP, DOCUMENT = 1024, 2048, 30.0, 1000
+WINDOW, PREFIX, CAP, DOCUMENT, BLOCK = 1024, 2048, 30.0, 1000, 128
 
 
 def median_ms(call, milliseconds, clear):
@@ -50,14 +51,30 @@ def tensors(case, device, dtype):
             for heads in (case["heads"], case["headsKv"], case["headsKv"])]
 
 
+def dense_bias(case):
+    """[H, S, S] in bf16, with the values of biasOf in Cases.cpp."""
+    H, S = case["heads"], case["length"]
+    period = (torch.arange(31, device="cuda") / 16.0 - 1.0).bfloat16()
+    return period.repeat(H * S * S // 31 + 1)[:H * S * S].view(H, S, S)
+
+
+def block_pattern(case):
+    """[S / 128, S / 128] bool, as patternOf in Cases.cpp."""
+    count, blocks = case["visibleBlocks"], case["length"] // BLOCK
+    index = torch.arange(blocks, device="cuda")
+    return (index[None, :] + 5 * index[:, None]) * count % blocks < count
+
+
 def sdpa(case, backend):
     """A call of scaled_dot_product_attention, or the reason why there is none."""
-    if case["variant"] not in ("none", "causal", "dropout"):
+    if case["variant"] not in ("none", "causal", "dropout", "bias"):
         return "scaled_dot_product_attention has no such score or mask without an S x S bias"
     q, k, v = tensors(case, "cuda", torch.bfloat16)
     options = dict(is_causal=case["variant"] == "causal", dropout_p=DROPOUT if case["variant"] == "dropout" else 0.0)
     if case["heads"] != case["headsKv"]:
         options["enable_gqa"] = True
+    if case["variant"] == "bias":
+        options["attn_mask"] = dense_bias(case)[None]
 
     def call():
         with sdpa_kernel(backend):
@@ -74,12 +91,16 @@ def flex(case):
     slopes = torch.exp2(-8.0 * torch.arange(1, H + 1, device="cuda") / H).float()
     table = ((torch.arange(H * 2 * S, device="cuda") % 17) / 8.0 - 1.0).float().view(H, 2 * S)
     ids = (torch.arange(S, device="cuda") // DOCUMENT).int()
+    bias = dense_bias(case) if name == "bias" else None
+    pattern = block_pattern(case) if name == "blocks" else None
 
     def causal(b, h, q, k):
         return q >= k
     masks = {
         "none": None,
         "relbias": None,
+        "bias": None,
+        "blocks": lambda b, h, q, k: pattern[q // BLOCK, k // BLOCK],
         "window1024": lambda b, h, q, k: (q >= k) & (q - k < WINDOW),
         "prefix2048": lambda b, h, q, k: (q >= k) | (k < PREFIX),
         "documents": lambda b, h, q, k: (q >= k) & (ids[q] == ids[k]),
@@ -89,12 +110,30 @@ def flex(case):
         "softcap": lambda s, b, h, q, k: CAP * torch.tanh(s / CAP),
         "softcap_alibi": lambda s, b, h, q, k: CAP * torch.tanh(s / CAP) + slopes[h] * (k - q),
         "relbias": lambda s, b, h, q, k: s + table[h, q - k + S],
+        "bias": lambda s, b, h, q, k: s + bias[h, q, k],
     }
     mask = masks.get(name, causal)
     block_mask = create_block_mask(mask, None, None, S, S, device="cuda") if mask else None
     compiled = torch.compile(flex_attention, dynamic=False)
     return lambda: compiled(q, k, v, score_mod=scores.get(name), block_mask=block_mask,
                             enable_gqa=case["heads"] != case["headsKv"])
+
+
+def ceiling_rows(milliseconds, clear):
+    """The rate of a bf16 product of 8192 x 8192 matrices, and the bytes that a copy of 1 GiB reads and writes a second."""
+    name, cudnn = torch.cuda.get_device_name(), torch.backends.cudnn.version()
+    machine = f"{name}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn // 10000}.{cudnn // 100 % 100}"
+    side = 8192
+    a, b = (torch.randn(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    c = torch.empty_like(a)
+    ms = median_ms(lambda: torch.mm(a, b, out=c), milliseconds, clear)
+    yield {"name": "ceiling/matmul/s8192", "group": "ceiling", "peer": "cublas", "path": "torch.mm", "machine": machine, "ms": ms,
+           "tflops": 2 * side ** 3 / ms / 1e9}
+    source = torch.zeros(1 << 30, device="cuda", dtype=torch.int8)
+    to = torch.empty_like(source)
+    ms = median_ms(lambda: to.copy_(source), milliseconds, clear)
+    yield {"name": "ceiling/copy/1gib", "group": "ceiling", "peer": "copy", "path": "device to device", "machine": machine, "ms": ms,
+           "bytesPerMs": 2 * source.numel() / ms}
 
 
 def cpu_rows(threads):
@@ -118,6 +157,7 @@ def main():
     arguments.add_argument("--peers", default="fa2,cudnn,flex")
     arguments.add_argument("--filter", default="", help="only cases whose name holds this text")
     arguments.add_argument("--cpu", type=int, default=0, metavar="THREADS", help="only the CPU row, with this many threads")
+    arguments.add_argument("--ceilings", action="store_true", help="only the ceilings")
     arguments.add_argument("--keep-l2", action="store_true")
     arguments.add_argument("--milliseconds", type=float, default=200, help="to spend on timing a row")
     options = arguments.parse_args()
@@ -127,6 +167,10 @@ def main():
     if not torch.cuda.is_available():
         sys.exit("no GPU that PyTorch can use; --cpu THREADS runs the CPU row")
     clear = None if options.keep_l2 else torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    if options.ceilings:
+        for row in ceiling_rows(options.milliseconds, clear):
+            print(json.dumps(row), flush=True)
+        return
     for case in map(json.loads, sys.stdin):
         if options.filter not in case["name"]:
             continue

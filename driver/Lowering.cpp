@@ -1,6 +1,7 @@
 //===- Lowering.cpp - From a variant or IR text to CUDA source or an object -===//
 
 #include "driver/Lowering.h"
+#include "driver/ScheduleText.h"
 
 #include "codegen/cpu/Cpu.h"
 #include "codegen/cuda/Printer.h"
@@ -533,6 +534,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     auto kernel = *module.getOps<tile::KernelOp>().begin();
     result.plan = planOf(kernel.getPlan());
     result.summary.signature.bounds = boundsOf(kernel);
+    if (stage > Stage::Tile && target.isCuda())
+      result.schedule = describeMasks(kernel);
   }
   if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
     Expected<void> ran =
@@ -552,6 +555,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
       result.summary.signature.tensorMaps.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()),
                                                      int(type.getColumns()), int(map.getSwizzle().getPanel())});
     });
+    for (ScheduleLine &line : describeSchedule(kernel))
+      result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());
     kernel.walk([&](sched::SharedOp buffer) {
       result.buffers.push_back(

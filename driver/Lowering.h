@@ -46,6 +46,7 @@ struct Lowered {
   size_t sharedBytes = 0;
   std::string path; ///< "mma.sync" or "wgmma", from sched on
   std::vector<PlacedBuffer> buffers;
+  std::vector<std::pair<std::string, std::string>> schedule; ///< GPU: what the passes chose (ScheduleText.h), from sched on
   std::optional<PlanRequest> request;    ///< where the input had an attn op
   std::optional<RankedPlan> predicted;   ///< the cost of `plan`
   double irMilliseconds = 0;

@@ -79,6 +79,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},
                       {"buffers", buffers}};
+  for (const auto &[decision, text] : lowered.schedule)
+    result["schedule"][decision] = text;
   if (target.isCuda()) {
     ordered_json registers = ordered_json::object();
     if (cost) {

@@ -3,12 +3,13 @@
 //     {"arch": "sm_90", "tileQ": 128, "tileK": 64, "warps": 4, "threads": 128, "stages": 2, "qRegisters": true,
 //      "dvWarps": 1, "blocksPerSm": 2, "longestFirst": true, "text": "128 x 64, 4 warps, ...",
 //      "shared": {"bytes": 98304, "budget": 232448, "buffers": [{"name": "q_tile", "bytes": 32768, "offset": 0}]},
+//      "schedule": {"copies": "...", "roles": "...", ...},
 //      "registers": {"estimated": 231, "limit": 255, "actual": 238, "spillBytes": 0},
 //      "hbm": {"bytes": 1.2e9, "standardAttentionBytes": 5.2e9, "ratio": 4.3,
 //              "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
 //      "predicted": {"microseconds": 812.0, "why": "tensor cores 61%, ..."}}
 //
-// "hbm" and "predicted" are absent where the input held no attn op; "actual" and "spillBytes" where nothing was
+// "schedule" (ScheduleText.h) is there from sched on; "hbm" and "predicted" are absent where the input held no attn op; "actual" and "spillBytes" where nothing was
 // compiled. Bytes of standard attention (the paper's Algorithm 0) are for the same sizes.
 //
 //===----------------------------------------------------------------------===//

@@ -321,6 +321,27 @@ class Cli(unittest.TestCase):
         self.assertEqual(explained["plan"]["dvWarps"], 1)
         self.assertNotIn("dv split", text)
 
+    def test_explain_schedule(self):
+        """Each decision about the schedule, with what was chosen."""
+        hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
+        ring = r"\(\d stages, 128-byte swizzle\)"
+        for line in ["masks +one loop; a uniform branch masks partial tiles",
+                     f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
+                     "roles +producer 4 warps of [0-9]+ registers, consumer (8|12) warps of [0-9]+ registers \\(setmaxnreg\\)",
+                     "products +wgmma, P from registers", "overlap +softmax of a tile beside the product with V of the tile before.*",
+                     "order +(a block a tile, a head's last tile first|persistent blocks, pairs of tiles from both ends of a head)",
+                     "epilogue +O through o_tile by TMA"]:
+            self.assertRegex(hopper, f"(?m)^  {line}$")
+        self.assertNotIn("  search ", hopper)
+        documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
+        self.assertIn("  search         a warp looks for the next visible tile, 32 at a time\n", documents)
+        ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
+        self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
+        self.assertEqual(ampere, {"masks": "one loop; a uniform branch masks partial tiles", "roles": "all warps alike",
+                                  "products": "mma.sync", "overlap": "copies beside products and softmax",
+                                  "order": "a block a tile, a head's last tile first",
+                                  "epilogue": "O through o_tile, 16 bytes a thread"})
+
     def test_explain_dv_split(self):
         wide = ["explain", "causal", "--arch", "sm_86", "--head-dim", 512]
         text = self.attune(*wide, "--candidates", 2)

@@ -77,9 +77,10 @@ int explainVerb(const ExplainFlags &flags) {
     fmt::print("{}\n", explained.dump(2));
     return done;
   }
-  fmt::print("{} {} head_dim {} x {} for {}\n{}", explained["variant"].get<std::string>(),
+  fmt::print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
              explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
-             explained["arch"].get<std::string>(), planText(explained["plan"]));
+             explained["arch"].get<std::string>(), planText(explained["plan"]),
+             scheduleText(explained["plan"]));
   if (!uncompiled.empty())
     fmt::print("  {:<14} {}\n", "not compiled", uncompiled);
   printRanking(explained, flags.candidates);

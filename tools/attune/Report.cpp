@@ -54,6 +54,14 @@ std::string attune::cli::planText(const ordered_json &plan) {
   return text;
 }
 
+std::string attune::cli::scheduleText(const ordered_json &plan) {
+  std::string text;
+  const ordered_json schedule = plan.value("schedule", ordered_json::object());
+  for (const auto &[decision, chosen] : schedule.items())
+    text += fmt::format("  {:<14} {}\n", decision, chosen.get<std::string>());
+  return text;
+}
+
 ordered_json attune::cli::timesJson(const CompileTimes &times) {
   return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
 }

@@ -1,0 +1,125 @@
+#include "driver/ScheduleText.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::driver;
+
+/// True where `kernel` holds an `Op` for which `holds`.
+template <typename Op>
+static bool has(sched::KernelOp kernel, llvm::function_ref<bool(Op)> holds = [](Op) { return true; }) {
+  return kernel.walk([&](Op op) { return holds(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+}
+
+/// The shared tiles that copies of one kind fill or drain, in the kernel's order.
+template <typename Op>
+static llvm::SetVector<sched::SharedOp> sharedOf(sched::KernelOp kernel) {
+  llvm::SetVector<sched::SharedOp> tiles;
+  kernel.walk([&](Op copy) {
+    if (auto shared = copy.getShared().template getDefiningOp<sched::SharedOp>())
+      tiles.insert(shared);
+  });
+  return tiles;
+}
+
+template <typename Range, typename Function>
+static std::string joined(const Range &range, llvm::StringRef separator, Function text) {
+  std::vector<std::string> parts;
+  for (auto element : range)
+    parts.push_back(text(element));
+  return llvm::join(parts, separator);
+}
+
+static std::string copiesText(sched::KernelOp kernel) {
+  auto text = [](sched::SharedOp shared) {
+    auto type = shared.getResult().getType();
+    const int64_t stages = type.hasAxis("stage") ? type.size("stage") : 1;
+    auto swizzle = dyn_cast_or_null<sched::SwizzleAttr>(type.getLayout());
+    return fmt::format("{} ({} stage{}{})", shared.getName().str(), stages, stages == 1 ? "" : "s",
+                       swizzle ? fmt::format(", {}-byte swizzle", swizzle.getPanel()) : "");
+  };
+  std::vector<std::string> kinds;
+  if (auto tiles = sharedOf<sched::LoadBoxOp>(kernel); !tiles.empty())
+    kinds.push_back(joined(tiles, ", ", text) + " by TMA");
+  if (auto tiles = sharedOf<sched::CopyAsyncOp>(kernel); !tiles.empty())
+    kinds.push_back(joined(tiles, ", ", text) + " by cp.async");
+  return llvm::join(kinds, "; ");
+}
+
+static std::string rolesText(sched::KernelOp kernel) {
+  auto roles = kernel.getBody().getOps<sched::RoleOp>();
+  if (roles.empty())
+    return "all warps alike";
+  bool split = false;
+  std::string text = joined(roles, ", ", [&](sched::RoleOp role) {
+    split |= role.getRegisters().has_value();
+    return fmt::format("{} {} warps{}", role.getName().str(), role.getWarps(),
+                       role.getRegisters() ? fmt::format(" of {} registers", *role.getRegisters()) : "");
+  });
+  return text + (split ? " (setmaxnreg)" : "");
+}
+
+static std::string productsText(sched::KernelOp kernel) {
+  if (!has<sched::MmaAsyncOp>(kernel))
+    return "mma.sync";
+  const bool registers = has<sched::MmaAsyncOp>(kernel, [](sched::MmaAsyncOp mma) {
+    return mma.getA().getType().getSpace() == tile::MemorySpace::Register;
+  });
+  return registers ? "wgmma, P from registers" : "wgmma, P from shared memory";
+}
+
+static std::string overlapText(sched::KernelOp kernel) {
+  const bool overlap = has<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
+  std::string text = overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
+  return text + (kernel.getPlan().getTurns() ? "; warpgroups start products in turn" : "");
+}
+
+static std::string orderText(sched::KernelOp kernel) {
+  sched::ForWorkOp work;
+  kernel.walk([&](sched::ForWorkOp op) { work = op; });
+  if (!work)
+    return "";
+  const bool longest = work.getLongestFirst();
+  switch (work.getOrder()) {
+  case sched::WorkOrder::Grid:
+    return longest ? "a block a tile, a head's last tile first" : "a block a tile";
+  case sched::WorkOrder::Persistent:
+    return longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks";
+  case sched::WorkOrder::Atomic:
+    return "persistent blocks take the next tile from a counter";
+  case sched::WorkOrder::Split:
+    return fmt::format("a block a share of the keys, {} shares", work.getSplits().value_or(1));
+  }
+  return "";
+}
+
+static std::string epilogueText(sched::KernelOp kernel) {
+  auto name = [](sched::SharedOp shared) { return shared.getName().str(); };
+  if (auto tiles = sharedOf<sched::StoreBoxOp>(kernel); !tiles.empty())
+    return "O through " + joined(tiles, ", ", name) + " by TMA";
+  if (auto tiles = sharedOf<sched::CopyToGlobalOp>(kernel); !tiles.empty())
+    return "O through " + joined(tiles, ", ", name) + ", 16 bytes a thread";
+  return "O from registers";
+}
+
+std::vector<ScheduleLine> attune::driver::describeMasks(tile::KernelOp kernel) {
+  bool branch = false;
+  kernel.walk([&](tile::MapOp map) { branch |= bool(map.getOnlyIf()); });
+  return branch ? std::vector<ScheduleLine>{{"masks", "one loop; a uniform branch masks partial tiles"}} : std::vector<ScheduleLine>();
+}
+
+std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {
+  std::vector<ScheduleLine> lines;
+  for (auto &[label, text] : {ScheduleLine{"copies", copiesText(kernel)}, ScheduleLine{"roles", rolesText(kernel)},
+                              ScheduleLine{"products", productsText(kernel)}, ScheduleLine{"overlap", overlapText(kernel)},
+                              ScheduleLine{"order", orderText(kernel)}, ScheduleLine{"epilogue", epilogueText(kernel)}})
+    if (!text.empty())
+      lines.push_back({label, text});
+  if (has<sched::NextVisibleOp>(kernel))
+    lines.push_back({"search", "a warp looks for the next visible tile, 32 at a time"});
+  return lines;
+}

@@ -1,0 +1,31 @@
+//===- ScheduleText.h - What the passes chose, in words ----------------------===//
+//
+//     {"copies", "q_ring (2 stages, 128-byte swizzle), k_ring (...), v_ring (...) by TMA"}
+//     {"roles", "producer 4 warps of 32 registers, consumer 12 warps of 160 (setmaxnreg)"}
+//     {"products", "wgmma, P from registers"}
+//     {"overlap", "softmax of a tile beside the product with V of the tile before; warpgroups start products in turn"}
+//     {"masks", "one loop; a uniform branch masks partial tiles"}
+//     {"order", "persistent blocks, pairs of tiles from both ends of a head"}
+//     {"epilogue", "O through o_tile by TMA"}
+//
+// Read off the IR, not off the plan: so that it says what the kernel does.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attune::driver {
+
+/// A line of a schedule: which decision, and how it fell.
+using ScheduleLine = std::pair<std::string, std::string>;
+
+/// Where masks of a tile.kernel stand, or none where it has no mask.
+std::vector<ScheduleLine> describeMasks(tile::KernelOp kernel);
+std::vector<ScheduleLine> describeSchedule(sched::KernelOp kernel);
+
+} // namespace attune::driver
