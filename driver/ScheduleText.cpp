@@ -79,8 +79,12 @@ static std::string overlapText(sched::KernelOp kernel) {
 }
 
 static std::string orderText(sched::KernelOp kernel) {
+  // Where roles receive their tiles of work, the one that sends them has the order.
   sched::ForWorkOp work;
-  kernel.walk([&](sched::ForWorkOp op) { work = op; });
+  kernel.walk([&](sched::ForWorkOp op) {
+    if (op.getOrder() != sched::WorkOrder::Received)
+      work = op;
+  });
   if (!work)
     return "";
   const bool longest = work.getLongestFirst();
@@ -93,6 +97,8 @@ static std::string orderText(sched::KernelOp kernel) {
     return "persistent blocks take the next tile from a counter";
   case sched::WorkOrder::Split:
     return fmt::format("a block a share of the keys, {} shares", work.getSplits().value_or(1));
+  case sched::WorkOrder::Received:
+    break;
   }
   return "";
 }
