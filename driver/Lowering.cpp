@@ -200,6 +200,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.persistent = attr.getPersistent();
   plan.queryStages = int(attr.getQStages());
   plan.turns = attr.getTurns();
+  plan.overlap = attr.getOverlap();
   return plan;
 }
 

@@ -43,7 +43,7 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
   if (packed.blocks == 0)
     return {};
   makeBounds(state->image.signature, args);
-  Expected<void> ran = state->simulator.run(&packed.params(), {.seed = options.seed, .blocks = options.blocks});
+  Expected<void> ran = state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
   if (ran || !ran.error().where.known())
     return ran;
   Error finding = ran.error();

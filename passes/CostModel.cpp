@@ -405,10 +405,15 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// Where a tile's softmax takes longer than its products, the tensor cores have time for the warpgroups one after another.
-static bool takesTurns(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+/// How products and softmax share the multiprocessor: where products take longer, they run beside the softmax of their own warpgroup;
+/// where both are about equal, three warpgroups take turns; where the softmax takes longer, exponentials of one warpgroup beside the integers of
+/// another matter more than the tensor cores, and the order in which warpgroups come by themselves is best.
+static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
+  if (!plan.copyWarps)
+    return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
-  return plan.copyWarps && plan.warps > 4 && of.softmax() > of.mma;
+  plan.overlap = plan.warps == 4 || of.softmax() <= of.mma;
+  plan.turns = plan.warps >= 12 && !plan.overlap && of.softmax() <= 1.4 * of.mma;
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
@@ -654,7 +659,7 @@ static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo
     for (const SharedBuffer &buffer : cost.shared)
       cost.sharedBytes += buffer.bytes;
   };
-  plan.turns = takesTurns(request, plan, arch);
+  chooseOverlap(request, plan, arch);
   // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
   plan.persistent = plan.copyWarps > 0;
   plan.queryStages = plan.persistent ? 2 : 1;

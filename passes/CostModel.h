@@ -72,7 +72,8 @@ struct Plan {
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
   bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
-  bool turns = false;       ///< warpgroups start their products in turn; else a product with V runs beside the next softmax
+  bool turns = false;       ///< warpgroups start their products in turn
+  bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.

@@ -244,7 +244,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns,
+                             plan.overlap);
 }
 
 //===----------------------------------------------------------------------===//
@@ -308,6 +309,7 @@ private:
       plan.persistent = given.getPersistent();
       plan.queryStages = int(given.getQStages());
       plan.turns = plan.copyWarps && given.getTurns();
+      plan.overlap = plan.copyWarps && given.getOverlap();
       plan.blocksPerSm = int(given.getBlocksPerSm());
       plan.longestFirst = given.getLongestFirst();
     }

@@ -32,8 +32,8 @@ struct LoadedModule {
   CudaContext context;
   CudaModule module;
   CudaFunction function;
-  CudaFunction bounds; ///< null where the signature has none
-  int64_t blocks;      ///< the most that a launch has
+  CudaFunction bounds;     ///< null where the signature has none
+  int64_t multiprocessors; ///< of a persistent kernel's device, else 0
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -100,7 +100,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr, INT32_MAX});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr, 0});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -127,7 +127,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
       if (!info)
         return info.error();
-      loaded->blocks = info->smCount;
+      loaded->multiprocessors = info->smCount;
     }
     if (image.sharedBytes > 0)
       return cuda->result(
@@ -210,7 +210,8 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     if (code != 0)
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
-  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(std::min(packed.blocks, (*loaded)->blocks)), 1, 1, unsigned(image.threads),
+  const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors) : packed.blocks;
+  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));

@@ -271,11 +271,11 @@ __device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int 
 }
 
 //@ work_number
-/// The number of the tile that this block takes in a round: one of as many as there are blocks, or of pairs of neighbours first one, then
-/// the other. Pairs are dealt shifted by the golden section of the grid against each other: where a head has an odd number of tiles, some pairs
+/// The number of the tile that this block takes in a round: one of as many as there are blocks, or, where there are more `tiles`, of pairs of
+/// neighbours first one, then the other. Pairs are dealt shifted by the golden section of the grid against each other: where a head has an odd number of tiles, some pairs
 /// are of two heads, and each block gets its share of them.
-template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned round) {
-  if (!pairs)
+template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned round, unsigned tiles) {
+  if (!pairs || tiles <= gridDim.x)
     return round * gridDim.x + blockIdx.x;
   const unsigned deal = round / 2;
   return (deal * gridDim.x + (blockIdx.x + deal * (gridDim.x * 5 / 8)) % gridDim.x) * 2 + round % 2;

@@ -301,6 +301,7 @@ private:
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
+  llvm::DenseMap<Operation *, std::string> workTotals; ///< of loops over work in order persistent: how many tiles there are
   unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
@@ -1546,10 +1547,13 @@ void Printer::printIf(scf::IfOp op) {
 
 /// The tile of work that a persistent block takes in a round.
 Expr Printer::workNumber(ForWorkOp op, Expr round) {
-  return primitive("work_number", op.getLongestFirst() ? "<true>" : "<false>", {std::move(round)});
+  return primitive("work_number", op.getLongestFirst() ? "<true>" : "<false>", {std::move(round), workTiles(op)});
 }
 
+/// How many tiles of work there are: a variable of persistent blocks.
 Expr Printer::workTiles(ForWorkOp op) {
+  if (auto total = workTotals.find(op); total != workTotals.end())
+    return {total->second};
   return primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}});
 }
 
@@ -1589,6 +1593,7 @@ void Printer::printForWork(ForWorkOp op) {
     line("#pragma unroll 1");
     open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
     if (persistent) {
+      workTotals[op] = total;
       line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
       line("if (" + number + " >= " + total + ") {");
       line("  break;");

@@ -84,7 +84,7 @@ Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &se
   Launch launch;
   launch.params = params;
   launch.tiles = (params->queryLength + program->tileQ - 1) / program->tileQ * params->heads * int64_t(params->batch);
-  launch.blocks = program->persistent ? std::max<int64_t>(settings.blocks, 1) : launch.tiles;
+  launch.blocks = program->persistent ? persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1)) : launch.tiles;
   for (const Tensor &tensor : program->tensors)
     launch.tensors.push_back(memoryOf(*program, tensor, *params));
   for (const Parameter &parameter : program->parameters)

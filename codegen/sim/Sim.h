@@ -82,8 +82,8 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// Blocks of the grid, for `for_work persistent`: any number from 1. Order grid has one for each tile of work.
-  int64_t blocks = 1;
+  /// For the grid of `for_work persistent`, at least 1: as many blocks as persistentBlocks (LaunchParams.h) gives. Order grid has one for each tile.
+  int64_t multiprocessors = 1;
 };
 
 /// A kernel ready to run. Cheap to copy; all members may be called from any number of threads at once.

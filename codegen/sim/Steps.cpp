@@ -115,9 +115,11 @@ static bool inside(Machine &machine, Warp &warp, const Step &step, const SharedB
   return false;
 }
 
-/// The number of the block's tile of a round: persistent blocks take one of each round of tiles, or, longest first, pairs.
-static int64_t workNumber(const Machine &machine, int64_t round, bool pairs) {
+/// The number of the block's tile of a round: persistent blocks take one of each round of tiles, or, longest first and where there are more tiles
+/// than blocks, pairs.
+static int64_t workNumber(const Machine &machine, int64_t round, bool longestFirst) {
   const int64_t blocks = machine.launch.blocks;
+  const bool pairs = longestFirst && machine.program.persistent && machine.launch.tiles > blocks;
   const int64_t deal = round / 2, dealt = deal * blocks + (machine.block + deal * (blocks * 5 / 8)) % blocks;
   return pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
 }
@@ -126,7 +128,7 @@ static int64_t workNumber(const Machine &machine, int64_t round, bool pairs) {
 /// both ends of a head.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   const bool pairs = step.flag && machine.program.persistent;
-  warp.tile = workNumber(machine, warp.tilesBefore, pairs);
+  warp.tile = workNumber(machine, warp.tilesBefore, step.flag);
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;

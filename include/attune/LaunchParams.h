@@ -55,4 +55,10 @@ inline constexpr int boundsBlockThreads = 256;
 
 static_assert(sizeof(LaunchParams) == 40 + 15 * 8 + 5 * 8 + 10 * 4);
 
+/// Blocks in the grid of a persistent kernel with so many tiles of work (at least 1) on so many multiprocessors: a block for each tile where
+/// there are as many multiprocessors, else at least two tiles for each block but the last. Every block has a tile.
+constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors) {
+  return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors ? (tiles + 1) / 2 : multiprocessors;
+}
+
 } // namespace attune

@@ -24,7 +24,7 @@ namespace attune {
 
 struct SimulationOptions {
   uint64_t seed = 0;  ///< draws the order of warps and copies; even seeds let copies land as late as they can
-  int64_t blocks = 2; ///< of a persistent kernel's grid; with fewer than tiles of work a block takes several
+  int64_t multiprocessors = 2; ///< for a persistent kernel's grid: persistentBlocks of LaunchParams.h
 };
 
 /// A scheduled kernel ready to run. Cheap to copy; const members may be called from any number of threads at once.

@@ -164,7 +164,7 @@ LogicalResult BoundsAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
-                               int64_t copyWarps, bool persistent, int64_t queryStages, bool turns) {
+                               int64_t copyWarps, bool persistent, int64_t queryStages, bool turns, bool overlap) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
@@ -179,5 +179,9 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "q_stages " << queryStages << " is not 1; only persistent blocks have more";
   if (turns && !copyWarps)
     return emitError() << "turns are for warpgroups beside copy warps; give copy_warps";
+  if (overlap && !copyWarps)
+    return emitError() << "overlap is for warpgroups beside copy warps; give copy_warps";
+  if (turns && overlap)
+    return emitError() << "turns and overlap exclude each other; give one of them";
   return success();
 }

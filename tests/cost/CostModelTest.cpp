@@ -580,18 +580,26 @@ TEST_CASE("blocks are persistent where O fits beside Q, and Q has two stages whe
   check(planOf(64, 65535), false, 1, 128 * 64 * 2, 0);
 }
 
-TEST_CASE("warpgroups take turns where their softmax takes longer than their products") {
-  auto planOf = [](int headDim, const char *arch = "sm_90a", int tileQ = 128) {
+TEST_CASE("three warpgroups take turns where their softmax takes about as long as their products") {
+  auto planOf = [](int headDim, const char *arch = "sm_90a", int tileQ = 192, bool dropout = false) {
     PlanRequest request = makeRequest(headDim);
     request.arch = arch;
+    request.dropout = dropout;
     request.fixed = {.tileQ = tileQ, .tileK = 64, .stages = 2};
     return best(request).plan;
   };
   CHECK(planOf(64).turns);
   CHECK(planOf(64).text().find(", in turn") != std::string::npos);
-  CHECK_FALSE(planOf(128).turns);
-  CHECK_FALSE(planOf(64, "sm_90a", 64).turns); // one warpgroup
-  CHECK_FALSE(planOf(64, "sm_90").turns);
+  CHECK_FALSE(planOf(64).overlap);
+  // One or two warpgroups; products that take longer; a softmax that does by far.
+  CHECK_FALSE(planOf(64, "sm_90a", 64).turns);
+  CHECK_FALSE(planOf(64, "sm_90a", 128).turns);
+  CHECK_FALSE(planOf(128, "sm_90a", 128).turns);
+  CHECK(planOf(128, "sm_90a", 128).overlap);
+  CHECK_FALSE(planOf(64, "sm_90a", 192, true).turns);
+  CHECK_FALSE(planOf(64, "sm_90a", 192, true).overlap);
+  CHECK_FALSE(planOf(64, "sm_90", 128).turns);
+  CHECK_FALSE(planOf(64, "sm_90", 128).overlap);
 }
 
 TEST_CASE("roles share out the registers that a block has at its launch") {

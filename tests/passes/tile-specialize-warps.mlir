@@ -106,20 +106,20 @@
 // SCHED:           sched.next
 // SCHED:         scf.if
 // SCHED-NEXT:      sched.wait_boxes pending 0
-attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
+attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
 } mask {
 }
 
 // Room for O beside Q, but not for Q twice: the ring of Q has one stage, whose phase is the parity of the tile's number.
 // ROLES-LABEL: tile.kernel @wide
-// ROLES-SAME:    copy_warps = 4, persistent = true>
+// ROLES-SAME:    copy_warps = 4, persistent = true, overlap = true>
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work persistent {{.*}} (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %{{.*}}, %{{.*}}) {
 // ROLES:           %[[QPHASE:.*]] = arith.andi %[[COUNT]], %c1_i32
 // ROLES:           sched.acquire %[[QR]][%c0_i32] phase %[[QPHASE]]
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.release %[[QR]][%c0_i32]
-// Without turns V of a tile is waited for when its softmax ends, before the product with V of the tile before is: that product runs beside the softmax.
+// With `overlap` V of a tile is waited for when its softmax ends, before the product with V of the tile before is: that product runs beside the softmax.
 // OVERLAP-LABEL: tile.kernel @wide
 // OVERLAP-NOT:     turns
 // OVERLAP:       %[[VR:.*]] = sched.ring "v_barriers"
@@ -144,7 +144,7 @@ attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 score {
 
 // No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
 // ROLES-LABEL: tile.kernel @widest
-// ROLES-SAME:    copy_warps = 4>
+// ROLES-SAME:    copy_warps = 4, overlap = true>
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work grid tile_q 128 (
 // ROLES-NOT:     sched.acquire %[[QR]]

@@ -132,7 +132,7 @@ TEST_CASE("fake: a launch passes grid, block, shared memory, stream and paramete
   CHECK(s.fake.unloads == 1);
 }
 
-TEST_CASE("fake: persistent blocks are at most as many as multiprocessors", "[fake][.]") {
+TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and each has a tile of work", "[fake][.]") {
   FakeSetup s;
   s.image.persistent = true;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
@@ -144,6 +144,13 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors", "[fa
   REQUIRE(kernel->launch(nullptr, s.args));
   CHECK(s.fake.grid[0] == 132);
   CHECK(s.fake.grid[1] == 1);
+  for (int64_t tiles = 1; tiles < 20; ++tiles)
+    for (int64_t multiprocessors = 1; multiprocessors < 20; ++multiprocessors) {
+      // Pairs of neighbours, as many as blocks, hold a tile for each block.
+      const int64_t blocks = persistentBlocks(tiles, multiprocessors);
+      CHECK(blocks <= multiprocessors);
+      CHECK((blocks == tiles || 2 * (blocks - 1) < tiles));
+    }
 }
 
 TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {

@@ -166,8 +166,8 @@ std::vector<Subject> subjects() {
   all.push_back({"blocks", sparse, {"sm_80", 64, 32, 4, 2, false}});
   for (bool turns : {false, true})
     for (int stages : {2, 3})
-      all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, turns}});
-  all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false}});
+      all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, turns, !turns}});
+  all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"blocks", sparse, {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}});
   // Tiles of queries that see no key, one tile, two, and three.
   auto rows = captured("rows", i32, rank(1)), columns = captured("columns", i32, rank(1));
@@ -176,7 +176,7 @@ std::vector<Subject> subjects() {
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}});
   for (int queryStages : {1, 2}) {
     all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, 1 + queryStages, false, 1, queryStages, queryStages == 2}});
-    all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages}});
+    all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages, false, true}});
   }
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
   return all;
@@ -204,16 +204,17 @@ const std::vector<Equivalent> &equivalents() {
       {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
       // sm_90a.
       {"expect_bytes [123] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
-      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn)?", "Q fills its stage once, and nobody waits for it to be empty"},
-      {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn)?", "the first tile is in stage 0"},
-      {"wait 3 of stage 0", ".*sm_90a.*stages", "so is its V"},
+      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?", "Q fills its stage once, and nobody waits for it to be empty"},
+      {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
+      {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
+      {"for_work [12] from the other end", ".*sm_90a.*persistent.*", "one role says which tiles of work there are, all others receive them"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
-      {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn)?",
+      {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
        "the producer fills V again after Q, which the consumers release after this wait"},
-      {"mma_wait 4 after release", ".*sm_90a.*stages(, in turn)?", "after the last tile nobody fills the stage again"},
+      {"mma_wait 4 after release", ".*sm_90a.*stages(, in turn|, overlapping)?", "after the last tile nobody fills the stage again"},
   };
   return all;
 }

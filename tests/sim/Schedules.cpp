@@ -12,7 +12,7 @@ using namespace attune::tests;
 std::string Schedule::describe() const {
   return fmt::format("{}: {} x {}, {} warps, {} stages{}{}{}{}", arch, tileQ, tileK, warps, stages, qRegisters ? ", Q in registers" : "",
                      dvWarps > 1 ? fmt::format(", {} split dv", dvWarps) : "",
-                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "", turns ? ", in turn" : "");
+                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "", turns ? ", in turn" : overlap ? ", overlapping" : "");
 }
 
 void Schedule::applyTo(CompileOptions &options) const {
@@ -26,9 +26,9 @@ void Schedule::applyTo(CompileOptions &options) const {
 
 std::vector<Schedule> attune::tests::schedulesFor(const std::string &arch) {
   if (arch == "sm_90a")
-    return {{arch, 128, 64, 8, 2, false, 1, 2, true}, {arch, 128, 128, 8, 2, false, 1, 0}, {arch, 64, 64, 4, 2, false, 1, 1},
-            {arch, 64, 32, 4, 3, false, 1, 0},   {arch, 192, 64, 12, 2, false, 1, 2, true}, {arch, 128, 96, 8, 3, false, 1, 1},
-            {arch, 128, 176, 8, 2, false, 1, 0}, {arch, 192, 96, 12, 3, false, 1, 0, true}, {arch, 64, 128, 4, 4, false, 1, 3},
+    return {{arch, 128, 64, 8, 2, false, 1, 2, true}, {arch, 128, 128, 8, 2, false, 1, 0, false, true}, {arch, 64, 64, 4, 2, false, 1, 1, false, true},
+            {arch, 64, 32, 4, 3, false, 1, 0},   {arch, 192, 64, 12, 2, false, 1, 2, true}, {arch, 128, 96, 8, 3, false, 1, 1, false, true},
+            {arch, 128, 176, 8, 2, false, 1, 0}, {arch, 192, 96, 12, 3, false, 1, 0, true}, {arch, 64, 128, 4, 4, false, 1, 3, false, true},
             {arch, 128, 64, 8, 2, false, 1, 0, true}, {arch, 128, 64, 8, 2, false, 1, 2},
             {arch, 192, 64, 12, 2, false, 1, 2}};
   return {{arch, 64, 32, 4, 1, false},    {arch, 64, 64, 4, 1, true},    {arch, 128, 32, 4, 2, true},   {arch, 128, 64, 4, 2, false},
@@ -48,15 +48,18 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   std::string fields = schedule.queryStages ? fmt::format(", persistent = true, q_stages = {}", schedule.queryStages) : "";
   if (schedule.turns)
     fields += ", turns = true";
+  if (schedule.overlap)
+    fields += ", overlap = true";
   return emitFromText({std::regex_replace(*tile, work, "$1" + fields + ">"), "kernel.mlir"}, {}, target, Stage::Sched);
 }
 
 Launcher attune::tests::launcher(const Simulation &simulation, const Case &test, uint64_t seed) {
   const auto &queries = test.problem.q.shape;
   const int64_t tileQ = test.options.tileQ.value(), tiles = queries[0] * queries[1] * ((queries[2] + tileQ - 1) / tileQ);
-  const int64_t blocks = std::clamp<int64_t>(tiles / 2, 1, 1 + int64_t(seed % 3));
+  // Several tiles a block, or one, or, where the first block has two, one in the last.
+  const int64_t multiprocessors = seed % 4 == 3 ? tiles - seed / 4 % 2 : std::clamp<int64_t>(tiles / 2, 1, 1 + int64_t(seed % 4));
   return {Device{}, [=](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
-          [=](const LaunchArgs &args) { return simulation.run(args, {.seed = seed, .blocks = blocks}); }};
+          [=](const LaunchArgs &args) { return simulation.run(args, {.seed = seed, .multiprocessors = multiprocessors}); }};
 }
 
 Verdict attune::tests::simulate(const Simulation &simulation, const Case &test, const Expectation &expected, uint64_t seed) {

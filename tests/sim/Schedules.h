@@ -16,7 +16,8 @@ struct Schedule {
   bool qRegisters;
   int dvWarps = 1;
   int queryStages = 0; ///< of Q's ring in persistent blocks; 0: a block has one tile of work
-  bool turns = false;  ///< warpgroups start their products in turn
+  bool turns = false;   ///< warpgroups start their products in turn
+  bool overlap = false; ///< the product with V runs beside the next softmax
 
   std::string describe() const;
   void applyTo(CompileOptions &options) const;

@@ -254,7 +254,7 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
     if (!simulation)
       FAIL(simulation.error().text());
     Launcher given = launcher(*simulation, test, 3);
-    given.launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = 3, .blocks = blocks}); };
+    given.launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = 3, .multiprocessors = blocks}); };
     return judge(test, *expected, tests::run(given, test));
   };
   Verdict torn = verdictOf(loop, 3);
