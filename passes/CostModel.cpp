@@ -405,15 +405,16 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// How products and softmax share the multiprocessor: where products take longer, they run beside the softmax of their own warpgroup;
-/// where both are about equal, three warpgroups take turns; where the softmax takes longer, exponentials of one warpgroup beside the integers of
-/// another matter more than the tensor cores, and the order in which warpgroups come by themselves is best.
+/// How products and softmax share the multiprocessor. Where products take longer, or not much less, they run beside the softmax of their own
+/// warpgroup, or, with three warpgroups of about equal parts, beside that of another in turn. Where arithmetic rules the softmax (dropout), or it takes
+/// far longer (a bounded score at small head dims), the units of the softmax are what warpgroups share, best in the order in which they come.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
-  plan.overlap = plan.warps == 4 || of.softmax() <= of.mma;
-  plan.turns = plan.warps >= 12 && !plan.overlap && of.softmax() <= 1.4 * of.mma;
+  const bool products = of.softmax() <= of.mma, free = !products && (of.alu > of.special || of.softmax() > 1.6 * of.mma);
+  plan.turns = plan.warps >= 12 && !products && !free;
+  plan.overlap = plan.warps == 4 || (!free && !plan.turns);
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
@@ -423,7 +424,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
-  const double tile = busiest + overlap * std::min(of.mma, softmax) + 650;
+  // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
+  const double wide = plan.tileK > 128 ? 1.08 : 1, latency = plan.stages > 2 ? 620 : 650;
+  const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
                  .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});

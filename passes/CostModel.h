@@ -54,7 +54,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 7;
+inline constexpr int costModelVersion = 8;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;

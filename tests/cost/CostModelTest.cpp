@@ -594,6 +594,7 @@ TEST_CASE("three warpgroups take turns where their softmax takes about as long a
   // One or two warpgroups; products that take longer; a softmax that does by far.
   CHECK_FALSE(planOf(64, "sm_90a", 64).turns);
   CHECK_FALSE(planOf(64, "sm_90a", 128).turns);
+  CHECK(planOf(64, "sm_90a", 128).overlap);
   CHECK_FALSE(planOf(128, "sm_90a", 128).turns);
   CHECK(planOf(128, "sm_90a", 128).overlap);
   CHECK_FALSE(planOf(64, "sm_90a", 192, true).turns);
