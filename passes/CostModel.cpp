@@ -218,11 +218,11 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search, bool computes) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::None ? 24 : search == TileSearch::Bounds ? 40 : 56;
+  const int least = search == TileSearch::Pattern || computes ? 56 : search == TileSearch::Bounds ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }

@@ -200,6 +200,9 @@ private:
     return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
   }
 
+  /// Column pairs that a lane has of a tile.
+  static int64_t columnsOfLane(Value buffer) { return cast<TileType>(buffer.getType()).getShape()[1] / 8; }
+
   /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c) {
     Value buffer = buffers.lookup(tile);
@@ -208,20 +211,30 @@ private:
       return get(buffer, {i, j, add(mul(r, 2), c)});
     case FragmentRole::Rows:
       return get(buffer, {i, r});
+    case FragmentRole::Diagonals: {
+      Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
+      Value steps = add(mul(i, 2), r);
+      return get(buffer, {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
+    }
     default:
       assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
       return get(buffer, {j, c});
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column; unused coordinates are null.
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each; unused
+  /// coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false) {
+                    bool columnsOutside = false, function_ref<void(Value j, Value c)> column = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
+    if (role == FragmentRole::Lanes)
+      return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
       repeat(shape[1], "j", [&](Value j) {
         repeat(2, "e", [&](Value c) {
+          if (column)
+            column(j, c);
           repeat(shape[0], "i", [&](Value i) {
             repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
           });
@@ -316,7 +329,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -426,6 +439,60 @@ private:
     return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
   }
 
+  /// The region of a map over distances for element 32 i + lane of its tile; beyond the tile, for the last.
+  void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
+    for (auto [origin, argument] : llvm::zip(op.getOrigins(), op.getBody().getArguments()))
+      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), tile::distanceAxis));
+    for (Operation &nested : op.getBody().front().without_terminator())
+      builder.clone(nested, inner);
+  }
+
+  Value laneElement(TileType type, Value i) {
+    Value at = add(lane, mul(i, 32));
+    int64_t count = type.getShape()[0];
+    return count % 32 ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
+  }
+
+  /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
+  /// on the first, one on each that follows.
+  struct Diagonals {
+    Value buffer, ring, stage, start;
+  };
+
+  /// The inputs that `op` reads by distance, with the diagonals before the first column.
+  SmallVector<Diagonals> openDiagonals(tile::MapOp op) {
+    SmallVector<Diagonals> all;
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+      auto type = cast<TileType>(input.getType());
+      if (!tile::isByDistance(type) || argument.use_empty())
+        continue;
+      auto result = cast<TileType>(op.getResult().getType());
+      auto [ring, stage] = slotOf(input);
+      TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(), FragmentRole::Diagonals, rowWarps);
+      StringRef name = cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
+      name.consume_back("_ring");
+      Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
+      // row - column + columns - 1, of the lane's first row and column.
+      Value first = arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+      one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
+      buffers.map(input, one.buffer);
+      const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+      repeat(before, "n", [&](Value n) {
+        repeat(2, "e", [&](Value c) { loadDiagonal(one, n, c, before); });
+      });
+      all.push_back(one);
+    }
+    return all;
+  }
+
+  /// Element [n][c] of a lane's diagonals, the n-th from the least row of `before` + 1 in steps of 8.
+  void loadDiagonal(const Diagonals &of, Value n, Value c, int64_t before) {
+    Value steps = add(mul(n, 8), c);
+    Value column = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), steps, arith::IntegerOverflowFlags::nsw);
+    Type type = cast<TileType>(of.ring.getType()).getElementType();
+    set(sched::LoadSharedOp::create(builder, loc, type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
@@ -435,6 +502,10 @@ private:
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, element(input, i, r, j, c));
+    if (layoutOf(op.getResult()).getRole() == FragmentRole::Lanes) {
+      mapLane(op, i, inner);
+      return inner.lookupOrDefault(op.getYield().getValues().front());
+    }
     for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
                                                    op.getBody().getArguments().drop_front(op.getInputs().size()))) {
       if (argument.use_empty())
@@ -545,7 +616,7 @@ private:
       if (argument.use_empty())
         return false;
       if (index < inputs)
-        return layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
+        return inShared(op.getInputs()[index]) || layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
       return cast<StringAttr>(op.getAxes()[index - inputs]) != "q";
     });
   }
@@ -569,10 +640,16 @@ private:
       // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
       loadColumns(op, byColumn);
+      SmallVector<Diagonals> byDistance = openDiagonals(op);
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
-          columnsOutside);
+          columnsOutside, [&](Value j, Value c) {
+            for (const Diagonals &one : byDistance) {
+              const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+              loadDiagonal(one, add(j, before), c, before);
+            }
+          });
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -1010,6 +1087,20 @@ private:
       };
       inside ? onlyIf(inside, copy) : copy();
     });
+    return success();
+  }
+
+  /// A tile that the lanes of one warp hold.
+  LogicalResult expandOp(sched::StoreTileOp op) {
+    Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    const int64_t count = op.getTile().getType().getShape()[0];
+    // The last pass is ragged.
+    auto store = [&](Value i) {
+      sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, i32(0), add(lane, mul(i, 32)));
+    };
+    repeat(count / 32, "i", store);
+    if (count % 32)
+      onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
     return success();
   }
 

@@ -446,6 +446,14 @@ __device__ __forceinline__ float load_shared(unsigned address) {
   return x;
 }
 
+//@ load_shared_int
+/// PTX 9.7.9.8, ld.shared.b32.
+__device__ __forceinline__ int load_shared_int(unsigned address) {
+  int x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address));
+  return x;
+}
+
 //@ store_shared
 /// PTX 9.7.9.11, st.shared.
 __device__ __forceinline__ void store_shared(unsigned address, float x) {
@@ -628,6 +636,10 @@ __device__ __forceinline__ void arrive_as_warp(unsigned barrier) {
   if (threadIdx.x % 32 == 0)
     arrive(barrier);
 }
+
+//@ sync_lanes
+/// The lanes of the warp meet. PTX 9.7.13.2, bar.warp.sync.
+__device__ __forceinline__ void sync_lanes() { __syncwarp(); }
 
 //@ sync_warps
 /// Named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.sync.

@@ -585,12 +585,12 @@ Printer::SharedPlace Printer::sharedPlace(Operation *op, Value shared, Value sta
   std::string base = buffers.lookup(shared);
   if (base.empty())
     fail(op, "needs a sched.shared buffer of this kernel");
-  if (shape.size() != 2) {
-    fail(op, "needs a shared tile of two axes after the stage, got " + describe(type));
+  if (shape.empty() || shape.size() > 2) {
+    fail(op, "needs a shared tile of one or two axes after the stage, got " + describe(type));
     return {};
   }
   int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  int64_t rows = shape[0], rowBytes = shape[1] * elementBytes;
+  int64_t rows = shape.size() == 1 ? 1 : shape[0], rowBytes = shape.back() * elementBytes;
   SharedPlace place = {{base}, {}};
   Expr stageExpr = stage ? value(stage) : Expr{"0"};
   if (!hasStages && stageExpr.text != "0")
@@ -1105,10 +1105,11 @@ void Printer::printStatement(Operation *op) {
       .Case([&](BarrierOp) { statement(op, "__syncthreads();"); })
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](LoadSharedOp o) {
-        if (!o.getShared().getType().getElementType().isF32())
-          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 is read element by element");
+        Type type = o.getShared().getType().getElementType();
+        if (!type.isF32() && !type.isInteger(32))
+          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
-                primitive("load_shared", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
+                primitive(type.isF32() ? "load_shared" : "load_shared_int", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
       })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());
@@ -1174,11 +1175,13 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
       })
       .Case([&](CommitOp o) {
-        statement(op, primitive(o.getCopies() ? "arrive_after_copies" : "arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";");
+        StringRef how = o.getCopies() ? "arrive_after_copies" : o.getWarp() ? "arrive_as_warp" : "arrive";
+        statement(op, primitive(how, {barrier(o.getRing(), o.getStage(), true)}).text + ";");
       })
       .Case([&](ReleaseOp o) {
         statement(op, primitive("arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
       })
+      .Case([&](SyncLanesOp) { statement(op, primitive("sync_lanes", {}).text + ";"); })
       .Case([&](SyncWarpsOp o) {
         statement(op, primitive("sync_warps", {integer(o.getId()), {std::to_string(o.getThreads())}}).text + ";");
       })
@@ -1231,6 +1234,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](NextOp) {})
       .Case([&](SlotOp) { unexpanded(); })
       .Case([&](CopyTileOp) { unexpanded(); })
+      .Case([&](StoreTileOp) { unexpanded(); })
       .Default([&](Operation *) {
         if (isa<tile::TileDialect>(op->getDialect()))
           return unexpanded();

@@ -540,10 +540,15 @@ void Decoder::shared(sched::SharedOp op) {
   std::optional<Element> element = elementOf(type.getElementType());
   bool hasStages = type.axis(0) == "stage";
   ArrayRef<int64_t> shape = type.getShape().drop_front(hasStages);
-  if (shape.size() != 2 || !element)
-    return fail(opIndex(op), "is no shared tile of two axes after the stage");
-  sim::SharedBuffer buffer{
-      op.getName().str(), int64_t(op.getOffset()), hasStages ? type.getShape()[0] : 1, shape[0], shape[1], 0, *element};
+  if (shape.empty() || shape.size() > 2 || !element)
+    return fail(opIndex(op), "is no shared tile of one or two axes after the stage");
+  sim::SharedBuffer buffer{op.getName().str(),
+                           int64_t(op.getOffset()),
+                           hasStages ? type.getShape()[0] : 1,
+                           shape.size() == 1 ? 1 : shape[0],
+                           shape.back(),
+                           0,
+                           *element};
   if (auto swizzle = dyn_cast_or_null<sched::SwizzleAttr>(type.getLayout()))
     buffer.panel = swizzle.getPanel();
   if (buffer.panel && buffer.rowBytes() % buffer.panel)
@@ -867,8 +872,9 @@ void Decoder::schedOp(Operation *op) {
         emit(o, sim::wait, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())});
       })
       .Case([&](sched::ExpectBytesOp o) { emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())}); })
-      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}, {}, o.getCopies()); })
+      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}, {o.getWarp()}, o.getCopies()); })
       .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}); })
+      .Case([&](sched::SyncLanesOp o) { emit(o, sim::syncLanes); })
       .Case([&](sched::SyncWarpsOp o) { emit(o, sim::syncWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       .Case([&](sched::ArriveWarpsOp o) { emit(o, sim::arriveWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       // The copy engine.

@@ -616,10 +616,12 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
   if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
+  if (step.number[0] && !machine.converged(warp, step))
+    return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   Knowledge knows = machine.release(warp);
   if (!step.flag)
-    return machine.arrive(&warp, step.op, step.at[0], stage, true, threads, knows) ? Go::Pause : Go::Stop;
+    return machine.arrive(&warp, step.op, step.at[0], stage, true, step.number[0] ? 1 : threads, knows) ? Go::Pause : Go::Stop;
   Landing landing{step.op, step.at[0], int(stage), {}, {}, 0, threads, std::move(knows)};
   auto take = [&](std::vector<Copy> &copies) {
     for (const Copy &copy : copies)
@@ -642,6 +644,8 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
     return Go::Stop;
   return machine.arrive(&warp, step.op, step.at[0], stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
+
+Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) { return machine.converged(warp, step) ? Go::Next : Go::Stop; }
 
 Go sim::syncWarps(Machine &machine, Warp &warp, const Step &step) {
   int64_t id;
@@ -893,7 +897,7 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     int64_t address = buffer.place(at(0), at(1), at(2));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4))
       return machine.fail(warp, step, "reads", buffer, at(0), *fault);
-    float value;
+    uint32_t value;
     std::memcpy(&value, machine.memory.at(address), 4);
     warp.set(step.out[0], lane, value);
   }

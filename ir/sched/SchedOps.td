@@ -408,6 +408,20 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
+def StoreTileOp : SchedOp<"store_tile", [Effects]> {
+  let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
+  let description = [{
+    Of one axis, in layout `lanes`.
+
+    ```mlir
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>, ...
+    ```
+  }];
+  let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);
+  let assemblyFormat = "$tile `to` $shared `[` $stage `]` attr-dict `:` type($tile) `,` type($shared)";
+  let hasVerifier = 1;
+}
+
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
   let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
   let description = [{
@@ -468,7 +482,7 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let summary = "the barriers of a ring in shared memory";
   let description = [{
     At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
-    each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
+    each thread that executes `sched.commit` or `sched.expect_bytes`, or each warp with `sched.commit ... warp`) and the bytes that were expected; it is empty after
     `emptied_by` arrivals (one by each warp that executes `sched.release`).
 
     ```mlir
@@ -556,14 +570,16 @@ def CommitOp : StageOp<"commit"> {
   let summary = "arrive as a writer: what the thread stored to the stage is complete";
   let description = [{
     With `copies` the thread arrives when its `sched.copy_async` copies are complete (PTX ISA 9.7.13.15.15,
-    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive).
+    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive); with `warp` all lanes of a warp arrive as one.
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
+    sched.commit %r[%stage] warp : !sched.ring<2>
     ```
   }];
-  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies);
-  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? attr-dict `:` type($ring)";
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies, UnitAttr:$warp);
+  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? (`warp` $warp^)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
 }
 
 def ReleaseOp : StageOp<"release"> {
@@ -575,6 +591,19 @@ def ReleaseOp : StageOp<"release"> {
     sched.release %kr[%stage] : !sched.ring<2>
     ```
   }];
+}
+
+def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {
+  let summary = "the lanes of a warp wait for each other";
+  let description = [{
+    What a lane did before is done for all: before a `sched.release` or a `sched.commit` of a stage that the lanes have read or written by
+    ordinary instructions. PTX ISA 9.7.13.2, bar.warp.sync.
+
+    ```mlir
+    sched.sync_lanes
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def SyncWarpsOp : SchedOp<"sync_warps", [Effects]> {
@@ -749,16 +778,19 @@ def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>]> {
     ```mlir
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
     ```
+
+    A tile of one axis has one row.
   }];
   let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column);
-  let results = (outs F32:$result);
+  let results = (outs AnyTypeOf<[F32, I32]>:$result);
+  let hasVerifier = 1;
   let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared) `->` type($result)";
 }
 
 def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
   let summary = "four bytes to shared memory";
   let description = [{
-    An f32 element, or a packed pair of 16-bit elements (i32) at an even column.
+    An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column. A tile of one axis has one row.
 
     ```mlir
     sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>

@@ -536,11 +536,16 @@ LogicalResult MapOp::verify() {
   SmallVector<Type> expected;
   for (Value input : getInputs()) {
     auto type = cast<TileType>(input.getType());
+    expected.push_back(type.getElementType());
+    if (isByDistance(type) && result.hasAxis("q") && result.hasAxis("k")) {
+      if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
+        return emitOpError() << "input " << type << " is read by distance within " << result << ", which has " << distances << " distances";
+      continue;
+    }
     for (auto [axis, size] : llvm::zip(type.getAxes(), type.getShape()))
       if (!result.hasAxis(axis.getValue()) || result.size(axis.getValue()) != size)
         return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " " << size
                              << " of input " << type;
-    expected.push_back(type.getElementType());
   }
   llvm::append_range(expected, getOrigins().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), expected))

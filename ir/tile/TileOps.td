@@ -212,7 +212,8 @@ def SplatOp : TileOp<"splat", [Pure]> {
 def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
-    Floats are rounded to nearest even. Same axes and sizes.
+    Floats are rounded to nearest even. Same axes and sizes. In a loop, what becomes shared is staged: with copy warps, computed by one of
+    them ahead of those that read it.
 
     ```mlir
     %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
@@ -251,6 +252,14 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged.
 
+    An input whose one axis is `distance` holds a value for each distance between a row and a key of a q x k tile, from the least on:
+    row i and key j read its element i - j + k - 1 of q + k - 1.
+
+        q 3 x k 3     j 0  1  2
+                i 0   [2][1][0]
+                i 1   [3][2][1]
+                i 2   [4][3][2]
+
     ```mlir
     %y = tile.map(%x, %r : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>)
            at(q = %q0, k = %k0, k = %distance : f32) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
@@ -258,6 +267,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
       ...
       tile.yield %2 : f32
     }
+    %t = tile.map() at(distance = %first) -> !tile.tile<distance 191, f32, register> { ... }
     ```
   }];
   let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);
