@@ -79,6 +79,7 @@ static constexpr int dropoutRegisters = 17;      // Philox's keys of each round 
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
+static constexpr int distanceRegisters = 4;      // a value by distance on its way from shared memory, and its address
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
@@ -222,7 +223,7 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::Pattern || computes ? 56 : search == TileSearch::Bounds ? 40 : 24;
+  const int least = search == TileSearch::Pattern ? 56 : search == TileSearch::Bounds || computes ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
@@ -231,7 +232,7 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
                             : request.maskLoadsByKey ? TileSearch::Bounds
                                                      : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues > 0).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -244,7 +245,8 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
     return tileRegisters(request, plan) + warpgroupRegisters + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
-           2 * request.rowVectors + (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
+           2 * request.rowVectors + distanceRegisters * request.distanceValues +
+           (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)
     registers -= queryAddressRegisters;
@@ -265,6 +267,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
+  if (request.distanceValues) // each ring starts at a multiple of 1024
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
   return buffers;
 }
 
@@ -394,7 +398,8 @@ struct WarpgroupCycles {
 static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  const double perElement = 4 + request.aluPerElement + (request.dropout ? calibration.dropoutAlu : 0) +
+  // A value by distance serves two rows of a lane.
+  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
   // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
   const double operandBytes =
@@ -477,7 +482,6 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
   return std::nullopt;
 }
 
-/// Warpgroup-level products: 16-bit inputs and head dims of one instruction.
 static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
   return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
 }
@@ -750,6 +754,11 @@ void PlanRequest::setReferenceSizes(int64_t length) {
   queries = keys = length;
   batch = std::max<int64_t>(1, 16384 / length);
   heads = headsKv = std::max<int64_t>(1, 2048 / headDim);
+}
+
+bool attune::usesWarpgroups(const PlanRequest &request) {
+  Expected<const ArchInfo *> arch = archInfo(request.arch);
+  return arch && ::usesWarpgroups(request, **arch);
 }
 
 Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) {

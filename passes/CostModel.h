@@ -24,6 +24,8 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
+// Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance.
+//
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
 //     + m and l 4 Mw + fragments + addresses and bounds + dropout
@@ -54,7 +56,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 7;
+inline constexpr int costModelVersion = 8;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;
@@ -140,6 +142,7 @@ struct PlanRequest {
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
   int elementLoads = 0;         ///< loads indexed by q and k
+  int distanceValues = 0;       ///< values by q - k that the copy warps compute for the others: not among the counts above
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
@@ -151,6 +154,10 @@ struct PlanRequest {
   /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
   void setReferenceSizes(int64_t length = 4096);
 };
+
+/// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on an architecture
+/// that has them.
+bool usesWarpgroups(const PlanRequest &request);
 
 struct SharedBuffer {
   std::string name;
