@@ -179,6 +179,11 @@ std::vector<Subject> subjects() {
     all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages}});
   }
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
+  // A ring that a warp of the producer's warpgroup fills by stores.
+  auto table = captured("table", f32, rank(2));
+  Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
+  all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false}});
+  all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
   return all;
 }
 
@@ -240,6 +245,8 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
             ids.setInt(i, ofKeys ? i / 32 : i < 64 ? 0 : i < 128 ? -5 : 1 + i % 2 * (keys < 150 ? 1 : 2));
           cases.back().problem.tensors[name] = ids;
         }
+      else if (subject.name == "relative")
+        cases.back().problem.tensors["table"] = reference::HostTensor::random(f32, {heads, 200}, 3);
       else if (subject.name == "blocks")
         for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"]; int64_t i : std::views::iota(int64_t(0), pattern.size()))
           // Gaps before, among and after two tiles, or three.
