@@ -28,7 +28,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     getOperation().walk([&](sched::ForWorkOp work) {
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
         // A consumer's branch has no registers for what is computed again: all of S is alive there.
-        if (!work->getParentOfType<sched::RoleOp>())
+        if (!isa<sched::RoleOp>(work->getParentOp()))
           for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
         renewAfter(loop, work);

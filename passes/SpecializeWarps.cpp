@@ -260,12 +260,11 @@ private:
     return success();
   }
 
-  /// What is staged moves here from the consumers' loop. All of it is computed before a stage is awaited: its loads run beside the wait.
+  /// What is staged moves here from the consumers' loop. It is computed before a stage is awaited, so that its loads run beside the wait.
   void computeStaged(IRMapping &mapping, Position at) {
-    for (Ring &ring : staged)
-      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
     for (Ring &ring : staged) {
       Location loc = ring.tile->getLoc();
+      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
       sched::SyncLanesOp::create(builder, loc);

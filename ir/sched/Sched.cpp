@@ -441,8 +441,9 @@ LogicalResult SlotOp::verify() {
 }
 
 LogicalResult LoadSharedOp::verify() {
-  if (getShared().getType().getElementType() != getResult().getType())
-    return emitOpError() << "gives an element of " << getShared().getType() << ", got " << getResult().getType();
+  if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
+    return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
+                         << getShared().getType().getElementType();
   return success();
 }
 

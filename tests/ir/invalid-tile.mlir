@@ -688,3 +688,18 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
     tile.yield %x : f32
   }
 }
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "q" : i32
+  %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
+  ^bb0(%d: i32):
+    tile.yield %d : i32
+  }
+  // expected-error @+1 {{'tile.map' op input '!tile.tile<distance 192, i32, register>' is read by distance within '!tile.tile<q 128 x k 64, i32, register>', which has 191 distances}}
+  %0 = tile.map(%t : !tile.tile<distance 192, i32, register>) -> !tile.tile<q 128 x k 64, i32, register> {
+  ^bb0(%x: i32):
+    tile.yield %x : i32
+  }
+}
