@@ -80,6 +80,7 @@ static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panel
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
 static constexpr int distanceRegisters = 4;      // a value by distance on its way from shared memory, and its address
+static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
@@ -219,11 +220,11 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search, bool computes) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::Pattern ? 56 : search == TileSearch::Bounds || computes ? 40 : 24;
+  const int least = search == TileSearch::Pattern || values > 1 ? 56 : search == TileSearch::Bounds || values ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
@@ -232,7 +233,7 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
                             : request.maskLoadsByKey ? TileSearch::Bounds
                                                      : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues > 0).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -245,7 +246,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
     return tileRegisters(request, plan) + warpgroupRegisters + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
-           2 * request.rowVectors + distanceRegisters * request.distanceValues +
+           2 * request.rowVectors + (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
            (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)

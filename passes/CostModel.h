@@ -91,11 +91,11 @@ enum class TileSearch { None, Bounds, Pattern };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
 /// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most; so does one that
-/// `computes` values for the others.
+/// computes `values` by distance for the others.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search, bool computes = false);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values = 0);
 
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {

@@ -67,7 +67,7 @@ public:
       declare(ring, plan.getStages());
     initialise();
     RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
-                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), !staged.empty());
+                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
