@@ -492,6 +492,29 @@ TEST_CASE("what a variant keeps in registers makes its tiles smaller") {
   CHECK(tileK([](PlanRequest &r) { r.uniformValues = 1; }) == plain); // ALiBi's slope
 }
 
+TEST_CASE("values by distance have rings, and cost less than loads by element") {
+  PlanRequest plain = makeRequest(128);
+  plain.arch = "sm_90a";
+  PlanRequest staged = plain, loaded = plain;
+  staged.distanceValues = 1;
+  loaded.elementLoads = 1;
+  loaded.aluPerElement = 8;
+  for (PlanRequest *request : {&plain, &staged, &loaded})
+    request->fixed = {128, 128, 8, 2};
+  const RankedPlan without = best(plain), with = best(staged);
+  // Two stages of 255 floats, from a multiple of 1024 bytes on.
+  CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048);
+  CHECK(with.cost.shared.back().name == "values by distance");
+  CHECK(with.cost.registers > without.cost.registers);
+  CHECK(with.cost.registerLimit == roleRegisters(8, 4, TileSearch::None, 1).consumer);
+  CHECK(with.cost.registerLimit < without.cost.registerLimit);
+  CHECK(with.cost.aluSeconds > without.cost.aluSeconds);
+  CHECK(with.cost.totalSeconds < best(loaded).cost.totalSeconds);
+  // The warp that computes has room for one value, or for several.
+  CHECK(roleRegisters(8, 4, TileSearch::None, 1).producer == 40);
+  CHECK(roleRegisters(8, 4, TileSearch::None, 2).producer == 56);
+}
+
 TEST_CASE("a tile that is asked for may spill") {
   PlanRequest request = makeRequest(96);
   request.fixed = {128, 96, 4, 2, false};
