@@ -199,6 +199,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.persistent = attr.getPersistent();
   plan.queryStages = int(attr.getQStages());
   plan.turns = attr.getTurns();
+  plan.stageBiases = attr.getStageBiases();
   return plan;
 }
 

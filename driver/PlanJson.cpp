@@ -75,6 +75,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"persistent", plan.persistent},
                          {"queryStages", plan.queryStages},
                          {"turns", plan.turns},
+                         {"stageBiases", plan.stageBiases},
                          {"text", plan.text()}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},

@@ -233,7 +233,7 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
                             : request.maskLoadsByKey ? TileSearch::Bounds
                                                      : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues + (plan.stageBiases ? request.biases : 0)).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -268,6 +268,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
+  if (plan.stageBiases)
+    buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
   if (request.distanceValues) // each ring starts at a multiple of 1024
     buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
   return buffers;
@@ -399,8 +401,8 @@ struct WarpgroupCycles {
 static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  // A value by distance serves two rows of a lane.
-  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + (request.dropout ? calibration.dropoutAlu : 0) +
+  // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
+  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads + (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
   // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
   const double operandBytes =
@@ -607,7 +609,10 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
           for (int stages : choices(fixed.stages, {2, 3}))
-            plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
+            for (bool stageBiases : choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
+              plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
+              plans.back().stageBiases = stageBiases;
+            }
     return plans;
   }
   if (arch.isCpu()) {
@@ -648,8 +653,17 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::cbrt(product);
 }
 
+/// What is left of a request where copy warps bring its dense biases.
+static PlanRequest withStagedBiases(PlanRequest request) {
+  constexpr double loadAlu = 4, readAlu = 1.5; // instructions of an element: as TileSize counts a load; half a read of two columns, and widening
+  request.elementLoads -= request.biases;
+  request.aluPerElement = std::max(0.0, request.aluPerElement - request.biases * (loadAlu - readAlu));
+  return request;
+}
+
 /// Fills in blocksPerSm and the cost, or the reason why the plan is impossible.
-static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo &arch, int64_t budget) {
+static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &arch, int64_t budget) {
+  const PlanRequest request = plan.stageBiases ? withStagedBiases(asked) : asked;
   RankedPlan ranked;
   PlanCost &cost = ranked.cost;
   cost.sramBudget = budget;
@@ -744,7 +758,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 std::string Plan::text() const {
   if (copyWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
-                       turns ? ", in turn" : "", persistent ? ", persistent" : "");
+                       turns ? ", in turn" : "", persistent ? ", persistent" : "") +
+           (stageBiases ? ", biases staged" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
                      stages == 1 ? "" : "s",

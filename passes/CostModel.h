@@ -24,7 +24,7 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance.
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -74,6 +74,7 @@ struct Plan {
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
   bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
+  bool stageBiases = false; ///< copy warps bring dense biases to shared memory; else lanes load their elements
   bool turns = false;       ///< warpgroups start their products in turn; else a product with V runs beside the next softmax
 
   int threads() const { return (warps + copyWarps) * 32; }
@@ -102,6 +103,7 @@ struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
   std::optional<bool> qRegisters = {};
   std::optional<int> dvWarps = {};
+  std::optional<bool> stageBiases = {};
 };
 
 /// What is visible, as far as the count of tiles is concerned.
@@ -142,6 +144,8 @@ struct PlanRequest {
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
   int elementLoads = 0;         ///< loads indexed by q and k
+  int biases = 0;               ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
+  int biasBytes = 0;            ///< of an element of each
   int distanceValues = 0;       ///< values by q - k that the copy warps compute for the others: not among the counts above
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile

@@ -119,6 +119,18 @@ def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
   }];
 }
 
+def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
+  let summary = "bring dense biases to shared memory with the K tile";
+  let description = [{
+    Requires: maps over q and k in a loop; a plan with `stage_biases`.
+    Ensures: no such map loads a captured tensor of floats at [.., q, k], indices before these two being the block's: it reads a
+    `tile.window`.
+    Why here: hoisting has taken leading indices to the block.
+    Before: `map(%s) at(q, k) { s + bias[h, q, k] }`
+    After: `%w = window %bias[%h, %q0, %k0]`, `map(%s, %w) { s + w }`
+  }];
+}
+
 def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
   let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{

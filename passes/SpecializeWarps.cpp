@@ -11,7 +11,7 @@
 //                                                          wait V stage; O += P V(n); release it
 //
 // What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's second warp computes it and
-// stores it to the ring's stages.
+// stores it to the ring's stages. Windows of captured tensors are rings that its last two warps copy to.
 //
 // All walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
 // of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
@@ -59,15 +59,19 @@ public:
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
       if (convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
         staged.push_back({convert});
+    for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
+      windows.push_back({window});
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
       declare(ring, plan.getQStages());
     for (Ring &ring : llvm::concat<Ring>(streamed, staged))
       declare(ring, plan.getStages());
+    for (Ring &ring : windows)
+      declare(ring, plan.getStages(), /*filledBy=*/64);
     initialise();
     RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
-                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size()));
+                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size() + windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
@@ -94,7 +98,7 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  void declare(Ring &ring, int64_t stages) {
+  void declare(Ring &ring, int64_t stages, int64_t filledBy = 1) {
     auto type = cast<TileType>(ring.value().getType());
     SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
     SmallVector<int64_t> shape{stages};
@@ -105,7 +109,7 @@ private:
     stem.consume_back("_tile");
     ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());
     ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
-                                          (stem + "_barriers").str(), 0, 1, plan.getWarps());
+                                          (stem + "_barriers").str(), 0, filledBy, plan.getWarps());
   }
 
   /// One thread makes the barriers; nobody goes on before.
@@ -116,7 +120,7 @@ private:
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(branch.thenBlock());
-      for (Ring &ring : llvm::concat<Ring>(once, streamed, staged))
+      for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
         sched::InitRingOp::create(builder, loc, ring.barriers);
       sched::FenceInitOp::create(builder, loc);
     }
@@ -201,6 +205,14 @@ private:
       builder.setInsertionPointToStart(computes.thenBlock());
       if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { computeStaged(mapping, at); })))
         return failure();
+      builder.setInsertionPointAfter(computes);
+    }
+    if (!windows.empty()) {
+      Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(64));
+      auto copiesWindows = scf::IfOp::create(builder, loc, others, /*withElseRegion=*/false);
+      builder.setInsertionPointToStart(copiesWindows.thenBlock());
+      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { copyWindows(mapping, at); })))
+        return failure();
     }
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
@@ -272,6 +284,22 @@ private:
     }
   }
 
+  void copyWindows(IRMapping &mapping, Position at) {
+    for (Ring &ring : windows) {
+      auto window = cast<tile::WindowOp>(ring.tile);
+      Location loc = window.getLoc();
+      SmallVector<Value> indices;
+      for (Value index : window.getIndices()) {
+        if (Operation *producer = index.getDefiningOp())
+          cloneWithOperands(producer, mapping);
+        indices.push_back(mapping.lookupOrDefault(index));
+      }
+      Value keys = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sk");
+      sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+      sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, keys, ring.buffer, at.stage, ring.barriers);
+    }
+  }
+
   /// `op` of the loop, behind what it needs of the loop.
   void cloneWithOperands(Operation *op, IRMapping &mapping) {
     if (op->getParentOp() != loop || mapping.contains(op))
@@ -329,7 +357,7 @@ private:
     SmallVector<Value> carried(yield.getValues());
     yield.erase();
     body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
-    for (Ring &ring : llvm::concat<Ring>(streamed, staged))
+    for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
       readStage(ring, at, /*refilled=*/true);
     builder.setInsertionPointToEnd(&body);
     Value following = sequence->next(builder, index);
@@ -378,6 +406,7 @@ private:
   Location loc;
   tile::PlanAttr plan;
   SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
+  SmallVector<Ring> windows;        ///< of captured tensors in it, which two more warps copy
   SmallVector<Ring> staged;         ///< what one warp computes for the others in it
 };
 

@@ -33,7 +33,7 @@ struct OpCost {
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0, distanceValues = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0, distanceValues = 0, biases = 0, biasBytes = 0;
 };
 } // namespace
 
@@ -53,6 +53,20 @@ static OpCost opCost(Operation *op, bool precise) {
         return OpCost{0, matchPattern(division->getOperand(1), m_Constant()) ? 6.0 : 20.0};
       })
       .Default([](Operation *) { return OpCost{0, 1}; });
+}
+
+static Type tensorElement(attn::LoadOp load) {
+  return load->getParentOfType<attn::AttentionOp>().findTensor(load.getName()).getElementType();
+}
+
+/// Whether a tensor of floats is loaded at [.., q, k], other indices being the block's.
+static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, unsigned> &dependence) {
+  auto indices = load.getIndices();
+  auto arguments = body.getArguments().take_back(2);
+  return indices.size() >= 2 && isa<FloatType>(tensorElement(load)) && indices.back() == arguments[1] &&
+         indices.drop_back().back() == arguments[0] && llvm::all_of(indices.drop_back(2), [&](Value index) {
+           return dependence.lookup(index) == 0 && index.getType().isInteger(32);
+         });
 }
 
 /// The ops of a region that remain where values by distance are staged.
@@ -101,6 +115,10 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
     cost.alu += share * one.alu;
     if (isa<attn::ScalarOp>(op))
       ++cost.uniformValues;
+    if (auto load = dyn_cast<attn::LoadOp>(op); load && staged && isBias(load, body, dependence)) {
+      ++cost.biases;
+      cost.biasBytes += int(tensorElement(load).getIntOrFloatBitWidth() / 8);
+    }
     if (isa<attn::LoadOp>(op))
       ++(on == onElement  ? cost.elementLoads
          : on == onRow    ? cost.rowVectors
@@ -251,6 +269,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     request.columnVectors += cost.columnVectors;
     request.elementLoads += cost.elementLoads;
     request.distanceValues += cost.distanceValues;
+    request.biases += cost.biases;
+    request.biasBytes += cost.biasBytes;
   };
   keep(score);
   Region &mask = op.getMask();
@@ -272,7 +292,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns,
+                             plan.stageBiases);
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,7 +325,7 @@ private:
     auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
     if (given) {
       request.fixed = {int(given.getTileQ()), int(given.getTileK()), int(given.getWarps()), int(given.getStages()),
-                       given.getQRegisters(), int(given.getDvWarps())};
+                       given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
     }
     // An option overrules the plan in the text.
     auto fix = [](std::optional<int> &field, int64_t option) {

@@ -222,19 +222,19 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each; unused
-  /// coordinates are null.
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them;
+  /// unused coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false, function_ref<void(Value j, Value c)> column = {}) {
+                    bool columnsOutside = false, function_ref<void(Value j)> column = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (role == FragmentRole::Lanes)
       return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
       repeat(shape[1], "j", [&](Value j) {
+        if (column)
+          column(j);
         repeat(2, "e", [&](Value c) {
-          if (column)
-            column(j, c);
           repeat(shape[0], "i", [&](Value i) {
             repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
           });
@@ -329,7 +329,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -493,6 +493,47 @@ private:
     set(sched::LoadSharedOp::create(builder, loc, type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
+  /// A window of 16-bit elements, two columns at a time: a lane's rows of them.
+  struct Pairs {
+    Value input, buffer;
+  };
+
+  SmallVector<Pairs> openPairs(tile::MapOp op) {
+    SmallVector<Pairs> all;
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+      auto type = cast<TileType>(input.getType());
+      if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
+        continue;
+      TileType held = fragmentType({{"q", type.size("q")}}, builder.getI32Type(), FragmentRole::Rows, rowWarps);
+      StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
+      name.consume_back("_ring");
+      all.push_back({input, registers((name + "_pair").str(), held)});
+      pairsOf[input] = all.back().buffer;
+    }
+    return all;
+  }
+
+  void loadPairs(const Pairs &of, Value j) {
+    auto [ring, stage] = slotOf(of.input);
+    repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        set(sched::LoadSharedOp::create(builder, loc, builder.getI32Type(), ring, stage, rowInTile(i, r), columnInShare(j, i32(0))), of.buffer,
+            {i, r});
+      });
+    });
+  }
+
+  /// The element of an input of a map at place (i, r, j, c).
+  Value inputElement(Value input, Value i, Value r, Value j, Value c) {
+    auto type = cast<TileType>(input.getType());
+    if (!inShared(input) || tile::isByDistance(type))
+      return element(input, i, r, j, c);
+    if (Value pairs = pairsOf.lookup(input))
+      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
+    auto [ring, stage] = slotOf(input);
+    return sched::LoadSharedOp::create(builder, loc, type.getElementType(), ring, stage, rowInTile(i, r), columnInShare(j, c));
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
@@ -501,7 +542,7 @@ private:
         inner.map(load.getResult(), exchangedColumn(load, buffer, j, c));
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
-        inner.map(argument, element(input, i, r, j, c));
+        inner.map(argument, inputElement(input, i, r, j, c));
     if (layoutOf(op.getResult()).getRole() == FragmentRole::Lanes) {
       mapLane(op, i, inner);
       return inner.lookupOrDefault(op.getYield().getValues().front());
@@ -641,14 +682,17 @@ private:
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
       loadColumns(op, byColumn);
       SmallVector<Diagonals> byDistance = openDiagonals(op);
+      SmallVector<Pairs> pairs = openPairs(op);
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
-          columnsOutside, [&](Value j, Value c) {
+          columnsOutside, [&](Value j) {
             for (const Diagonals &one : byDistance) {
               const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
-              loadDiagonal(one, add(j, before), c, before);
+              repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
             }
+            for (const Pairs &one : pairs)
+              loadPairs(one, j);
           });
     };
     if (op.getOnlyIf())
@@ -1083,10 +1127,74 @@ private:
         Value valid = below(viewRow, limit);
         if (viewColumns < columns)
           valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
-        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid, Value());
       };
       inside ? onlyIf(inside, copy) : copy();
     });
+    return success();
+  }
+
+  /// By the role's threads from 64 on. Rows that do not exist are the last one, as its elements are; keys that do not exist are zeros, where no
+  /// key of the sequence is among them.
+  LogicalResult expandOp(sched::CopyWindowOp op) {
+    constexpr int64_t copiers = 64, unrolled = 4;
+    Value view = mapping.lookup(op.getView()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    auto type = cast<TileType>(shared.getType());
+    Type element = type.getElementType();
+    const int64_t rank = op.getView().getType().getRank(), bytes = element.getIntOrFloatBitWidth() / 8, perChunk = 16 / bytes;
+    const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
+    auto extent = [&](int64_t dim) { return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim); };
+    auto clamp = [&](Value index, Value extent) {
+      Value most = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
+      return arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, index, most), i32(0)).getResult();
+    };
+    SmallVector<Value> leading;
+    for (int64_t dim = 0; dim < rank - 2; ++dim)
+      leading.push_back(clamp(mapping.lookup(op.getIndices()[dim]), extent(dim)));
+    Value row0 = mapping.lookup(op.getIndices()[rank - 2]), column0 = mapping.lookup(op.getIndices()[rank - 1]);
+    Value rowCount = extent(rank - 2), columnCount = extent(rank - 1), ring = mapping.lookup(op.getRing());
+    auto plane = sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
+    Value copier = rem(thread, copiers);
+    // Chunks are whole, or hold no key of the sequence.
+    Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(column0, columns), columnCount);
+    Value hasAllKeys = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, mapping.lookup(op.getLimit()), columnCount);
+    Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(columnCount, perChunk), i32(0));
+    Value whole = arith::OrIOp::create(builder, loc, inside, arith::AndIOp::create(builder, loc, hasAllKeys, isWhole));
+    Value aligned = sched::AlignedRowsOp::create(builder, loc, builder.getI1Type(), plane);
+    auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, aligned, whole), /*withElseRegion=*/true);
+    // `body(row, column)` for each of the thread's places, `width` columns wide.
+    auto forEach = [&](int64_t width, function_ref<void(Value row, Value column)> body) {
+      const int64_t across = columns / width, passes = rows * across / copiers;
+      auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / unrolled), i32(1));
+      outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(outer.getBody());
+      Value first = mul(outer.getInductionVar(), unrolled);
+      repeat(unrolled, "n", [&](Value n) {
+        Value flat = add(mul(add(first, n), copiers), copier);
+        body(div(flat, across), mul(rem(flat, across), width));
+      });
+    };
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(branch.thenBlock());
+      forEach(perChunk, [&](Value row, Value column) {
+        Value from = add(column0, column);
+        sched::CopyAsyncOp::create(builder, loc, plane, clamp(add(row0, row), rowCount), column, shared, stage, row, below(from, columnCount), from);
+      });
+      sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true, /*warp=*/false);
+      builder.setInsertionPointToStart(branch.elseBlock());
+      const int64_t width = 4 / bytes;
+      forEach(width, [&](Value row, Value column) {
+        SmallVector<Value> values;
+        for (int64_t c = 0; c < width; ++c)
+          values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                                   ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
+        Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+        sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
+      });
+      sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false, /*warp=*/false);
+    }
     return success();
   }
 
@@ -1316,6 +1424,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Value, Value> pairsOf;                       ///< windows to the registers of a lane's rows of two columns
   llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };

@@ -58,6 +58,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return loop.emitOpError("goes over a domain that is not the result of tile.domain");
     if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
       return verifyStaged(convert, kernel);
+    if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
+      return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
       return verifyTouches(touches, kernel.getPlan());
     if (auto param = dyn_cast<tile::ParamOp>(op))
@@ -116,7 +118,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
     std::string buffers;
     kernel.walk([&](Operation *op) {
-      auto type = isa<tile::LoadOp, tile::ConvertOp>(op) ? cast<TileType>(op->getResult(0).getType()) : TileType();
+      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType()) : TileType();
       if (!type || type.getSpace() != tile::MemorySpace::Shared)
         return;
       int64_t count = op->getParentOfType<tile::ForBlocksOp>() ? kernel.getPlan().getStages() : 1;

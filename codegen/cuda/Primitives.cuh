@@ -189,6 +189,20 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
   return r;
 }
 
+//@ unpack_bf16
+/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31.
+__device__ __forceinline__ float unpack_bf16(int pair, bool high) {
+  return __int_as_float(high ? pair & 0xffff0000 : int(unsigned(pair) << 16));
+}
+
+//@ unpack_f16
+/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31. PTX 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float unpack_f16(int pair, bool high) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)(high ? unsigned(pair) >> 16 : unsigned(pair) & 0xffff)));
+  return x;
+}
+
 //@ split_tf32
 /// x = big + small with both rounded to tf32. PTX 9.7.9.21, cvt.rna.tf32.f32.
 __device__ __forceinline__ void split_tf32(float x, unsigned &big, unsigned &small) {
@@ -246,6 +260,17 @@ __device__ __forceinline__ int clamp_index(int index, long long extent) {
 }
 __device__ __forceinline__ long long clamp_index(long long index, long long extent) {
   return max(min(index, extent - 1), 0ll);
+}
+
+//@ extent
+/// An extent as an int, at most 2^31 - 1.
+__device__ __forceinline__ int extent(long long extent) { return extent < 2147483647ll ? int(extent) : 2147483647; }
+
+//@ aligned_rows
+/// Whether 16-byte copies may start at multiples of 16 bytes of each row.
+template <typename T>
+__device__ __forceinline__ bool aligned_rows(const T *rows, long long row_stride, long long column_stride) {
+  return column_stride == 1 && ((unsigned long long)rows | (unsigned long long)row_stride * sizeof(T)) % 16 == 0;
 }
 
 //@ grid_tile

@@ -927,6 +927,12 @@ std::optional<Expr> Printer::expression(Operation *op) {
                           (role == FragmentRole::A || role == FragmentRole::B);
         return expr;
       })
+      .Case([&](ExtentOp o) { return natural(primitive("extent", {{views[o.getView()].extents[o.getDim()]}})); })
+      .Case([&](AlignedRowsOp o) {
+        const View &view = views[o.getView()];
+        return primitive("aligned_rows", {{view.pointer}, {view.strides[0].empty() ? "1" : view.strides[0]}, {view.strides[1].empty() ? "1" : view.strides[1]}});
+      })
+      .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
@@ -949,7 +955,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ExtentOp, AlignedRowsOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {
@@ -1090,7 +1096,8 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
       })
       .Case([&](CopyAsyncOp o) {
-        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr column = integer(o.getViewColumn() ? o.getViewColumn() : o.getColumn());
+        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), column});
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
         Expr valid = value(o.getValid());
         statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
@@ -1106,7 +1113,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
-        if (!type.isF32() && !type.isInteger(32))
+        const bool isPair = type.getIntOrFloatBitWidth() == 16 && o.getResult().getType().isInteger(32);
+        if (!type.isF32() && !type.isInteger(32) && !isPair)
           return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
                 primitive(type.isF32() ? "load_shared" : "load_shared_int", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
@@ -1235,6 +1243,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](SlotOp) { unexpanded(); })
       .Case([&](CopyTileOp) { unexpanded(); })
       .Case([&](StoreTileOp) { unexpanded(); })
+      .Case([&](CopyWindowOp) { unexpanded(); })
       .Default([&](Operation *) {
         if (isa<tile::TileDialect>(op->getDialect()))
           return unexpanded();

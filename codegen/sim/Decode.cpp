@@ -285,6 +285,13 @@ Run arithmetic(Operation *op) {
                    ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
                    : nullptr;
       })
+      .Case([](sched::UnpackOp o) -> Run {
+        if (o.getType().isBF16())
+          return &apply<[](int32_t pair, int32_t high) { return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>;
+        return o.getType().isF16()
+                   ? &apply<[](int32_t pair, int32_t high) { return fromF16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>
+                   : nullptr;
+      })
       .Default([](Operation *) { return nullptr; });
 }
 
@@ -840,6 +847,8 @@ void Decoder::schedOp(Operation *op) {
         emit(o, sim::slice, all({o.getView()}, o.getIndices()), {from});
         view(o.getResult(), {program->views[from].tensor, program->views[from].dropped + int(o.getIndices().size())});
       })
+      .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o.getView())}, {int64_t(o.getDim())}); })
+      .Case([&](sched::AlignedRowsOp o) { emit(o, sim::alignedRows, o.getView(), {viewOf(o.getView())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o.getView())}); })
       .Case([&](tile::ElementOp o) {
         SmallVector<int64_t, 4> inRange(o.getInRange().begin(), o.getInRange().end());
@@ -857,7 +866,8 @@ void Decoder::schedOp(Operation *op) {
       })
       // Copies and barriers.
       .Case([&](sched::CopyAsyncOp o) {
-        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid()},
+        Value from = o.getViewColumn() ? o.getViewColumn() : o.getColumn();
+        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid(), from},
              {sharedOf(o.getShared()), viewOf(o.getView())});
       })
       .Case([&](sched::CommitCopiesOp o) { emit(o, sim::commitCopies); })

@@ -257,13 +257,15 @@ Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at
 Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
 
 Go slice(Machine &, Warp &, const Step &);  ///< in: view, indices; out: offset; at[0]: view
+Go extent(Machine &, Warp &, const Step &);      ///< at[0]: view; number[0]: dimension
+Go alignedRows(Machine &, Warp &, const Step &); ///< in: view; at[0]: view
 Go isNull(Machine &, Warp &, const Step &); ///< at[0]: view
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]: bit i: it is i64
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
-Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
+Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid, view column; at: shared, view
 Go commitCopies(Machine &, Warp &, const Step &);
 Go waitCopies(Machine &, Warp &, const Step &); ///< number[0]: pending
 Go barrier(Machine &, Warp &, const Step &);

@@ -355,6 +355,25 @@ Go sim::slice(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::extent(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  int64_t extent = machine.launch.tensors[view.tensor].extents[view.dropped + step.number[0]];
+  warp.set(step.out[0], 0, int32_t(std::min<int64_t>(extent, std::numeric_limits<int32_t>::max())));
+  return Go::Next;
+}
+
+Go sim::alignedRows(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const Memory &tensor = machine.launch.tensors[view.tensor];
+  const int64_t bytes = bytesOf(machine.program.tensors[view.tensor].element);
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    int64_t offset = warp.get<int64_t>(step.in[0], lane);
+    bool aligned = offset != outside && (reinterpret_cast<uintptr_t>(tensor.data) + uint64_t(offset * bytes)) % 16 == 0;
+    warp.set(step.out[0], lane, aligned && tensor.strides[view.dropped + 1] == 1 && tensor.strides[view.dropped] * bytes % 16 == 0);
+  }
+  return Go::Next;
+}
+
 Go sim::isNull(Machine &machine, Warp &warp, const Step &step) {
   warp.set(step.out[0], 0, machine.launch.tensors[machine.program.views[step.at[0]].tensor].data == nullptr);
   return Go::Next;
@@ -510,7 +529,7 @@ Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
       return Go::Stop;
     Copy copy{lane, buffer.place(stage, row, column), step.op, {}};
     if (warp.get<bool>(step.in[5], lane)) {
-      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), column}, count);
+      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), at(6)}, count);
       if (!from)
         return Go::Stop;
       std::memcpy(copy.data.data(), from, 16);
@@ -892,9 +911,11 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 1))
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 4 / bytesOf(buffer.element)))
       return Go::Stop;
     int64_t address = buffer.place(at(0), at(1), at(2));
+    if (address % 4)
+      return machine.fail(warp, step, fmt::format("reads four bytes at byte {}, which is not a multiple of 4", address));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4))
       return machine.fail(warp, step, "reads", buffer, at(0), *fault);
     uint32_t value;

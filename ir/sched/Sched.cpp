@@ -441,7 +441,8 @@ LogicalResult SlotOp::verify() {
 }
 
 LogicalResult LoadSharedOp::verify() {
-  if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
+  Type element = getShared().getType().getElementType();
+  if (element.getIntOrFloatBitWidth() == 32 && element != getResult().getType())
     return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
                          << getShared().getType().getElementType();
   return success();
@@ -452,6 +453,18 @@ LogicalResult SliceOp::verify() {
   if (view.getElementType() != result.getElementType() ||
       view.getRank() != result.getRank() + int64_t(getIndices().size()))
     return emitOpError("removes one leading dimension for each index");
+  return success();
+}
+
+LogicalResult ExtentOp::verify() {
+  if (int64_t(getDim()) < 0 || int64_t(getDim()) >= getView().getType().getRank())
+    return emitOpError() << "asks for dimension " << getDim() << " of " << getView().getType();
+  return success();
+}
+
+LogicalResult AlignedRowsOp::verify() {
+  if (getView().getType().getRank() != 2)
+    return emitOpError() << "asks for the rows of a view of two dimensions, got " << getView().getType();
   return success();
 }
 

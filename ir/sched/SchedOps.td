@@ -349,6 +349,36 @@ def SliceOp : SchedOp<"slice", [Pure]> {
   let hasVerifier = 1;
 }
 
+def ExtentOp : SchedOp<"extent", [Pure]> {
+  let summary = "how many indices a dimension of a view has";
+  let description = [{
+    At most 2^31 - 1.
+
+    ```mlir
+    %0 = sched.extent %bias, 1 : !tile.view<3, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I64Attr:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `,` $dim attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def AlignedRowsOp : SchedOp<"aligned_rows", [Pure]> {
+  let summary = "whether rows of a view may be copied 16 bytes at a time";
+  let description = [{
+    Of two dimensions: columns lie side by side, and each row starts at a multiple of 16 bytes.
+
+    ```mlir
+    %0 = sched.aligned_rows %rows : !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def IsNullOp : SchedOp<"is_null", [Pure]> {
   let summary = "whether a view's address is null";
   let description = [{
@@ -408,6 +438,22 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
+def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
+  let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
+  let description = [{
+    That of `tile.window`, by the role's threads from 64 on; keys at or beyond `limit` may become anything finite. By cp.async where rows
+    are aligned, else element by element.
+
+    ```mlir
+    sched.copy_window %bias[%h, %q0, %k0] limit %Sk to %bs[%slot] signal %br : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage, RingType:$ring);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` `signal` $ring attr-dict `:` type($view) `,` type($shared) `,` type($ring)
+  }];
+}
+
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
   let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
   let description = [{
@@ -426,15 +472,18 @@ def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
   let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
   let description = [{
     `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
-    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+    nothing is read. With `from` that is the view's column. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
+    sched.copy_async %bh[%r, %c] to %ring[%s, %row] if %valid from %k : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
+  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid,
+                       Optional<I32>:$view_column);
   let assemblyFormat = [{
-    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict `:` type($view) `,` type($shared)
+    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid (`from` $view_column^)? attr-dict
+    `:` type($view) `,` type($shared)
   }];
 }
 
@@ -779,7 +828,7 @@ def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>]> {
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
     ```
 
-    A tile of one axis has one row.
+    A tile of one axis has one row. As i32 a pair of 16-bit elements at an even column.
   }];
   let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column);
   let results = (outs AnyTypeOf<[F32, I32]>:$result);
@@ -812,6 +861,20 @@ def PackOp : SchedOp<"pack", [Pure]> {
   let arguments = (ins F32:$low, F32:$high, TypeAttr:$type);
   let results = (outs I32:$result);
   let assemblyFormat = "$low `,` $high `:` $type attr-dict";
+}
+
+def UnpackOp : SchedOp<"unpack", [Pure]> {
+  let summary = "one of two packed 16-bit floats, widened";
+  let description = [{
+    That in bits 0 to 15 where `index` is 0, in bits 16 to 31 where it is 1.
+
+    ```mlir
+    %0 = sched.unpack %pair[%e] : bf16
+    ```
+  }];
+  let arguments = (ins I32:$pair, I32:$index, TypeAttr:$type);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$pair `[` $index `]` `:` $type attr-dict";
 }
 
 def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {

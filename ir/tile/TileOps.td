@@ -165,6 +165,22 @@ def LoadOp : TileOp<"load", [Pure]> {
   let hasVerifier = 1;
 }
 
+def WindowOp : TileOp<"window", [Pure]> {
+  let summary = "rectangle of a captured tensor, limited to its extents";
+  let description = [{
+    Element (i, j) is `view[leading..., row + i, column + j]`, where `indices` are the leading ones, row and column; each is clamped to the
+    view's extents first, as in `tile.element`.
+
+    ```mlir
+    %w = tile.window %bias[%h, %q0, %k0] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "write a tile's rows below a limit to a view";
   let description = [{
@@ -251,6 +267,8 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged.
+
+    Elements of 16 bits in shared memory widen to f32.
 
     An input whose one axis is `distance` holds a value for each distance between a row and a key of a q x k tile, from the least on:
     row i and key j read its element i - j + k - 1 of q + k - 1.
