@@ -275,6 +275,49 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
   CHECK(ran.size() == all.size());
 }
 
+TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[biases]") {
+  using reference::HostTensor;
+  struct Dense {
+    std::string label;
+    DType type;
+    std::vector<int64_t> leading; ///< extents before queries and keys
+    int64_t fewer = 0;            ///< than the queries and keys: indices are clamped
+  };
+  const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},        {"bias[h, q, k]", f32, {3}},
+                          {"bias[b, h, q, k]", bf16, {2, 3}}, {"bias[q, k]", bf16, {}},           {"bias[h, q, k], clamped", f16, {2}, 24},
+                          {"bias[h / 2, q, k]", bf16, {2}}, {"bias[h, q, k], clamped", f32, {3}, 7}};
+  // Rows of the tensor that start at multiples of 16 bytes, and such that do not.
+  const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
+  const std::vector<Schedule> all = schedulesFor("sm_90a");
+  std::set<size_t> ran;
+  size_t next = 0, staged = 0, aligned = 0;
+  for (const Dense &each : biases)
+    for (auto [queries, keys, dim] : shapes)
+      for (bool reversed : {false, true}) {
+        const int rank = int(each.leading.size()) + 2;
+        auto bias = captured("bias", each.type, attune::rank(rank));
+        Variant variant = Variant("dense").mask(causalBottomRight()).score([&](Score s, Index b, Index h, Index q, Index k) {
+          return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + bias[h][q][k];
+        });
+        Case test = makeCase(each.label, variant, next % 2 ? bf16 : f16,
+                             {.batch = 2, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim}, 5);
+        test.layout.reversedTensors = reversed;
+        std::vector<int64_t> extents = each.leading;
+        extents.insert(extents.end(), {queries - each.fewer, keys - each.fewer});
+        aligned += !reversed && (keys - each.fewer) * (each.type == f32 ? 4 : 2) % 16 == 0;
+        test.problem.tensors["bias"] = HostTensor::random(each.type, extents, 7);
+        std::string text;
+        std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
+        REQUIRE(fitted);
+        staged += text.find("\"bias_ring\"") != std::string::npos;
+        runText(*fitted, "sm_90a", text, {next, next + 1});
+        ran.insert(next++ % all.size());
+      }
+  CHECK(ran.size() == all.size());
+  CHECK(staged * 4 >= next * 3); // where shared memory has no room, lanes load their elements
+  CHECK(aligned >= 10);
+}
+
 TEST_CASE("random variants", "[cases]") {
   for (uint64_t seed = 1; seed <= 40; ++seed)
     for (const std::string arch : {"sm_80", "sm_90a"}) {
