@@ -294,9 +294,11 @@ private:
           cloneWithOperands(producer, mapping);
         indices.push_back(mapping.lookupOrDefault(index));
       }
+      Value queries = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sq");
       Value keys = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sk");
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, keys, ring.buffer, at.stage, ring.barriers);
+      sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, queries, keys, ring.buffer, at.stage,
+                                  ring.barriers);
     }
   }
 

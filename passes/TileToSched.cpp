@@ -1134,67 +1134,78 @@ private:
     return success();
   }
 
-  /// By the role's threads from 64 on. Rows that do not exist are the last one, as its elements are; keys that do not exist are zeros, where no
-  /// key of the sequence is among them.
+  /// By the role's threads from 64 on: 16 bytes at a time where rows are aligned and every element of the sequence is in the tensor, so that what is
+  /// beyond it may be zero; else by single elements, with clamped indices.
   LogicalResult expandOp(sched::CopyWindowOp op) {
     constexpr int64_t copiers = 64, unrolled = 4;
     Value view = mapping.lookup(op.getView()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     auto type = cast<TileType>(shared.getType());
     Type element = type.getElementType();
-    const int64_t rank = op.getView().getType().getRank(), bytes = element.getIntOrFloatBitWidth() / 8, perChunk = 16 / bytes;
+    const int64_t rank = op.getView().getType().getRank(), bytes = element.getIntOrFloatBitWidth() / 8;
     const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-    auto extent = [&](int64_t dim) { return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim); };
-    auto clamp = [&](Value index, Value extent) {
-      Value most = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
-      return arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, index, most), i32(0)).getResult();
-    };
+    auto extent = [&](int64_t dim) { return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim).getResult(); };
+    auto minus = [&](Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw).getResult(); };
+    auto atMost = [&](Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, a, b).getResult(); };
+    auto both = [&](Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b).getResult(); };
+    auto either = [&](Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b).getResult(); };
     SmallVector<Value> leading;
-    for (int64_t dim = 0; dim < rank - 2; ++dim)
-      leading.push_back(clamp(mapping.lookup(op.getIndices()[dim]), extent(dim)));
+    for (int64_t dim = 0; dim < rank - 2; ++dim) {
+      Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), minus(extent(dim), i32(1)));
+      leading.push_back(arith::MaxSIOp::create(builder, loc, nearest, i32(0)));
+    }
     Value row0 = mapping.lookup(op.getIndices()[rank - 2]), column0 = mapping.lookup(op.getIndices()[rank - 1]);
     Value rowCount = extent(rank - 2), columnCount = extent(rank - 1), ring = mapping.lookup(op.getRing());
     auto plane = sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
-    Value copier = rem(thread, copiers);
+    Value copier = tile::named(rem(thread, copiers), "copier");
+    const int64_t perChunk = 16 / bytes;
     // Chunks are whole, or hold no key of the sequence.
-    Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(column0, columns), columnCount);
-    Value hasAllKeys = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, mapping.lookup(op.getLimit()), columnCount);
-    Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(columnCount, perChunk), i32(0));
-    Value whole = arith::OrIOp::create(builder, loc, inside, arith::AndIOp::create(builder, loc, hasAllKeys, isWhole));
+    Value hasKeys = either(atMost(add(column0, columns), columnCount),
+                           both(atMost(mapping.lookup(op.getKeys()), columnCount),
+                                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(columnCount, perChunk), i32(0))));
+    Value queries = minus(mapping.lookup(op.getQueries()), workBlock->getArgument(2));
+    Value hasRows = both(atMost(i32(0), row0), either(atMost(add(row0, rows), rowCount), atMost(add(row0, queries), rowCount)));
     Value aligned = sched::AlignedRowsOp::create(builder, loc, builder.getI1Type(), plane);
-    auto branch = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, aligned, whole), /*withElseRegion=*/true);
-    // `body(row, column)` for each of the thread's places, `width` columns wide.
-    auto forEach = [&](int64_t width, function_ref<void(Value row, Value column)> body) {
-      const int64_t across = columns / width, passes = rows * across / copiers;
-      auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / unrolled), i32(1));
+    auto branch = scf::IfOp::create(builder, loc, tile::named(both(aligned, both(hasKeys, hasRows)), "by_chunks"), /*withElseRegion=*/true);
+    // `passes` of the copiers, some of them unrolled.
+    auto repeatPasses = [&](int64_t passes, function_ref<void(Value)> body) {
+      const int64_t inner = passes % unrolled ? 1 : unrolled;
+      auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
       outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(outer.getBody());
-      Value first = mul(outer.getInductionVar(), unrolled);
-      repeat(unrolled, "n", [&](Value n) {
-        Value flat = add(mul(add(first, n), copiers), copier);
-        body(div(flat, across), mul(rem(flat, across), width));
+      repeat(inner, "n", [&](Value n) { body(add(mul(outer.getInductionVar(), inner), n)); });
+    };
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    // A thread keeps to its chunk of a row, so that its addresses go on by the same step.
+    const int64_t chunks = columns / perChunk, across = std::min<int64_t>(llvm::PowerOf2Ceil(chunks), copiers);
+    if (chunks > across)
+      return op.emitError() << "has rows of " << chunks << " chunks of 16 bytes, more than the " << copiers << " threads that copy";
+    Value chunk = rem(copier, across), column = mul(chunk, perChunk), from = add(column0, column);
+    Value inside = below(from, columnCount);
+    auto copyChunks = [&] {
+      repeatPasses(rows * across / copiers, [&](Value pass) {
+        Value row = add(div(copier, across), mul(pass, copiers / across)), viewRow = add(row0, row);
+        sched::CopyAsyncOp::create(builder, loc, plane, viewRow, column, shared, stage, row, both(inside, below(viewRow, rowCount)), from);
       });
     };
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(branch.thenBlock());
-      forEach(perChunk, [&](Value row, Value column) {
-        Value from = add(column0, column);
-        sched::CopyAsyncOp::create(builder, loc, plane, clamp(add(row0, row), rowCount), column, shared, stage, row, below(from, columnCount), from);
-      });
-      sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true, /*warp=*/false);
-      builder.setInsertionPointToStart(branch.elseBlock());
-      const int64_t width = 4 / bytes;
-      forEach(width, [&](Value row, Value column) {
-        SmallVector<Value> values;
-        for (int64_t c = 0; c < width; ++c)
-          values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
-                                                   ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
-        Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
-        sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
-      });
-      sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false, /*warp=*/false);
-    }
+    if (chunks < across)
+      onlyIf(below(chunk, i32(chunks)), copyChunks);
+    else
+      copyChunks();
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true, /*warp=*/false);
+    builder.setInsertionPointToStart(branch.elseBlock());
+    const int64_t width = 4 / bytes, words = columns / width;
+    repeatPasses(rows * words / copiers, [&](Value pass) {
+      Value flat = add(mul(pass, copiers), copier), row = div(flat, words), column = mul(rem(flat, words), width);
+      SmallVector<Value> values;
+      for (int64_t c = 0; c < width; ++c)
+        values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                                 ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
+      Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+      sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
+    });
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false, /*warp=*/false);
     return success();
   }
 

@@ -441,16 +441,16 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
 def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
   let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
   let description = [{
-    That of `tile.window`, by the role's threads from 64 on; keys at or beyond `limit` may become anything finite. By cp.async where rows
-    are aligned, else element by element.
+    That of `tile.window`, by the role's threads from 64 on, which all arrive; elements of rows and keys beyond the sequence, of `queries` x `keys`,
+    may become anything finite. By cp.async where rows are aligned, else element by element.
 
     ```mlir
-    sched.copy_window %bias[%h, %q0, %k0] limit %Sk to %bs[%slot] signal %br : ...
+    sched.copy_window %bias[%h, %q0, %k0] limit %Sq x %Sk to %bs[%slot] signal %br : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage, RingType:$ring);
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$queries, I32:$keys, TileType:$shared, I32:$stage, RingType:$ring);
   let assemblyFormat = [{
-    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` `signal` $ring attr-dict `:` type($view) `,` type($shared) `,` type($ring)
+    $view `[` $indices `]` `limit` $queries `x` $keys `to` $shared `[` $stage `]` `signal` $ring attr-dict `:` type($view) `,` type($shared) `,` type($ring)
   }];
 }
 
