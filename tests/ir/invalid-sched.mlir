@@ -732,3 +732,19 @@ sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dt
   // expected-error @+1 {{'sched.store_tile' op stores to stages of the same tile, got '!tile.tile<stage 2 x k 64, f32, shared>'}}
   sched.store_tile %r to %s[%c0] : !tile.tile<k 32, f32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x k 64, f32, shared>
 }
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.extent' op asks for dimension 4 of '!tile.view<4, bf16>'}}
+  %n = sched.extent %K, 4 : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.aligned_rows' op asks for the rows of a view of two dimensions, got '!tile.view<4, bf16>'}}
+  %n = sched.aligned_rows %K : !tile.view<4, bf16>
+}

@@ -703,3 +703,26 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
     tile.yield %x : i32
   }
 }
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+  %i = tile.block_index "q" : i32
+  %B = tile.param "bias" : !tile.view<3, bf16>
+  // expected-error @+1 {{'tile.window' op a view of rank 3 takes 3 indices, got 2}}
+  %w = tile.window %B[%i, %i] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+  %i = tile.block_index "q" : i32
+  %B = tile.param "bias" : !tile.view<3, bf16>
+  // expected-error @+1 {{'tile.window' op gives a shared tile of two axes with the elements of a view of two dimensions or more, got '!tile.tile<q 128 x k 64, f32, shared>' of '!tile.view<3, bf16>'}}
+  %w = tile.window %B[%i, %i, %i] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, f32, shared>
+}
+
+// -----
+
+// expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
+func.func private @bad() attributes {plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, stage_biases = true>}

@@ -65,6 +65,14 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       sched.copy_tile %K[%batch, %head, %n] limit %Sk to %ring[%stage] : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} : <2, bf16>, <stage 2 x
       sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} from %[[N]] : <2, bf16>, <stage 2 x
+      sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null from %n : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.extent %[[KH]], 1 : <2, bf16>
+      %columns = sched.extent %kh, 1 : !tile.view<2, bf16>
+      // CHECK: sched.aligned_rows %[[KH]] : <2, bf16>
+      %aligned = sched.aligned_rows %kh : !tile.view<2, bf16>
+      // CHECK: sched.unpack %[[N]][%[[N]]] : bf16
+      %low = sched.unpack %n[%n] : bf16
       // CHECK: sched.commit_copies
       sched.commit_copies
       // CHECK: sched.wait_copies pending 1
@@ -160,6 +168,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.commit %kr[%zero] : !sched.ring<2>
       // CHECK: sched.commit %[[KR]][%{{.*}}] copies : <2>
       sched.commit %kr[%zero] copies : !sched.ring<2>
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} x %{{.*}} to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      sched.copy_window %K[%zero, %zero, %zero, %zero] limit %zero x %Sk to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes
       // CHECK: sched.commit %[[KR]][%{{.*}}] warp : <2>

@@ -115,6 +115,8 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
     ^bb0(%d: i32):
       tile.yield %d : i32
     }
+    // CHECK: tile.window %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]], %{{.*}}] : <4, bf16> -> <q 128 x k 64, bf16, shared>
+    %window = tile.window %Q[%b, %h, %q0, %q0] : !tile.view<4, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
     // CHECK: tile.map() -> !tile.tile<q 128, f32, register> {
     // CHECK-NEXT: tile.yield
     %constant = tile.map() -> !tile.tile<q 128, f32, register> {

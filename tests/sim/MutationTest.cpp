@@ -184,6 +184,10 @@ std::vector<Subject> subjects() {
   Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
   all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false}});
   all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
+  // A ring that threads copy to.
+  Variant dense = Variant("dense").mask(causal()).score(bias(captured("bias", bf16, rank(3))));
+  all.push_back({"dense", dense, {"sm_90a", 64, 32, 4, 2, false}});
+  all.push_back({"dense", dense, {"sm_90a", 128, 32, 8, 3, false, 1, 2}});
   return all;
 }
 
@@ -250,6 +254,8 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
         }
       else if (subject.name == "relative")
         cases.back().problem.tensors["table"] = reference::HostTensor::random(f32, {heads, 200}, 3);
+      else if (subject.name == "dense") // with rows by 16 bytes, and in the last case without
+        cases.back().problem.tensors["bias"] = reference::HostTensor::random(bf16, {heads, 200, keys == 140 ? 141 : 176}, 3);
       else if (subject.name == "blocks")
         for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"]; int64_t i : std::views::iota(int64_t(0), pattern.size()))
           // Gaps before, among and after two tiles, or three.
