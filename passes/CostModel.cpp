@@ -233,7 +233,7 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
                             : request.maskLoadsByKey ? TileSearch::Bounds
                                                      : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues + (plan.stageBiases ? request.biases : 0)).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0)).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.

@@ -92,7 +92,7 @@ enum class TileSearch { None, Bounds, Pattern };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
 /// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most; so does one that
-/// computes `values` by distance for the others.
+/// computes `values` by distance for the others; a window of a tensor counts as two.
 struct RoleRegisters {
   int producer, consumer;
 };

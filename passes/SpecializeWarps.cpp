@@ -71,7 +71,7 @@ public:
       declare(ring, plan.getStages(), /*filledBy=*/64);
     initialise();
     RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
-                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size() + windows.size()));
+                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size() + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
