@@ -155,6 +155,10 @@ private:
   }
   void set(Value value, Value buffer, ValueRange indices) { sched::SetOp::create(builder, loc, value, buffer, indices); }
 
+  Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {}, Value columnStep = {}) {
+    return sched::LoadSharedOp::create(builder, loc, type, shared, stage, row, column, rowStep, columnStep);
+  }
+
   Value registers(StringRef name, TileType type) { return sched::RegistersOp::create(builder, loc, type, name); }
 
   TileType fragmentType(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, FragmentRole role,
@@ -490,7 +494,7 @@ private:
     Value steps = add(mul(n, 8), c);
     Value column = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), steps, arith::IntegerOverflowFlags::nsw);
     Type type = cast<TileType>(of.ring.getType()).getElementType();
-    set(sched::LoadSharedOp::create(builder, loc, type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
+    set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
   /// A window of 16-bit elements, two columns at a time: a lane's rows of them.
@@ -517,7 +521,7 @@ private:
     auto [ring, stage] = slotOf(of.input);
     repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
       repeat(2, "r", [&](Value r) {
-        set(sched::LoadSharedOp::create(builder, loc, builder.getI32Type(), ring, stage, rowInTile(i, r), columnInShare(j, i32(0))), of.buffer,
+        set(loadShared(builder.getI32Type(), ring, stage, add(firstRow, laneRow), laneColumn, add(mul(i, 16), mul(r, 8)), mul(j, 8)), of.buffer,
             {i, r});
       });
     });
@@ -531,7 +535,7 @@ private:
     if (Value pairs = pairsOf.lookup(input))
       return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
     auto [ring, stage] = slotOf(input);
-    return sched::LoadSharedOp::create(builder, loc, type.getElementType(), ring, stage, rowInTile(i, r), columnInShare(j, c));
+    return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
   }
 
   /// The element of `op` at place (i, r, j, c).
@@ -831,8 +835,7 @@ private:
   /// The float of a shared left operand at place (i, kk, e) of an `a` fragment.
   Value leftFloat(Value tile, Value i, Value kk, Value e) {
     auto [ring, stage] = slotOf(tile);
-    return sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)),
-                                       columnInShare(kk, div(e, 2)));
+    return loadShared(builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)), columnInShare(kk, div(e, 2)));
   }
 
   void loadLeftFloats(Value tile, Value fragment) {
@@ -979,7 +982,7 @@ private:
           if (first)
             across = add(first, across);
           Value row = transpose ? along : across, column = transpose ? across : along;
-          Value value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, row, column);
+          Value value = loadShared(builder.getF32Type(), ring, stage, row, column);
           split(value, rightBig, rightSmall, {i32(0), i32(0), e});
         });
         repeat(warpRows / 16, "i", [&](Value i) {

@@ -228,8 +228,8 @@ private:
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
   void printSet(SetOp op);
-  /// Address of the lane's row: the swizzled place of (row, column), moved by the steps.
-  Expr matrixAddress(LoadMatrixOp op);
+  /// The swizzled place of a lane's (row, column), moved by the steps where there are any.
+  template <typename Load> Expr steppedAddress(Load op);
   void printLoadMatrix(LoadMatrixOp op);
   void printMma(MmaOp op);
   void printElement(tile::ElementOp op);
@@ -1117,7 +1117,7 @@ void Printer::printStatement(Operation *op) {
         if (!type.isF32() && !type.isInteger(32) && !isPair)
           return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
-                primitive(type.isF32() ? "load_shared" : "load_shared_int", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
+                primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
       })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());
@@ -1313,7 +1313,7 @@ void Printer::printElement(tile::ElementOp op) {
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
 }
 
-Expr Printer::matrixAddress(LoadMatrixOp op) {
+template <typename Load> Expr Printer::steppedAddress(Load op) {
   Expr address = sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn());
   if (!op.getRowStep())
     return address;
@@ -1353,7 +1353,7 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
         return fail(op, "writes past the lane's array " + arrayShape(type) + " from [" + i.text + "][" + j.text + "]");
     arguments.push_back({element(op.getFragment(), indices)});
   }
-  arguments.push_back(matrixAddress(op));
+  arguments.push_back(steppedAddress(op));
   statement(op, primitive(op.getTranspose() ? "load_matrix_transposed" : "load_matrix", arguments).text + ";");
 }
 

@@ -914,7 +914,10 @@ void Decoder::schedOp(Operation *op) {
         take(step, o.getJ());
       })
       .Case([&](sched::LoadSharedOp o) {
-        emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+        Step &step = emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+        Slot zero = allocate(o.getStage().getType(), false);
+        for (Value by : {o.getRowStep(), o.getColumnStep()})
+          step.in[step.inputs++] = by ? slot(by) : zero;
       })
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});

@@ -288,7 +288,7 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 
 Go loadMatrix(Machine &, Warp &,
               const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
-Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column; at[0]: shared
+Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
 Go mmaAsync(Machine &, Warp &,

@@ -849,6 +849,21 @@ Go sim::fenceAsync(Machine &, Warp &warp, const Step &) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
+/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place; else a finding.
+static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
+                             int64_t rowStep, int64_t columnStep) {
+  if (!buffer.panel)
+    return true;
+  const int64_t bytes = columnStep * bytesOf(buffer.element);
+  const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) + bytes / buffer.panel * (buffer.rows * buffer.panel) +
+                        rowStep * buffer.panel;
+  if (moved == buffer.place(stage, row + rowStep, column + columnStep))
+    return true;
+  machine.fail(warp, step,
+               fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep, columnStep, row, column, buffer.name));
+  return false;
+}
+
 Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const RegisterBuffer &fragment = machine.program.registers[step.at[1]];
@@ -865,16 +880,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
     if (!inside(machine, warp, step, buffer, stage, row, column, 8) || !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
       return Go::Stop;
     int64_t address = buffer.place(stage, row, column);
-    // The lane's own address, moved by an exclusive or in the panel, by panels and by rows.
-    if (buffer.panel) {
-      int64_t bytes = at(4) * bytesOf(buffer.element);
-      int64_t moved = (buffer.place(stage, at(1), at(2)) ^ bytes % buffer.panel) + bytes / buffer.panel * (buffer.rows * buffer.panel) +
-                      at(3) * buffer.panel;
-      if (moved != address)
-        return machine.fail(warp, step,
-                            fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", at(3), at(4), at(1),
-                                        at(2), buffer.name));
-    }
+    if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))
+      return Go::Stop;
     if (address % 16)
       return machine.fail(warp, step, fmt::format("reads a row at byte {}, which is not a multiple of 16", address));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, Actor::wholeWarp), address, 16))
@@ -911,9 +918,11 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 4 / bytesOf(buffer.element)))
+    const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
+    if (!inside(machine, warp, step, buffer, at(0), row, column, count) || !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)))
       return Go::Stop;
-    int64_t address = buffer.place(at(0), at(1), at(2));
+    int64_t address = buffer.place(at(0), row, column);
     if (address % 4)
       return machine.fail(warp, step, fmt::format("reads four bytes at byte {}, which is not a multiple of 4", address));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4))
