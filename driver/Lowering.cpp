@@ -201,6 +201,7 @@ Plan planOf(tile::PlanAttr attr) {
   plan.queryStages = int(attr.getQStages());
   plan.turns = attr.getTurns();
   plan.overlap = attr.getOverlap();
+  plan.stageBiases = attr.getStageBiases();
   return plan;
 }
 

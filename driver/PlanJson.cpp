@@ -76,6 +76,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"queryStages", plan.queryStages},
                          {"turns", plan.turns},
                          {"overlap", plan.overlap},
+                         {"stageBiases", plan.stageBiases},
                          {"text", plan.text()}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},

@@ -43,7 +43,10 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
+  /// Tiles by distance are computed lane by lane by one warp, and stored one value after the other.
   Attribute layoutFor(TileType type) {
+    if (tile::isByDistance(type))
+      return type.getSpace() == MemorySpace::Shared ? Attribute() : FragmentAttr::get(&getContext(), FragmentRole::Lanes, 1);
     if (type.getSpace() == MemorySpace::Shared)
       return swizzle(type);
     if (type.rank() == 1)

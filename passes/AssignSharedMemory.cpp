@@ -37,6 +37,7 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
         placed.push_back(lifetime);
       });
       // Barriers live as long as the kernel.
+      total = llvm::alignTo(total, 16);
       kernel.walk([&](sched::RingOp ring) {
         ring.setOffset(total);
         total += ring.getResult().getType().bytes();

@@ -79,6 +79,8 @@ static constexpr int dropoutRegisters = 17;      // Philox's keys of each round 
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
+static constexpr int distanceRegisters = 4;      // a value by distance on its way from shared memory, and its address
+static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
@@ -218,11 +220,11 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::None ? 24 : search == TileSearch::Bounds ? 40 : 56;
+  const int least = search == TileSearch::Pattern || values > 1 ? 56 : search == TileSearch::Bounds || values ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
@@ -231,7 +233,7 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
                             : request.maskLoadsByKey ? TileSearch::Bounds
                                                      : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0)).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -244,7 +246,8 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
     return tileRegisters(request, plan) + warpgroupRegisters + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
-           2 * request.rowVectors + (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
+           2 * request.rowVectors + (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
+           (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)
     registers -= queryAddressRegisters;
@@ -265,6 +268,10 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
+  if (plan.stageBiases)
+    buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
+  if (request.distanceValues) // each ring starts at a multiple of 1024
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
   return buffers;
 }
 
@@ -394,7 +401,8 @@ struct WarpgroupCycles {
 static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  const double perElement = 4 + request.aluPerElement + (request.dropout ? calibration.dropoutAlu : 0) +
+  // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
+  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads + (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
   // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
   const double operandBytes =
@@ -485,7 +493,6 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
   return std::nullopt;
 }
 
-/// Warpgroup-level products: 16-bit inputs and head dims of one instruction.
 static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
   return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
 }
@@ -610,7 +617,10 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
           for (int stages : choices(fixed.stages, {2, 3}))
-            plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
+            for (bool stageBiases : choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
+              plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
+              plans.back().stageBiases = stageBiases;
+            }
     return plans;
   }
   if (arch.isCpu()) {
@@ -651,8 +661,17 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::cbrt(product);
 }
 
+/// What is left of a request where copy warps bring its dense biases.
+static PlanRequest withStagedBiases(PlanRequest request) {
+  constexpr double loadAlu = 4, readAlu = 1.5; // instructions of an element: as TileSize counts a load; half a read of two columns, and widening
+  request.elementLoads -= request.biases;
+  request.aluPerElement = std::max(0.0, request.aluPerElement - request.biases * (loadAlu - readAlu));
+  return request;
+}
+
 /// Fills in blocksPerSm and the cost, or the reason why the plan is impossible.
-static RankedPlan evaluate(const PlanRequest &request, Plan plan, const ArchInfo &arch, int64_t budget) {
+static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &arch, int64_t budget) {
+  const PlanRequest request = plan.stageBiases ? withStagedBiases(asked) : asked;
   RankedPlan ranked;
   PlanCost &cost = ranked.cost;
   cost.sramBudget = budget;
@@ -747,7 +766,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 std::string Plan::text() const {
   if (copyWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
-                       turns ? ", in turn" : "", persistent ? ", persistent" : "");
+                       turns ? ", in turn" : "", persistent ? ", persistent" : "") +
+           (stageBiases ? ", biases staged" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
                      stages == 1 ? "" : "s",
@@ -758,6 +778,11 @@ void PlanRequest::setReferenceSizes(int64_t length) {
   queries = keys = length;
   batch = std::max<int64_t>(1, 16384 / length);
   heads = headsKv = std::max<int64_t>(1, 2048 / headDim);
+}
+
+bool attune::usesWarpgroups(const PlanRequest &request) {
+  Expected<const ArchInfo *> arch = archInfo(request.arch);
+  return arch && ::usesWarpgroups(request, **arch);
 }
 
 Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) {

@@ -24,6 +24,8 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance.
+//
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
 //     + m and l 4 Mw + fragments + addresses and bounds + dropout
@@ -74,6 +76,7 @@ struct Plan {
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
   bool turns = false;       ///< warpgroups start their products in turn
   bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
+  bool stageBiases = false; ///< copy warps bring dense biases to shared memory; else lanes load their elements
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.
@@ -89,17 +92,19 @@ struct Plan {
 enum class TileSearch { None, Bounds, Pattern };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
-/// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most.
+/// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most; so does one that
+/// computes `values` by distance for the others; a window of a tensor counts as two.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values = 0);
 
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
   std::optional<bool> qRegisters = {};
   std::optional<int> dvWarps = {};
+  std::optional<bool> stageBiases = {};
 };
 
 /// What is visible, as far as the count of tiles is concerned.
@@ -140,6 +145,9 @@ struct PlanRequest {
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
   int elementLoads = 0;         ///< loads indexed by q and k
+  int biases = 0;               ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
+  int biasBytes = 0;            ///< of an element of each
+  int distanceValues = 0;       ///< values by q - k that the copy warps compute for the others: not among the counts above
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
@@ -151,6 +159,10 @@ struct PlanRequest {
   /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
   void setReferenceSizes(int64_t length = 4096);
 };
+
+/// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on an architecture
+/// that has them.
+bool usesWarpgroups(const PlanRequest &request);
 
 struct SharedBuffer {
   std::string name;

@@ -69,11 +69,18 @@ std::optional<Parts> match(ForTilesOp loop) {
       loop.getNext().getValues()[carried.getArgNumber()] != parts.output.getResult())
     return std::nullopt;
   parts.accumulator = carried.getArgNumber() - scalars;
-  for (auto wait : body.getOps<sched::WaitOp>())
-    (wait->isBeforeInBlock(parts.scores) ? parts.waitKeys : parts.waitValues) = wait;
-  for (auto release : body.getOps<sched::ReleaseOp>())
-    (release->isBeforeInBlock(parts.output) ? parts.releaseKeys : parts.releaseValues) = release;
-  if (!parts.waitKeys || !parts.waitValues || !parts.releaseKeys || !parts.releaseValues)
+  // A slot stands behind the wait for it.
+  parts.waitKeys = dyn_cast_or_null<sched::WaitOp>(parts.keys->getPrevNode());
+  parts.waitValues = dyn_cast_or_null<sched::WaitOp>(parts.values->getPrevNode());
+  if (!parts.waitKeys || !parts.waitValues)
+    return std::nullopt;
+  for (auto release : body.getOps<sched::ReleaseOp>()) {
+    if (release.getRing() == parts.waitKeys.getRing())
+      parts.releaseKeys = release;
+    if (release.getRing() == parts.waitValues.getRing())
+      parts.releaseValues = release;
+  }
+  if (!parts.releaseKeys || !parts.releaseValues)
     return std::nullopt;
   return parts;
 }

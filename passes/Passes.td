@@ -107,6 +107,30 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   }];
 }
 
+def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
+  let summary = "compute what follows from q - k once for each distance, in shared memory";
+  let description = [{
+    Requires: maps over q and k in a loop.
+    Ensures: with copy warps, no such map loads a captured tensor by what follows from q - k alone: a map over the tile's distances does,
+    converted to shared, and the map reads that by distance. Left alone are values of 64 bits.
+    Why here: hoisting has taken out what varies along one axis or none; then distances without a load become floats.
+    Before: `map(%s) at(q, k) { s + table[h, q - k] }`
+    After: `%t = map() at(distance = %first) { table[h, distance] }`, `%ts = convert %t : register -> shared`, `map(%s, %ts) { s + t }`
+  }];
+}
+
+def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
+  let summary = "bring dense biases to shared memory with the K tile";
+  let description = [{
+    Requires: maps over q and k in a loop; a plan with `stage_biases`.
+    Ensures: no such map loads a captured tensor of floats at [.., q, k], indices before these two being the block's: it reads a
+    `tile.window`.
+    Why here: hoisting has taken leading indices to the block.
+    Before: `map(%s) at(q, k) { s + bias[h, q, k] }`
+    After: `%w = window %bias[%h, %q0, %k0]`, `map(%s, %w) { s + w }`
+  }];
+}
+
 def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
   let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{

@@ -56,6 +56,11 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createHoistInvariants());
+  if (!cpu) {
+    passes.addPass(createStageDistances());
+    passes.addPass(createStageBiases());
+  }
+  // Of the distances that are left.
   passes.addPass(createSplitDistances());
   passes.addPass(createCancelRowTerms());
   passes.addPass(createCanonicalizerPass());

@@ -10,7 +10,10 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// Both walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
+// What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's second warp computes it and
+// stores it to the ring's stages. Windows of captured tensors are rings that its last two warps copy to.
+//
+// All walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
 // of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
 //===----------------------------------------------------------------------===//
@@ -53,17 +56,24 @@ public:
         once.push_back({load});
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
       streamed.push_back({load});
+    for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
+      if (convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
+        staged.push_back({convert});
+    for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
+      windows.push_back({window});
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
       declare(ring, plan.getQStages());
-    for (Ring &ring : streamed)
+    for (Ring &ring : llvm::concat<Ring>(streamed, staged))
       declare(ring, plan.getStages());
+    for (Ring &ring : windows)
+      declare(ring, plan.getStages(), /*filledBy=*/64);
     if (plan.getPersistent())
       declareTasks();
     initialise();
-    RoleRegisters registers =
-        roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()));
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
+                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size() + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
@@ -76,9 +86,12 @@ public:
   }
 
 private:
+  /// A load, or the conversion of what is computed to a shared tile.
   struct Ring {
-    tile::LoadOp load;
+    Operation *tile;
     Value buffer = {}, barriers = {};
+
+    Value value() const { return tile->getResult(0); }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
   struct Position {
@@ -94,18 +107,18 @@ private:
     tasks = sched::SharedOp::create(builder, loc, type, "tasks");
   }
 
-  void declare(Ring &ring, int64_t stages) {
-    TileType type = ring.load.getResult().getType();
+  void declare(Ring &ring, int64_t stages, int64_t filledBy = 1) {
+    auto type = cast<TileType>(ring.value().getType());
     SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
     SmallVector<int64_t> shape{stages};
     llvm::append_range(axes, type.getAxes());
     llvm::append_range(shape, type.getShape());
     auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
-    StringRef name = tile::nameOf(ring.load.getResult());
-    StringRef letter = name.take_until([](char c) { return c == '_'; });
-    ring.buffer = sched::SharedOp::create(builder, ring.load.getLoc(), ringType, (stages > 1 ? letter + "_ring" : name).str());
-    ring.barriers = sched::RingOp::create(builder, ring.load.getLoc(), sched::RingType::get(builder.getContext(), stages),
-                                          (letter + "_barriers").str(), 0, 1, plan.getWarps());
+    StringRef name = tile::nameOf(ring.value()), stem = name;
+    stem.consume_back("_tile");
+    ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());
+    ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
+                                          (stem + "_barriers").str(), 0, filledBy, plan.getWarps());
   }
 
   /// One thread makes the barriers; nobody goes on before.
@@ -116,7 +129,7 @@ private:
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(branch.thenBlock());
-      for (Ring &ring : llvm::concat<Ring>(once, streamed))
+      for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
         sched::InitRingOp::create(builder, loc, ring.barriers);
       sched::FenceInitOp::create(builder, loc);
     }
@@ -190,17 +203,62 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
+  /// The first warp copies; where tiles are computed, the second computes them. Both walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
     Value thread = sched::ThreadIdOp::create(builder, loc);
     Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
-    auto branch = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
-    builder.setInsertionPointToStart(branch.thenBlock());
+    auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
+    if (!staged.empty()) {
+      Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
+      Value secondWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, warp, i32(1));
+      auto computes = scf::IfOp::create(builder, loc, secondWarp, /*withElseRegion=*/false);
+      builder.setInsertionPointToStart(computes.thenBlock());
+      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { computeStaged(mapping, at); })))
+        return failure();
+      builder.setInsertionPointAfter(computes);
+    }
+    if (!windows.empty()) {
+      Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(64));
+      auto copiesWindows = scf::IfOp::create(builder, loc, others, /*withElseRegion=*/false);
+      builder.setInsertionPointToStart(copiesWindows.thenBlock());
+      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { copyWindows(mapping, at); })))
+        return failure();
+    }
+    builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work) {
+      Value more = tasks ? tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more") : Value();
+      elected(one, [&] {
+        for (Ring &ring : once) {
+          if (tasks) {
+            auto place = work.getBody().getArguments();
+            sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
+            sched::SendWorkOp::create(builder, loc, place[0], place[1], place[2], more, tasks, query.stage);
+          }
+          copy(ring, mapping, query.stage);
+        }
+      });
+    };
+    return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at) {
+      elected(one, [&] {
+        for (Ring &ring : streamed) {
+          sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+          copy(ring, mapping, at.stage);
+        }
+      });
+    });
+  }
+
+  using AtStage = function_ref<void(IRMapping &mapping, Position at)>;
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work)>;
+
+  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it.
+  LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
     sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Persistent : sched::WorkOrder::Grid);
     builder.setInsertionPointToStart(&work.getBody().front());
-    // What the copies' places follow from is computed again here; what is not needed, canonicalisation drops.
+    // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
     for (Operation *op : original) {
       if (op == loop)
@@ -212,18 +270,9 @@ private:
     FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
     if (failed(sequence))
       return failure();
-    Position query = queryPosition(work), first = start(work);
-    Value more = tasks ? tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more") : Value();
-    elected(one, [&] {
-      for (Ring &ring : once) {
-        if (tasks) {
-          auto place = work.getBody().getArguments();
-          sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
-          sched::SendWorkOp::create(builder, loc, place[0], place[1], place[2], more, tasks, query.stage);
-        }
-        copy(ring, mapping, query.stage);
-      }
-    });
+    Position first = start(work);
+    if (before)
+      before(mapping, queryPosition(work), work);
     auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, first.stage, first.phase}, sequence->bound, ValueRange(),
                                            /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
@@ -231,18 +280,55 @@ private:
     Value index = tiles.getBody().getArgument(0);
     Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
     mapping.map(loop.getOrigin(), sequence->origin(builder, index));
-    elected(one, [&] {
-      for (Ring &ring : streamed) {
-        sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-        copy(ring, mapping, at.stage);
-      }
-    });
+    each(mapping, at);
     Value following = sequence->next(builder, index);
     Position next = advance(at, plan.getStages());
     sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
     nextWork(work, tiles);
     domain.erase();
     return success();
+  }
+
+  /// What is staged moves here from the consumers' loop. It is computed before a stage is awaited, so that its loads run beside the wait.
+  void computeStaged(IRMapping &mapping, Position at) {
+    for (Ring &ring : staged) {
+      Location loc = ring.tile->getLoc();
+      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
+      sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+      sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
+      sched::SyncLanesOp::create(builder, loc);
+      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false, /*warp=*/true);
+    }
+  }
+
+  void copyWindows(IRMapping &mapping, Position at) {
+    for (Ring &ring : windows) {
+      auto window = cast<tile::WindowOp>(ring.tile);
+      Location loc = window.getLoc();
+      SmallVector<Value> indices;
+      for (Value index : window.getIndices()) {
+        if (Operation *producer = index.getDefiningOp())
+          cloneWithOperands(producer, mapping);
+        indices.push_back(mapping.lookupOrDefault(index));
+      }
+      Value queries = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sq");
+      Value keys = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sk");
+      sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+      sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, queries, keys, ring.buffer, at.stage,
+                                  ring.barriers);
+    }
+  }
+
+  /// `op` of the loop, behind what it needs of the loop.
+  void cloneWithOperands(Operation *op, IRMapping &mapping) {
+    if (op->getParentOp() != loop || mapping.contains(op))
+      return;
+    op->walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && producer->getParentOp() == loop)
+          cloneWithOperands(producer, mapping);
+    });
+    builder.clone(*op, mapping);
   }
 
   void elected(Value condition, function_ref<void()> body) {
@@ -254,10 +340,11 @@ private:
 
   void copy(Ring &ring, IRMapping &mapping, Value stage) {
     SmallVector<Value> indices;
-    for (Value index : ring.load.getIndices())
+    auto load = cast<tile::LoadOp>(ring.tile);
+    for (Value index : load.getIndices())
       indices.push_back(mapping.lookupOrDefault(index));
-    sched::CopyTileOp::create(builder, ring.load.getLoc(), mapping.lookupOrDefault(ring.load.getView()), indices,
-                              mapping.lookupOrDefault(ring.load.getLimit()), ring.buffer, stage, ring.barriers);
+    sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()), indices,
+                              mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
   }
 
   //===--------------------------------------------------------------------===//
@@ -300,7 +387,7 @@ private:
     SmallVector<Value> carried(yield.getValues());
     yield.erase();
     body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
-    for (Ring &ring : streamed)
+    for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
       readStage(ring, at, /*refilled=*/true);
     builder.setInsertionPointToEnd(&body);
     Value following = sequence->next(builder, index);
@@ -330,23 +417,31 @@ private:
 
   /// The load is the ring's stage: full from its wait on, released after its last reader where it is filled again.
   void readStage(Ring &ring, Position at, bool refilled, bool waited = false) {
+    Location loc = ring.tile->getLoc();
     Operation *first = nullptr, *last = nullptr;
-    for (Operation *user : ring.load.getResult().getUsers()) {
-      Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
+    for (Operation *user : ring.value().getUsers()) {
+      Operation *ancestor = ring.tile->getBlock()->findAncestorOpInBlock(*user);
       if (!first || ancestor->isBeforeInBlock(first))
         first = ancestor;
       if (!last || last->isBeforeInBlock(ancestor))
         last = ancestor;
     }
-    builder.setInsertionPoint(first ? first : ring.load);
+    builder.setInsertionPoint(first ? first : ring.tile);
     if (!waited)
-      sched::WaitOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage, at.phase);
-    Value slot = sched::SlotOp::create(builder, ring.load.getLoc(), ring.load.getResult().getType(), ring.buffer, at.stage);
+      sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    Value slot = sched::SlotOp::create(builder, loc, ring.value().getType(), ring.buffer, at.stage);
     builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
-    if (refilled)
-      sched::ReleaseOp::create(builder, ring.load.getLoc(), ring.barriers, at.stage);
-    ring.load.getResult().replaceAllUsesWith(slot);
-    ring.load.erase();
+    if (refilled) {
+      // Products read by the warpgroup, maps by the lane.
+      if (isa_and_nonnull<tile::MapOp>(last))
+        sched::SyncLanesOp::create(builder, loc);
+      sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
+    }
+    Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
+    ring.value().replaceAllUsesWith(slot);
+    ring.tile->erase();
+    if (computed && computed->use_empty())
+      computed->erase();
   }
 
   tile::KernelOp kernel;
@@ -356,6 +451,8 @@ private:
   tile::PlanAttr plan;
   SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
   Value tasks;                      ///< of persistent blocks: the tile of work of each stage of Q
+  SmallVector<Ring> windows;        ///< of captured tensors in it, which two more warps copy
+  SmallVector<Ring> staged;         ///< what one warp computes for the others in it
 };
 
 struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {

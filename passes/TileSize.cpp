@@ -2,6 +2,7 @@
 
 #include "passes/TileSize.h"
 
+#include "passes/Distances.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/Matchers.h"
@@ -32,7 +33,7 @@ struct OpCost {
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0, distanceValues = 0, biases = 0, biasBytes = 0;
 };
 } // namespace
 
@@ -54,11 +55,48 @@ static OpCost opCost(Operation *op, bool precise) {
       .Default([](Operation *) { return OpCost{0, 1}; });
 }
 
-/// Cost of a region for each element of S; `dependence` gives that of each block argument.
-static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise) {
+static Type tensorElement(attn::LoadOp load) {
+  return load->getParentOfType<attn::AttentionOp>().findTensor(load.getName()).getElementType();
+}
+
+/// Whether a tensor of floats is loaded at [.., q, k], other indices being the block's.
+static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, unsigned> &dependence) {
+  auto indices = load.getIndices();
+  auto arguments = body.getArguments().take_back(2);
+  return indices.size() >= 2 && isa<FloatType>(tensorElement(load)) && indices.back() == arguments[1] &&
+         indices.drop_back().back() == arguments[0] && llvm::all_of(indices.drop_back(2), [&](Value index) {
+           return dependence.lookup(index) == 0 && index.getType().isInteger(32);
+         });
+}
+
+/// The ops of a region that remain where values by distance are staged.
+static llvm::DenseSet<Operation *> opsBesideDistances(Block &body, ArrayRef<Value> roots) {
+  llvm::DenseSet<Operation *> needed{body.getTerminator()};
+  for (Operation &op : llvm::reverse(body)) {
+    if (!needed.contains(&op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && !llvm::is_contained(roots, operand))
+        needed.insert(producer);
+  }
+  return needed;
+}
+
+/// Cost of a region for each element of S; `dependence` gives that of each block argument, the last two of which are q and k. `staged` values
+/// by distance count as such.
+static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
   RegionCost cost;
   if (region.empty())
     return cost;
+  Block &body = region.front();
+  SmallVector<Value> roots;
+  if (staged) {
+    auto uniform = [&](BlockArgument argument) { return argumentDependence[argument.getArgNumber()] == 0; };
+    auto arguments = body.getArguments().take_back(2);
+    roots = DistanceValues(body, arguments[0], arguments[1], uniform).roots();
+  }
+  const llvm::DenseSet<Operation *> remaining = opsBesideDistances(body, roots);
+  cost.distanceValues = int(roots.size());
   llvm::DenseMap<Value, unsigned> dependence;
   for (auto [argument, on] : llvm::zip_equal(region.getArguments(), argumentDependence))
     dependence[argument] = on;
@@ -68,6 +106,8 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
       on |= dependence.lookup(operand);
     for (Value result : op.getResults())
       dependence[result] = on;
+    if (!remaining.contains(&op))
+      continue;
     OpCost one = opCost(&op, precise);
     // A lane's fragment has four rows to a column at two row tiles a warp; rows and uniform values leave the loop.
     const double share = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
@@ -75,6 +115,10 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
     cost.alu += share * one.alu;
     if (isa<attn::ScalarOp>(op))
       ++cost.uniformValues;
+    if (auto load = dyn_cast<attn::LoadOp>(op); load && staged && isBias(load, body, dependence)) {
+      ++cost.biases;
+      cost.biasBytes += int(tensorElement(load).getIntOrFloatBitWidth() / 8);
+    }
     if (isa<attn::LoadOp>(op))
       ++(on == onElement  ? cost.elementLoads
          : on == onRow    ? cost.rowVectors
@@ -215,7 +259,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.batch = hints.batch ? hints.batch : std::max<int64_t>(1, 16384 / std::max<int64_t>(hints.queries, 1));
 
   const bool precise = op.getPrecise() || op.getDtype().isF32();
-  RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise);
+  const bool staged = usesWarpgroups(request);
+  RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
   request.specialPerElement = score.special;
   request.aluPerElement = score.alu;
   auto keep = [&](const RegionCost &cost) {
@@ -223,11 +268,14 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     request.rowVectors += cost.rowVectors;
     request.columnVectors += cost.columnVectors;
     request.elementLoads += cost.elementLoads;
+    request.distanceValues += cost.distanceValues;
+    request.biases += cost.biases;
+    request.biasBytes += cost.biasBytes;
   };
   keep(score);
   Region &mask = op.getMask();
   if (!mask.empty()) {
-    RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise);
+    RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise, staged);
     request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
     keep(cost);
     request.maskLoadsByKey = cost.columnVectors > 0;
@@ -245,7 +293,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
                              plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns,
-                             plan.overlap);
+                             plan.overlap, plan.stageBiases);
 }
 
 //===----------------------------------------------------------------------===//
@@ -277,7 +325,7 @@ private:
     auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
     if (given) {
       request.fixed = {int(given.getTileQ()), int(given.getTileK()), int(given.getWarps()), int(given.getStages()),
-                       given.getQRegisters(), int(given.getDvWarps())};
+                       given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
     }
     // An option overrules the plan in the text.
     auto fix = [](std::optional<int> &field, int64_t option) {

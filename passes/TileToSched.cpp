@@ -155,6 +155,10 @@ private:
   }
   void set(Value value, Value buffer, ValueRange indices) { sched::SetOp::create(builder, loc, value, buffer, indices); }
 
+  Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {}, Value columnStep = {}) {
+    return sched::LoadSharedOp::create(builder, loc, type, shared, stage, row, column, rowStep, columnStep);
+  }
+
   Value registers(StringRef name, TileType type) { return sched::RegistersOp::create(builder, loc, type, name); }
 
   TileType fragmentType(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, FragmentRole role,
@@ -200,6 +204,9 @@ private:
     return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
   }
 
+  /// Column pairs that a lane has of a tile.
+  static int64_t columnsOfLane(Value buffer) { return cast<TileType>(buffer.getType()).getShape()[1] / 8; }
+
   /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c) {
     Value buffer = buffers.lookup(tile);
@@ -208,19 +215,29 @@ private:
       return get(buffer, {i, j, add(mul(r, 2), c)});
     case FragmentRole::Rows:
       return get(buffer, {i, r});
+    case FragmentRole::Diagonals: {
+      Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
+      Value steps = add(mul(i, 2), r);
+      return get(buffer, {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
+    }
     default:
       assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
       return get(buffer, {j, c});
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column; unused coordinates are null.
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them;
+  /// unused coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false) {
+                    bool columnsOutside = false, function_ref<void(Value j)> column = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
+    if (role == FragmentRole::Lanes)
+      return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
       repeat(shape[1], "j", [&](Value j) {
+        if (column)
+          column(j);
         repeat(2, "e", [&](Value c) {
           repeat(shape[0], "i", [&](Value i) {
             repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
@@ -323,7 +340,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -433,6 +450,101 @@ private:
     return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
   }
 
+  /// The region of a map over distances for element 32 i + lane of its tile; beyond the tile, for the last.
+  void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
+    for (auto [origin, argument] : llvm::zip(op.getOrigins(), op.getBody().getArguments()))
+      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), tile::distanceAxis));
+    for (Operation &nested : op.getBody().front().without_terminator())
+      builder.clone(nested, inner);
+  }
+
+  Value laneElement(TileType type, Value i) {
+    Value at = add(lane, mul(i, 32));
+    int64_t count = type.getShape()[0];
+    return count % 32 ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
+  }
+
+  /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
+  /// on the first, one on each that follows.
+  struct Diagonals {
+    Value buffer, ring, stage, start;
+  };
+
+  /// The inputs that `op` reads by distance, with the diagonals before the first column.
+  SmallVector<Diagonals> openDiagonals(tile::MapOp op) {
+    SmallVector<Diagonals> all;
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+      auto type = cast<TileType>(input.getType());
+      if (!tile::isByDistance(type) || argument.use_empty())
+        continue;
+      auto result = cast<TileType>(op.getResult().getType());
+      auto [ring, stage] = slotOf(input);
+      TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(), FragmentRole::Diagonals, rowWarps);
+      StringRef name = cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
+      name.consume_back("_ring");
+      Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
+      // row - column + columns - 1, of the lane's first row and column.
+      Value first = arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+      one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
+      buffers.map(input, one.buffer);
+      const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+      repeat(before, "n", [&](Value n) {
+        repeat(2, "e", [&](Value c) { loadDiagonal(one, n, c, before); });
+      });
+      all.push_back(one);
+    }
+    return all;
+  }
+
+  /// Element [n][c] of a lane's diagonals, the n-th from the least row of `before` + 1 in steps of 8.
+  void loadDiagonal(const Diagonals &of, Value n, Value c, int64_t before) {
+    Value steps = add(mul(n, 8), c);
+    Value column = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), steps, arith::IntegerOverflowFlags::nsw);
+    Type type = cast<TileType>(of.ring.getType()).getElementType();
+    set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
+  }
+
+  /// A window of 16-bit elements, two columns at a time: a lane's rows of them.
+  struct Pairs {
+    Value input, buffer;
+  };
+
+  SmallVector<Pairs> openPairs(tile::MapOp op) {
+    SmallVector<Pairs> all;
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+      auto type = cast<TileType>(input.getType());
+      if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
+        continue;
+      TileType held = fragmentType({{"q", type.size("q")}}, builder.getI32Type(), FragmentRole::Rows, rowWarps);
+      StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
+      name.consume_back("_ring");
+      all.push_back({input, registers((name + "_pair").str(), held)});
+      pairsOf[input] = all.back().buffer;
+    }
+    return all;
+  }
+
+  void loadPairs(const Pairs &of, Value j) {
+    auto [ring, stage] = slotOf(of.input);
+    repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        set(loadShared(builder.getI32Type(), ring, stage, add(firstRow, laneRow), laneColumn, add(mul(i, 16), mul(r, 8)), mul(j, 8)), of.buffer,
+            {i, r});
+      });
+    });
+  }
+
+  /// The element of an input of a map at place (i, r, j, c).
+  Value inputElement(Value input, Value i, Value r, Value j, Value c) {
+    auto type = cast<TileType>(input.getType());
+    if (!inShared(input) || tile::isByDistance(type))
+      return element(input, i, r, j, c);
+    if (Value pairs = pairsOf.lookup(input))
+      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
+    auto [ring, stage] = slotOf(input);
+    return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
@@ -441,7 +553,11 @@ private:
         inner.map(load.getResult(), exchangedColumn(load, buffer, j, c));
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
-        inner.map(argument, element(input, i, r, j, c));
+        inner.map(argument, inputElement(input, i, r, j, c));
+    if (layoutOf(op.getResult()).getRole() == FragmentRole::Lanes) {
+      mapLane(op, i, inner);
+      return inner.lookupOrDefault(op.getYield().getValues().front());
+    }
     for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
                                                    op.getBody().getArguments().drop_front(op.getInputs().size()))) {
       if (argument.use_empty())
@@ -552,7 +668,7 @@ private:
       if (argument.use_empty())
         return false;
       if (index < inputs)
-        return layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
+        return inShared(op.getInputs()[index]) || layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
       return cast<StringAttr>(op.getAxes()[index - inputs]) != "q";
     });
   }
@@ -576,10 +692,19 @@ private:
       // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
       loadColumns(op, byColumn);
+      SmallVector<Diagonals> byDistance = openDiagonals(op);
+      SmallVector<Pairs> pairs = openPairs(op);
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
-          columnsOutside);
+          columnsOutside, [&](Value j) {
+            for (const Diagonals &one : byDistance) {
+              const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+              repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
+            }
+            for (const Pairs &one : pairs)
+              loadPairs(one, j);
+          });
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -717,8 +842,7 @@ private:
   /// The float of a shared left operand at place (i, kk, e) of an `a` fragment.
   Value leftFloat(Value tile, Value i, Value kk, Value e) {
     auto [ring, stage] = slotOf(tile);
-    return sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)),
-                                       columnInShare(kk, div(e, 2)));
+    return loadShared(builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)), columnInShare(kk, div(e, 2)));
   }
 
   void loadLeftFloats(Value tile, Value fragment) {
@@ -865,7 +989,7 @@ private:
           if (first)
             across = add(first, across);
           Value row = transpose ? along : across, column = transpose ? across : along;
-          Value value = sched::LoadSharedOp::create(builder, loc, builder.getF32Type(), ring, stage, row, column);
+          Value value = loadShared(builder.getF32Type(), ring, stage, row, column);
           split(value, rightBig, rightSmall, {i32(0), i32(0), e});
         });
         repeat(warpRows / 16, "i", [&](Value i) {
@@ -1013,10 +1137,99 @@ private:
         Value valid = below(viewRow, limit);
         if (viewColumns < columns)
           valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
-        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid, Value());
       };
       inside ? onlyIf(inside, copy) : copy();
     });
+    return success();
+  }
+
+  /// By the role's threads from 64 on: 16 bytes at a time where rows are aligned and every element of the sequence is in the tensor, so that what is
+  /// beyond it may be zero; else by single elements, with clamped indices.
+  LogicalResult expandOp(sched::CopyWindowOp op) {
+    constexpr int64_t copiers = 64, unrolled = 4;
+    Value view = mapping.lookup(op.getView()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    auto type = cast<TileType>(shared.getType());
+    Type element = type.getElementType();
+    const int64_t rank = op.getView().getType().getRank(), bytes = element.getIntOrFloatBitWidth() / 8;
+    const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
+    auto extent = [&](int64_t dim) { return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim).getResult(); };
+    auto minus = [&](Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw).getResult(); };
+    auto atMost = [&](Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, a, b).getResult(); };
+    auto both = [&](Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b).getResult(); };
+    auto either = [&](Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b).getResult(); };
+    SmallVector<Value> leading;
+    for (int64_t dim = 0; dim < rank - 2; ++dim) {
+      Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), minus(extent(dim), i32(1)));
+      leading.push_back(arith::MaxSIOp::create(builder, loc, nearest, i32(0)));
+    }
+    Value row0 = mapping.lookup(op.getIndices()[rank - 2]), column0 = mapping.lookup(op.getIndices()[rank - 1]);
+    Value rowCount = extent(rank - 2), columnCount = extent(rank - 1), ring = mapping.lookup(op.getRing());
+    auto plane = sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
+    Value copier = tile::named(rem(thread, copiers), "copier");
+    const int64_t perChunk = 16 / bytes;
+    // Chunks are whole, or hold no key of the sequence.
+    Value hasKeys = either(atMost(add(column0, columns), columnCount),
+                           both(atMost(mapping.lookup(op.getKeys()), columnCount),
+                                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(columnCount, perChunk), i32(0))));
+    Value queries = minus(mapping.lookup(op.getQueries()), workBlock->getArgument(2));
+    Value hasRows = both(atMost(i32(0), row0), either(atMost(add(row0, rows), rowCount), atMost(add(row0, queries), rowCount)));
+    Value aligned = sched::AlignedRowsOp::create(builder, loc, builder.getI1Type(), plane);
+    auto branch = scf::IfOp::create(builder, loc, tile::named(both(aligned, both(hasKeys, hasRows)), "by_chunks"), /*withElseRegion=*/true);
+    // `passes` of the copiers, some of them unrolled.
+    auto repeatPasses = [&](int64_t passes, function_ref<void(Value)> body) {
+      const int64_t inner = passes % unrolled ? 1 : unrolled;
+      auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
+      outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(outer.getBody());
+      repeat(inner, "n", [&](Value n) { body(add(mul(outer.getInductionVar(), inner), n)); });
+    };
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    // A thread keeps to its chunk of a row, so that its addresses go on by the same step.
+    const int64_t chunks = columns / perChunk, across = std::min<int64_t>(llvm::PowerOf2Ceil(chunks), copiers);
+    if (chunks > across)
+      return op.emitError() << "has rows of " << chunks << " chunks of 16 bytes, more than the " << copiers << " threads that copy";
+    Value chunk = rem(copier, across), column = mul(chunk, perChunk), from = add(column0, column);
+    Value inside = below(from, columnCount);
+    auto copyChunks = [&] {
+      repeatPasses(rows * across / copiers, [&](Value pass) {
+        Value row = add(div(copier, across), mul(pass, copiers / across)), viewRow = add(row0, row);
+        sched::CopyAsyncOp::create(builder, loc, plane, viewRow, column, shared, stage, row, both(inside, below(viewRow, rowCount)), from);
+      });
+    };
+    if (chunks < across)
+      onlyIf(below(chunk, i32(chunks)), copyChunks);
+    else
+      copyChunks();
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true, /*warp=*/false);
+    builder.setInsertionPointToStart(branch.elseBlock());
+    const int64_t width = 4 / bytes, words = columns / width;
+    repeatPasses(rows * words / copiers, [&](Value pass) {
+      Value flat = add(mul(pass, copiers), copier), row = div(flat, words), column = mul(rem(flat, words), width);
+      SmallVector<Value> values;
+      for (int64_t c = 0; c < width; ++c)
+        values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                                 ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
+      Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+      sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
+    });
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false, /*warp=*/false);
+    return success();
+  }
+
+  /// A tile that the lanes of one warp hold.
+  LogicalResult expandOp(sched::StoreTileOp op) {
+    Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    const int64_t count = op.getTile().getType().getShape()[0];
+    // The last pass is ragged.
+    auto store = [&](Value i) {
+      sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, i32(0), add(lane, mul(i, 32)));
+    };
+    repeat(count / 32, "i", store);
+    if (count % 32)
+      onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
     return success();
   }
 
@@ -1254,6 +1467,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Value, Value> pairsOf;                       ///< windows to the registers of a lane's rows of two columns
   llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };

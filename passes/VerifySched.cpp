@@ -46,7 +46,7 @@ LogicalResult verifyExpanded(Operation *op) {
     return op->emitOpError("carries tiles; at the end of sched they are buffers");
   bool known = isa<tile::ParamOp, tile::ElementOp, tile::TouchesOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op) ||
                isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-               (isa<sched::SchedDialect>(op->getDialect()) && !isa<sched::SlotOp, sched::CopyTileOp, sched::KernelOp>(op));
+               (isa<sched::SchedDialect>(op->getDialect()) && !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::KernelOp>(op));
   if (!known)
     return op->emitOpError("is left; at the end of sched there are single instructions, loops and scalar arithmetic only");
   return success();

@@ -56,6 +56,10 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
       return loop.emitOpError("goes over a domain that is not the result of tile.domain");
+    if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
+      return verifyStaged(convert, kernel);
+    if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
+      return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
       return verifyTouches(touches, kernel.getPlan());
     if (auto param = dyn_cast<tile::ParamOp>(op))
@@ -67,6 +71,16 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (type.hasAxis(axis) && type.size(axis) != size)
         return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is " << size;
+    return success();
+  }
+
+  /// What is staged: values by distance that one warp computes, in kernels that have one for it.
+  static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
+    auto map = convert.getTile().getDefiningOp<tile::MapOp>();
+    if (!tile::isByDistance(convert.getResult().getType()) || !map || !map.getInputs().empty() || !isa<tile::ForBlocksOp>(convert->getParentOp()))
+      return convert.emitOpError("stages what is not a map over distances without inputs, in the loop over tiles");
+    if (!kernel.getPlan().getCopyWarps())
+      return convert.emitOpError("stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element");
     return success();
   }
 
@@ -103,13 +117,13 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return success();
     int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
     std::string buffers;
-    kernel.walk([&](tile::LoadOp load) {
-      TileType type = load.getResult().getType();
-      if (type.getSpace() != tile::MemorySpace::Shared)
+    kernel.walk([&](Operation *op) {
+      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType()) : TileType();
+      if (!type || type.getSpace() != tile::MemorySpace::Shared)
         return;
-      int64_t count = load->getParentOfType<tile::ForBlocksOp>() ? kernel.getPlan().getStages() : 1;
+      int64_t count = op->getParentOfType<tile::ForBlocksOp>() ? kernel.getPlan().getStages() : 1;
       total += count * type.bytes();
-      StringRef name = tile::nameOf(load.getResult());
+      StringRef name = tile::nameOf(op->getResult(0));
       buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
                  (count > 1 ? std::to_string(count) + " x " : "") + std::to_string(type.bytes());
     });

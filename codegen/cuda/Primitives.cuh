@@ -189,6 +189,20 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
   return r;
 }
 
+//@ unpack_bf16
+/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31.
+__device__ __forceinline__ float unpack_bf16(int pair, bool high) {
+  return __int_as_float(high ? pair & 0xffff0000 : int(unsigned(pair) << 16));
+}
+
+//@ unpack_f16
+/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31. PTX 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float unpack_f16(int pair, bool high) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)(high ? unsigned(pair) >> 16 : unsigned(pair) & 0xffff)));
+  return x;
+}
+
 //@ split_tf32
 /// x = big + small with both rounded to tf32. PTX 9.7.9.21, cvt.rna.tf32.f32.
 __device__ __forceinline__ void split_tf32(float x, unsigned &big, unsigned &small) {
@@ -246,6 +260,17 @@ __device__ __forceinline__ int clamp_index(int index, long long extent) {
 }
 __device__ __forceinline__ long long clamp_index(long long index, long long extent) {
   return max(min(index, extent - 1), 0ll);
+}
+
+//@ extent
+/// An extent as an int, at most 2^31 - 1.
+__device__ __forceinline__ int extent(long long extent) { return extent < 2147483647ll ? int(extent) : 2147483647; }
+
+//@ aligned_rows
+/// Whether 16-byte copies may start at multiples of 16 bytes of each row.
+template <typename T>
+__device__ __forceinline__ bool aligned_rows(const T *rows, long long row_stride, long long column_stride) {
+  return column_stride == 1 && ((unsigned long long)rows | (unsigned long long)row_stride * sizeof(T)) % 16 == 0;
 }
 
 //@ grid_tile
@@ -427,8 +452,8 @@ __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
 }
 
 //@ swizzle_step
-/// The swizzled `address` of a lane moved by `row` rows (a multiple of 16, which exchanges nothing) and `column` bytes (a multiple
-/// of 32): within a panel a column step is an exclusive or, so that the address is one register and constants.
+/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
+/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
   return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
@@ -463,6 +488,14 @@ template <int Pending> __device__ __forceinline__ void wait_copies() {
 __device__ __forceinline__ float load_shared(unsigned address) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
+  return x;
+}
+
+//@ load_shared_int
+/// PTX 9.7.9.8, ld.shared.b32.
+__device__ __forceinline__ int load_shared_int(unsigned address) {
+  int x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address));
   return x;
 }
 
@@ -657,6 +690,10 @@ __device__ __forceinline__ void arrive_as_warp(unsigned barrier) {
   if (threadIdx.x % 32 == 0)
     arrive(barrier);
 }
+
+//@ sync_lanes
+/// The lanes of the warp meet. PTX 9.7.13.2, bar.warp.sync.
+__device__ __forceinline__ void sync_lanes() { __syncwarp(); }
 
 //@ sync_warps
 /// Named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.sync.

@@ -230,8 +230,8 @@ private:
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
   void printSet(SetOp op);
-  /// Address of the lane's row: the swizzled place of (row, column), moved by the steps.
-  Expr matrixAddress(LoadMatrixOp op);
+  /// The swizzled place of a lane's (row, column), moved by the steps where there are any.
+  template <typename Load> Expr steppedAddress(Load op);
   void printLoadMatrix(LoadMatrixOp op);
   void printMma(MmaOp op);
   void printElement(tile::ElementOp op);
@@ -588,12 +588,12 @@ Printer::SharedPlace Printer::sharedPlace(Operation *op, Value shared, Value sta
   std::string base = buffers.lookup(shared);
   if (base.empty())
     fail(op, "needs a sched.shared buffer of this kernel");
-  if (shape.size() != 2) {
-    fail(op, "needs a shared tile of two axes after the stage, got " + describe(type));
+  if (shape.empty() || shape.size() > 2) {
+    fail(op, "needs a shared tile of one or two axes after the stage, got " + describe(type));
     return {};
   }
   int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  int64_t rows = shape[0], rowBytes = shape[1] * elementBytes;
+  int64_t rows = shape.size() == 1 ? 1 : shape[0], rowBytes = shape.back() * elementBytes;
   SharedPlace place = {{base}, {}};
   Expr stageExpr = stage ? value(stage) : Expr{"0"};
   if (!hasStages && stageExpr.text != "0")
@@ -930,6 +930,12 @@ std::optional<Expr> Printer::expression(Operation *op) {
                           (role == FragmentRole::A || role == FragmentRole::B);
         return expr;
       })
+      .Case([&](ExtentOp o) { return natural(primitive("extent", {{views[o.getView()].extents[o.getDim()]}})); })
+      .Case([&](AlignedRowsOp o) {
+        const View &view = views[o.getView()];
+        return primitive("aligned_rows", {{view.pointer}, {view.strides[0].empty() ? "1" : view.strides[0]}, {view.strides[1].empty() ? "1" : view.strides[1]}});
+      })
+      .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
@@ -952,7 +958,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ExtentOp, AlignedRowsOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {
@@ -1093,7 +1099,8 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
       })
       .Case([&](CopyAsyncOp o) {
-        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr column = integer(o.getViewColumn() ? o.getViewColumn() : o.getColumn());
+        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), column});
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
         Expr valid = value(o.getValid());
         statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
@@ -1108,10 +1115,12 @@ void Printer::printStatement(Operation *op) {
       .Case([&](BarrierOp) { statement(op, "__syncthreads();"); })
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](LoadSharedOp o) {
-        if (!o.getShared().getType().getElementType().isF32())
-          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 is read element by element");
+        Type type = o.getShared().getType().getElementType();
+        const bool isPair = type.getIntOrFloatBitWidth() == 16 && o.getResult().getType().isInteger(32);
+        if (!type.isF32() && !type.isInteger(32) && !isPair)
+          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
-                primitive("load_shared", {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
+                primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
       })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());
@@ -1201,11 +1210,13 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
       })
       .Case([&](CommitOp o) {
-        statement(op, primitive(o.getCopies() ? "arrive_after_copies" : "arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";");
+        StringRef how = o.getCopies() ? "arrive_after_copies" : o.getWarp() ? "arrive_as_warp" : "arrive";
+        statement(op, primitive(how, {barrier(o.getRing(), o.getStage(), true)}).text + ";");
       })
       .Case([&](ReleaseOp o) {
         statement(op, primitive("arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
       })
+      .Case([&](SyncLanesOp) { statement(op, primitive("sync_lanes", {}).text + ";"); })
       .Case([&](SyncWarpsOp o) {
         statement(op, primitive("sync_warps", {integer(o.getId()), {std::to_string(o.getThreads())}}).text + ";");
       })
@@ -1258,6 +1269,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](NextOp) {})
       .Case([&](SlotOp) { unexpanded(); })
       .Case([&](CopyTileOp) { unexpanded(); })
+      .Case([&](StoreTileOp) { unexpanded(); })
+      .Case([&](CopyWindowOp) { unexpanded(); })
       .Default([&](Operation *) {
         if (isa<tile::TileDialect>(op->getDialect()))
           return unexpanded();
@@ -1327,7 +1340,7 @@ void Printer::printElement(tile::ElementOp op) {
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
 }
 
-Expr Printer::matrixAddress(LoadMatrixOp op) {
+template <typename Load> Expr Printer::steppedAddress(Load op) {
   Expr address = sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn());
   if (!op.getRowStep())
     return address;
@@ -1367,7 +1380,7 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
         return fail(op, "writes past the lane's array " + arrayShape(type) + " from [" + i.text + "][" + j.text + "]");
     arguments.push_back({element(op.getFragment(), indices)});
   }
-  arguments.push_back(matrixAddress(op));
+  arguments.push_back(steppedAddress(op));
   statement(op, primitive(op.getTranspose() ? "load_matrix_transposed" : "load_matrix", arguments).text + ";");
 }
 

@@ -285,6 +285,13 @@ Run arithmetic(Operation *op) {
                    ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
                    : nullptr;
       })
+      .Case([](sched::UnpackOp o) -> Run {
+        if (o.getType().isBF16())
+          return &apply<[](int32_t pair, int32_t high) { return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>;
+        return o.getType().isF16()
+                   ? &apply<[](int32_t pair, int32_t high) { return fromF16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>
+                   : nullptr;
+      })
       .Default([](Operation *) { return nullptr; });
 }
 
@@ -540,10 +547,15 @@ void Decoder::shared(sched::SharedOp op) {
   std::optional<Element> element = elementOf(type.getElementType());
   bool hasStages = type.axis(0) == "stage";
   ArrayRef<int64_t> shape = type.getShape().drop_front(hasStages);
-  if (shape.size() != 2 || !element)
-    return fail(opIndex(op), "is no shared tile of two axes after the stage");
-  sim::SharedBuffer buffer{
-      op.getName().str(), int64_t(op.getOffset()), hasStages ? type.getShape()[0] : 1, shape[0], shape[1], 0, *element};
+  if (shape.empty() || shape.size() > 2 || !element)
+    return fail(opIndex(op), "is no shared tile of one or two axes after the stage");
+  sim::SharedBuffer buffer{op.getName().str(),
+                           int64_t(op.getOffset()),
+                           hasStages ? type.getShape()[0] : 1,
+                           shape.size() == 1 ? 1 : shape[0],
+                           shape.back(),
+                           0,
+                           *element};
   if (auto swizzle = dyn_cast_or_null<sched::SwizzleAttr>(type.getLayout()))
     buffer.panel = swizzle.getPanel();
   if (buffer.panel && buffer.rowBytes() % buffer.panel)
@@ -855,6 +867,8 @@ void Decoder::schedOp(Operation *op) {
         emit(o, sim::slice, all({o.getView()}, o.getIndices()), {from});
         view(o.getResult(), {program->views[from].tensor, program->views[from].dropped + int(o.getIndices().size())});
       })
+      .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o.getView())}, {int64_t(o.getDim())}); })
+      .Case([&](sched::AlignedRowsOp o) { emit(o, sim::alignedRows, o.getView(), {viewOf(o.getView())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o.getView())}); })
       .Case([&](tile::ElementOp o) {
         SmallVector<int64_t, 4> inRange(o.getInRange().begin(), o.getInRange().end());
@@ -872,7 +886,8 @@ void Decoder::schedOp(Operation *op) {
       })
       // Copies and barriers.
       .Case([&](sched::CopyAsyncOp o) {
-        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid()},
+        Value from = o.getViewColumn() ? o.getViewColumn() : o.getColumn();
+        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid(), from},
              {sharedOf(o.getShared()), viewOf(o.getView())});
       })
       .Case([&](sched::CommitCopiesOp o) { emit(o, sim::commitCopies); })
@@ -887,8 +902,9 @@ void Decoder::schedOp(Operation *op) {
         emit(o, sim::wait, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())});
       })
       .Case([&](sched::ExpectBytesOp o) { emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())}); })
-      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}, {}, o.getCopies()); })
+      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}, {o.getWarp()}, o.getCopies()); })
       .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}); })
+      .Case([&](sched::SyncLanesOp o) { emit(o, sim::syncLanes); })
       .Case([&](sched::SyncWarpsOp o) { emit(o, sim::syncWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       .Case([&](sched::ArriveWarpsOp o) { emit(o, sim::arriveWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       // The copy engine.
@@ -918,7 +934,10 @@ void Decoder::schedOp(Operation *op) {
         take(step, o.getJ());
       })
       .Case([&](sched::LoadSharedOp o) {
-        emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+        Step &step = emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+        Slot zero = allocate(o.getStage().getType(), false);
+        for (Value by : {o.getRowStep(), o.getColumnStep()})
+          step.in[step.inputs++] = by ? slot(by) : zero;
       })
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});

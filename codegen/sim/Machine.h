@@ -262,13 +262,15 @@ Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at
 Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
 
 Go slice(Machine &, Warp &, const Step &);  ///< in: view, indices; out: offset; at[0]: view
+Go extent(Machine &, Warp &, const Step &);      ///< at[0]: view; number[0]: dimension
+Go alignedRows(Machine &, Warp &, const Step &); ///< in: view; at[0]: view
 Go isNull(Machine &, Warp &, const Step &); ///< at[0]: view
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]: bit i: it is i64
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
-Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
+Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid, view column; at: shared, view
 Go commitCopies(Machine &, Warp &, const Step &);
 Go waitCopies(Machine &, Warp &, const Step &); ///< number[0]: pending
 Go barrier(Machine &, Warp &, const Step &);
@@ -277,8 +279,9 @@ Go fenceInit(Machine &, Warp &, const Step &);
 Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: ring
 Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
 Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
-Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies
+Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies; number[0]: as a warp
 Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
+Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
 Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
 Go loadBox(Machine &, Warp &, const Step &);     ///< in: batch, head, row, column, stage; at: map, shared, ring
@@ -290,7 +293,7 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 
 Go loadMatrix(Machine &, Warp &,
               const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
-Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column; at[0]: shared
+Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
 Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b

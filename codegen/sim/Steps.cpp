@@ -430,6 +430,25 @@ Go sim::slice(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::extent(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  int64_t extent = machine.launch.tensors[view.tensor].extents[view.dropped + step.number[0]];
+  warp.set(step.out[0], 0, int32_t(std::min<int64_t>(extent, std::numeric_limits<int32_t>::max())));
+  return Go::Next;
+}
+
+Go sim::alignedRows(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const Memory &tensor = machine.launch.tensors[view.tensor];
+  const int64_t bytes = bytesOf(machine.program.tensors[view.tensor].element);
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    int64_t offset = warp.get<int64_t>(step.in[0], lane);
+    bool aligned = offset != outside && (reinterpret_cast<uintptr_t>(tensor.data) + uint64_t(offset * bytes)) % 16 == 0;
+    warp.set(step.out[0], lane, aligned && tensor.strides[view.dropped + 1] == 1 && tensor.strides[view.dropped] * bytes % 16 == 0);
+  }
+  return Go::Next;
+}
+
 Go sim::isNull(Machine &machine, Warp &warp, const Step &step) {
   warp.set(step.out[0], 0, machine.launch.tensors[machine.program.views[step.at[0]].tensor].data == nullptr);
   return Go::Next;
@@ -575,7 +594,7 @@ Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
       return Go::Stop;
     Copy copy{lane, buffer.place(stage, row, column), step.op, {}};
     if (warp.get<bool>(step.in[5], lane)) {
-      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), column}, count);
+      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), at(6)}, count);
       if (!from)
         return Go::Stop;
       std::memcpy(copy.data.data(), from, 16);
@@ -681,10 +700,12 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
   if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
+  if (step.number[0] && !machine.converged(warp, step))
+    return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   Knowledge knows = machine.release(warp);
   if (!step.flag)
-    return machine.arrive(&warp, step.op, step.at[0], stage, true, threads, knows) ? Go::Pause : Go::Stop;
+    return machine.arrive(&warp, step.op, step.at[0], stage, true, step.number[0] ? 1 : threads, knows) ? Go::Pause : Go::Stop;
   Landing landing{step.op, step.at[0], int(stage), {}, {}, 0, threads, std::move(knows)};
   auto take = [&](std::vector<Copy> &copies) {
     for (const Copy &copy : copies)
@@ -707,6 +728,8 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
     return Go::Stop;
   return machine.arrive(&warp, step.op, step.at[0], stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
+
+Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) { return machine.converged(warp, step) ? Go::Next : Go::Stop; }
 
 Go sim::syncWarps(Machine &machine, Warp &warp, const Step &step) {
   int64_t id;
@@ -891,6 +914,21 @@ Go sim::fenceAsync(Machine &, Warp &warp, const Step &) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
+/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place; else a finding.
+static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
+                             int64_t rowStep, int64_t columnStep) {
+  if (!buffer.panel)
+    return true;
+  const int64_t bytes = columnStep * bytesOf(buffer.element);
+  const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) + bytes / buffer.panel * (buffer.rows * buffer.panel) +
+                        rowStep * buffer.panel;
+  if (moved == buffer.place(stage, row + rowStep, column + columnStep))
+    return true;
+  machine.fail(warp, step,
+               fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep, columnStep, row, column, buffer.name));
+  return false;
+}
+
 Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const RegisterBuffer &fragment = machine.program.registers[step.at[1]];
@@ -907,16 +945,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
     if (!inside(machine, warp, step, buffer, stage, row, column, 8) || !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
       return Go::Stop;
     int64_t address = buffer.place(stage, row, column);
-    // The lane's own address, moved by an exclusive or in the panel, by panels and by rows.
-    if (buffer.panel) {
-      int64_t bytes = at(4) * bytesOf(buffer.element);
-      int64_t moved = (buffer.place(stage, at(1), at(2)) ^ bytes % buffer.panel) + bytes / buffer.panel * (buffer.rows * buffer.panel) +
-                      at(3) * buffer.panel;
-      if (moved != address)
-        return machine.fail(warp, step,
-                            fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", at(3), at(4), at(1),
-                                        at(2), buffer.name));
-    }
+    if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))
+      return Go::Stop;
     if (address % 16)
       return machine.fail(warp, step, fmt::format("reads a row at byte {}, which is not a multiple of 16", address));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, Actor::wholeWarp), address, 16))
@@ -953,12 +983,16 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 1))
+    const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
+    if (!inside(machine, warp, step, buffer, at(0), row, column, count) || !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)))
       return Go::Stop;
-    int64_t address = buffer.place(at(0), at(1), at(2));
+    int64_t address = buffer.place(at(0), row, column);
+    if (address % 4)
+      return machine.fail(warp, step, fmt::format("reads four bytes at byte {}, which is not a multiple of 4", address));
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4))
       return machine.fail(warp, step, "reads", buffer, at(0), *fault);
-    float value;
+    uint32_t value;
     std::memcpy(&value, machine.memory.at(address), 4);
     warp.set(step.out[0], lane, value);
   }

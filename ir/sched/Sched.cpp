@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows, columns or lanes");
+    parser.emitError(loc, "expected a, b, c, rows, columns, lanes or diagonals");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -81,6 +81,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (8 * getColumnWarps()), 2};
   case FragmentRole::Lanes:
     return {int64_t(llvm::divideCeil(first, 32))};
+  case FragmentRole::Diagonals:
+    return {(first / getWarps() + second) / 8 - 1, 2};
   }
   llvm_unreachable("unknown fragment role");
 }
@@ -460,11 +462,31 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+LogicalResult LoadSharedOp::verify() {
+  Type element = getShared().getType().getElementType();
+  if (element.getIntOrFloatBitWidth() == 32 && element != getResult().getType())
+    return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
+                         << getShared().getType().getElementType();
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   ViewType view = getView().getType(), result = getResult().getType();
   if (view.getElementType() != result.getElementType() ||
       view.getRank() != result.getRank() + int64_t(getIndices().size()))
     return emitOpError("removes one leading dimension for each index");
+  return success();
+}
+
+LogicalResult ExtentOp::verify() {
+  if (int64_t(getDim()) < 0 || int64_t(getDim()) >= getView().getType().getRank())
+    return emitOpError() << "asks for dimension " << getDim() << " of " << getView().getType();
+  return success();
+}
+
+LogicalResult AlignedRowsOp::verify() {
+  if (getView().getType().getRank() != 2)
+    return emitOpError() << "asks for the rows of a view of two dimensions, got " << getView().getType();
   return success();
 }
 
@@ -489,6 +511,23 @@ LogicalResult RingOp::verify() {
     return emitOpError() << "offset " << getOffset() << " is not a multiple of 8, the size of a barrier";
   if (int64_t(getFilledBy()) < 1 || int64_t(getEmptiedBy()) < 1)
     return emitOpError("needs at least one arrival to fill a stage and one to empty it");
+  return success();
+}
+
+LogicalResult CommitOp::verify() {
+  if (getCopies() && getWarp())
+    return emitOpError("arrives when each thread's copies are complete, not for the warp; leave out `warp`");
+  return success();
+}
+
+LogicalResult StoreTileOp::verify() {
+  TileType tile = getTile().getType(), shared = getShared().getType();
+  auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
+  if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Lanes)
+    return emitOpError() << "stores a tile of one axis in layout lanes, got " << tile;
+  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() || shared.rank() != 2 ||
+      shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] || shared.getElementType() != tile.getElementType())
+    return emitOpError() << "stores to stages of the same tile, got " << shared;
   return success();
 }
 

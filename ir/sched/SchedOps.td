@@ -402,6 +402,36 @@ def SliceOp : SchedOp<"slice", [Pure]> {
   let hasVerifier = 1;
 }
 
+def ExtentOp : SchedOp<"extent", [Pure]> {
+  let summary = "how many indices a dimension of a view has";
+  let description = [{
+    At most 2^31 - 1.
+
+    ```mlir
+    %0 = sched.extent %bias, 1 : !tile.view<3, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I64Attr:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `,` $dim attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def AlignedRowsOp : SchedOp<"aligned_rows", [Pure]> {
+  let summary = "whether rows of a view may be copied 16 bytes at a time";
+  let description = [{
+    Of two dimensions: columns lie side by side, and each row starts at a multiple of 16 bytes.
+
+    ```mlir
+    %0 = sched.aligned_rows %rows : !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def IsNullOp : SchedOp<"is_null", [Pure]> {
   let summary = "whether a view's address is null";
   let description = [{
@@ -461,19 +491,52 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
+def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
+  let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
+  let description = [{
+    That of `tile.window`, by the role's threads from 64 on, which all arrive; elements of rows and keys beyond the sequence, of `queries` x `keys`,
+    may become anything finite. By cp.async where rows are aligned, else element by element.
+
+    ```mlir
+    sched.copy_window %bias[%h, %q0, %k0] limit %Sq x %Sk to %bs[%slot] signal %br : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$queries, I32:$keys, TileType:$shared, I32:$stage, RingType:$ring);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `limit` $queries `x` $keys `to` $shared `[` $stage `]` `signal` $ring attr-dict `:` type($view) `,` type($shared) `,` type($ring)
+  }];
+}
+
+def StoreTileOp : SchedOp<"store_tile", [Effects]> {
+  let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
+  let description = [{
+    Of one axis, in layout `lanes`.
+
+    ```mlir
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>, ...
+    ```
+  }];
+  let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);
+  let assemblyFormat = "$tile `to` $shared `[` $stage `]` attr-dict `:` type($tile) `,` type($shared)";
+  let hasVerifier = 1;
+}
+
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
   let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
   let description = [{
     `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
-    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+    nothing is read. With `from` that is the view's column. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
+    sched.copy_async %bh[%r, %c] to %ring[%s, %row] if %valid from %k : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
+  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid,
+                       Optional<I32>:$view_column);
   let assemblyFormat = [{
-    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict `:` type($view) `,` type($shared)
+    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid (`from` $view_column^)? attr-dict
+    `:` type($view) `,` type($shared)
   }];
 }
 
@@ -521,7 +584,7 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let summary = "the barriers of a ring in shared memory";
   let description = [{
     At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
-    each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
+    each thread that executes `sched.commit` or `sched.expect_bytes`, or each warp with `sched.commit ... warp`) and the bytes that were expected; it is empty after
     `emptied_by` arrivals (one by each warp that executes `sched.release`).
 
     ```mlir
@@ -609,14 +672,16 @@ def CommitOp : StageOp<"commit"> {
   let summary = "arrive as a writer: what the thread stored to the stage is complete";
   let description = [{
     With `copies` the thread arrives when its `sched.copy_async` copies are complete (PTX ISA 9.7.13.15.15,
-    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive).
+    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive); with `warp` all lanes of a warp arrive as one.
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
+    sched.commit %r[%stage] warp : !sched.ring<2>
     ```
   }];
-  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies);
-  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? attr-dict `:` type($ring)";
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies, UnitAttr:$warp);
+  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? (`warp` $warp^)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
 }
 
 def ReleaseOp : StageOp<"release"> {
@@ -628,6 +693,19 @@ def ReleaseOp : StageOp<"release"> {
     sched.release %kr[%stage] : !sched.ring<2>
     ```
   }];
+}
+
+def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {
+  let summary = "the lanes of a warp wait for each other";
+  let description = [{
+    What a lane did before is done for all: before a `sched.release` or a `sched.commit` of a stage that the lanes have read or written by
+    ordinary instructions. PTX ISA 9.7.13.2, bar.warp.sync.
+
+    ```mlir
+    sched.sync_lanes
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def SyncWarpsOp : SchedOp<"sync_warps", [Effects]> {
@@ -796,22 +874,31 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
-def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>]> {
+def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "one element from shared memory";
   let description = [{
+    A tile of one axis has one row. As i32 a pair of 16-bit elements at an even column.
+
+    Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
+    of 8, that of columns of 16 bytes and as many elements as the lane's column is below.
+
     ```mlir
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
+    %1 = sched.load_shared %b[%s, %row, %col] step [%r8, %k8] : !tile.tile<...> -> i32
     ```
   }];
-  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column);
-  let results = (outs F32:$result);
-  let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared) `->` type($result)";
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step, Optional<I32>:$column_step);
+  let results = (outs AnyTypeOf<[F32, I32]>:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? attr-dict `:` type($shared) `->` type($result)
+  }];
 }
 
 def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
   let summary = "four bytes to shared memory";
   let description = [{
-    An f32 element, or a packed pair of 16-bit elements (i32) at an even column.
+    An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column. A tile of one axis has one row.
 
     ```mlir
     sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>
@@ -847,6 +934,20 @@ def PackOp : SchedOp<"pack", [Pure]> {
   let arguments = (ins F32:$low, F32:$high, TypeAttr:$type);
   let results = (outs I32:$result);
   let assemblyFormat = "$low `,` $high `:` $type attr-dict";
+}
+
+def UnpackOp : SchedOp<"unpack", [Pure]> {
+  let summary = "one of two packed 16-bit floats, widened";
+  let description = [{
+    That in bits 0 to 15 where `index` is 0, in bits 16 to 31 where it is 1.
+
+    ```mlir
+    %0 = sched.unpack %pair[%e] : bf16
+    ```
+  }];
+  let arguments = (ins I32:$pair, I32:$index, TypeAttr:$type);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$pair `[` $index `]` `:` $type attr-dict";
 }
 
 def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {

@@ -314,6 +314,16 @@ LogicalResult ForBlocksOp::verify() {
 
 LogicalResult LoadOp::verify() { return verifyAccess(*this, getResult().getType(), getView().getType(), getIndices()); }
 
+LogicalResult WindowOp::verify() {
+  TileType tile = getResult().getType();
+  ViewType view = getView().getType();
+  if (tile.rank() != 2 || tile.getSpace() != MemorySpace::Shared || tile.getElementType() != view.getElementType() || view.getRank() < 2)
+    return emitOpError() << "gives a shared tile of two axes with the elements of a view of two dimensions or more, got " << tile << " of " << view;
+  if (int64_t(getIndices().size()) != view.getRank())
+    return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got " << getIndices().size();
+  return success();
+}
+
 LogicalResult StoreOp::verify() { return verifyAccess(*this, getTile().getType(), getView().getType(), getIndices()); }
 
 LogicalResult AccumulateOp::verify() {
@@ -536,11 +546,16 @@ LogicalResult MapOp::verify() {
   SmallVector<Type> expected;
   for (Value input : getInputs()) {
     auto type = cast<TileType>(input.getType());
+    expected.push_back(type.getSpace() == MemorySpace::Shared ? attn::valueType(type.getElementType()) : type.getElementType());
+    if (isByDistance(type) && result.hasAxis("q") && result.hasAxis("k")) {
+      if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
+        return emitOpError() << "input " << type << " is read by distance within " << result << ", which has " << distances << " distances";
+      continue;
+    }
     for (auto [axis, size] : llvm::zip(type.getAxes(), type.getShape()))
       if (!result.hasAxis(axis.getValue()) || result.size(axis.getValue()) != size)
         return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " " << size
                              << " of input " << type;
-    expected.push_back(type.getElementType());
   }
   llvm::append_range(expected, getOrigins().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), expected))

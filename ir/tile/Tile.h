@@ -34,6 +34,9 @@ mlir::Value named(mlir::Value value, llvm::StringRef name);
 /// The name that `value`'s op carries, or "".
 llvm::StringRef nameOf(mlir::Value value);
 
+/// The axis along which a tile holds a value for each distance between a row and a key (tile.map).
+inline constexpr llvm::StringLiteral distanceAxis = "distance";
+
 } // namespace attune::tile
 
 #include "ir/tile/TileDialect.h.inc"
@@ -45,6 +48,9 @@ llvm::StringRef nameOf(mlir::Value value);
 
 namespace attune::tile {
 class YieldOp;
+
+/// Whether a tile's one axis is that of distances.
+inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
 
 /// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
 CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);

@@ -165,6 +165,22 @@ def LoadOp : TileOp<"load", [Pure]> {
   let hasVerifier = 1;
 }
 
+def WindowOp : TileOp<"window", [Pure]> {
+  let summary = "rectangle of a captured tensor, limited to its extents";
+  let description = [{
+    Element (i, j) is `view[leading..., row + i, column + j]`, where `indices` are the leading ones, row and column; each is clamped to the
+    view's extents first, as in `tile.element`.
+
+    ```mlir
+    %w = tile.window %bias[%h, %q0, %k0] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "write a tile's rows below a limit to a view";
   let description = [{
@@ -212,7 +228,8 @@ def SplatOp : TileOp<"splat", [Pure]> {
 def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
-    Floats are rounded to nearest even. Same axes and sizes.
+    Floats are rounded to nearest even. Same axes and sizes. In a loop, what becomes shared is staged: with copy warps, computed by one of
+    them ahead of those that read it.
 
     ```mlir
     %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
@@ -251,6 +268,16 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged.
 
+    Elements of 16 bits in shared memory widen to f32.
+
+    An input whose one axis is `distance` holds a value for each distance between a row and a key of a q x k tile, from the least on:
+    row i and key j read its element i - j + k - 1 of q + k - 1.
+
+        q 3 x k 3     j 0  1  2
+                i 0   [2][1][0]
+                i 1   [3][2][1]
+                i 2   [4][3][2]
+
     ```mlir
     %y = tile.map(%x, %r : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>)
            at(q = %q0, k = %k0, k = %distance : f32) only_if %partial -> !tile.tile<q 128 x k 64, f32, register> {
@@ -258,6 +285,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
       ...
       tile.yield %2 : f32
     }
+    %t = tile.map() at(distance = %first) -> !tile.tile<distance 191, f32, register> { ... }
     ```
   }];
   let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);

@@ -164,7 +164,8 @@ LogicalResult BoundsAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
-                               int64_t copyWarps, bool persistent, int64_t queryStages, bool turns, bool overlap) {
+                               int64_t copyWarps, bool persistent, int64_t queryStages, bool turns, bool overlap,
+                               bool stageBiases) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
@@ -183,5 +184,7 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "overlap is for warpgroups beside copy warps; give copy_warps";
   if (turns && overlap)
     return emitError() << "turns and overlap exclude each other; give one of them";
+  if (stageBiases && !copyWarps)
+    return emitError() << "biases are staged by copy warps; give copy_warps, or leave out stage_biases";
   return success();
 }

@@ -56,6 +56,21 @@ Variant variantOf(const std::string &label) {
     variant.mask(causal()).score(softcap(30));
   else if (label == "bias")
     variant.score(bias(captured("bias", bf16, rank(3))));
+  else if (label == "relative")
+    variant.score([table = captured("table", f32, rank(2))](Score s, Index, Index h, Index q, Index k) {
+      return s + table[h][q - k + keyLength() - 1];
+    });
+  else if (label == "buckets")
+    variant.mask(causal()).score([table = captured("table", bf16, rank(2))](Score s, Index, Index h, Index q, Index k) {
+      Expr distance = max(q - k, 0), log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
+      return s + table[h][select(distance < 16, distance, min(log, 31))];
+    });
+  else if (label == "tables")
+    variant
+        .score([slope = captured("slope", f32, rank(2)), table = captured("table", bf16, rank(1))](Score s, Index, Index h, Index q, Index k) {
+          return s * slope[h][q - k] + table[k - q + 100];
+        })
+        .mask([open = captured("open", boolean, rank(1))](Index, Index, Index q, Index k) { return q >= k && open[q - k]; });
   else if (label == "dropout")
     variant.mask(causal()).dropout(0.1f);
   else if (label == "gemma")
@@ -65,7 +80,8 @@ Variant variantOf(const std::string &label) {
   return variant;
 }
 
-const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks"};
+const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks",
+                                "relative", "buckets", "tables"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
 const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
@@ -100,7 +116,7 @@ std::vector<Point> grid(const std::string &full) {
   for (const char *arch : archs)
     for (int i = 0; i < 5; ++i, ++turn) {
       int dim = headDims[turn * 2 % 9];
-      points.push_back({arch, variants[turn % 10], turn % 5 == 4 && dim <= 128 ? f32 : turn % 2 ? f16 : bf16, dim, dim});
+      points.push_back({arch, variants[turn % std::size(variants)], turn % 5 == 4 && dim <= 128 ? f32 : turn % 2 ? f16 : bf16, dim, dim});
     }
   // Where registers are scarcest: each feature that takes more of them, and narrow heads with several blocks on an SM.
   const std::pair<const char *, int> scarce[] = {{"bias", 40},    {"bias", 64},     {"documents", 64}, {"documents", 128},
@@ -118,6 +134,12 @@ std::vector<Point> grid(const std::string &full) {
                                                  {"window", 64}, {"documents", 128}, {"bias", 64},  {"blocks", 96}, {"plain", 8},    {"causal", 256}};
   for (auto [variant, dim] : hopper)
     points.push_back({"sm_90a", variant, bf16, dim, dim});
+  // Values by distance, which a producer warp of few registers computes.
+  for (int dim : {64, 96, 128, 256})
+    points.push_back({"sm_90a", "relative", dim == 96 ? f16 : bf16, dim, dim});
+  for (int dim : {64, 128})
+    for (const char *variant : {"buckets", "tables"})
+      points.push_back({"sm_90a", variant, bf16, dim, dim});
   points.push_back({"sm_90a", "causal", f16, 192, 128});
   points.push_back({"sm_90a", "softcap", f32, 64, 64});
   // Head dims above 256.

@@ -492,6 +492,59 @@ TEST_CASE("what a variant keeps in registers makes its tiles smaller") {
   CHECK(tileK([](PlanRequest &r) { r.uniformValues = 1; }) == plain); // ALiBi's slope
 }
 
+TEST_CASE("values by distance have rings, and cost less than loads by element") {
+  PlanRequest plain = makeRequest(128);
+  plain.arch = "sm_90a";
+  PlanRequest staged = plain, loaded = plain;
+  staged.distanceValues = 1;
+  loaded.elementLoads = 1;
+  loaded.aluPerElement = 8;
+  for (PlanRequest *request : {&plain, &staged, &loaded})
+    request->fixed = {128, 128, 8, 2};
+  const RankedPlan without = best(plain), with = best(staged);
+  // Two stages of 255 floats, from a multiple of 1024 bytes on.
+  CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048);
+  CHECK(with.cost.shared.back().name == "values by distance");
+  CHECK(with.cost.registers > without.cost.registers);
+  CHECK(with.cost.registerLimit == roleRegisters(8, 4, TileSearch::None, 1).consumer);
+  CHECK(with.cost.registerLimit < without.cost.registerLimit);
+  CHECK(with.cost.aluSeconds > without.cost.aluSeconds);
+  CHECK(with.cost.totalSeconds < best(loaded).cost.totalSeconds);
+  // The warp that computes has room for one value, or for several.
+  CHECK(roleRegisters(8, 4, TileSearch::None, 1).producer == 40);
+  CHECK(roleRegisters(8, 4, TileSearch::None, 2).producer == 56);
+}
+
+TEST_CASE("dense biases are staged where shared memory has room") {
+  PlanRequest request = makeRequest(128);
+  request.arch = "sm_90a";
+  request.elementLoads = request.biases = 1;
+  request.biasBytes = 2;
+  request.aluPerElement = 5;
+  const RankedPlan chosen = best(request);
+  CHECK(chosen.plan.stageBiases);
+  CHECK(chosen.plan.text().ends_with(", biases staged"));
+  auto bytesOf = [](const RankedPlan &ranked, const std::string &name) {
+    for (const SharedBuffer &buffer : ranked.cost.shared)
+      if (buffer.name == name)
+        return buffer.bytes;
+    return int64_t(0);
+  };
+  CHECK(bytesOf(chosen, "biases") == int64_t(chosen.plan.stages) * chosen.plan.tileQ * chosen.plan.tileK * 2);
+  request.fixed.stageBiases = false;
+  const RankedPlan loads = best(request);
+  CHECK_FALSE(loads.plan.stageBiases);
+  CHECK(bytesOf(loads, "biases") == 0);
+  CHECK(loads.cost.mixSeconds > chosen.cost.mixSeconds);
+  // Two stages of 128 x 144 of a bias have no room beside K and V: lanes load it.
+  request.fixed = {128, 144, 8, 2};
+  CHECK_FALSE(best(request).plan.stageBiases);
+  // Elsewhere no plan stages.
+  request.fixed = {};
+  request.arch = "sm_90";
+  CHECK_FALSE(best(request).plan.stageBiases);
+}
+
 TEST_CASE("a tile that is asked for may spill") {
   PlanRequest request = makeRequest(96);
   request.fixed = {128, 96, 4, 2, false};

@@ -80,7 +80,7 @@ TEST_CASE("an op without a printed form is an error that names it") {
         "sched.registers of q 64 x k 16 bf16 has no printed form; use f32, or 16 bits in a fragment a or b");
   CHECK(error("%y = sched.pack %x, %x : f32") == "sched.pack of type f32 has no printed form; use bf16 or f16");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %y = sched.load_shared %r[%c0, %c0, %c0] : !ring -> f32") ==
-        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 is read element by element");
+        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 and i32 are read element by element");
   CHECK(error("%r = sched.shared \"r\" at 0 : !tile\n %p = sched.registers \"p\" : !part\n"
               "sched.load_matrix %r[%c1, %c0, %c0] to %p[%c0, %c0] : !tile, !part") ==
         "sched.load_matrix gives a stage of k 64 x d 64 bf16, which has none; pass the constant 0");

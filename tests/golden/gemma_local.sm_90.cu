@@ -158,8 +158,8 @@ __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
 
-/// The swizzled `address` of a lane moved by `row` rows (a multiple of 16, which exchanges nothing) and `column` bytes (a multiple
-/// of 32): within a panel a column step is an exclusive or, so that the address is one register and constants.
+/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
+/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
   return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;

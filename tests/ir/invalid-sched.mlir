@@ -1,7 +1,7 @@
 // Every error of the sched dialect, to the letter.
 // RUN: attune-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{expected a, b, c, rows, columns or lanes}}
+// expected-error @+1 {{expected a, b, c, rows, columns, lanes or diagonals}}
 func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<d, warps 4>>)
 
 // -----
@@ -722,9 +722,63 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 
 // -----
 
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
+  // expected-error @+1 {{'sched.commit' op arrives when each thread's copies are complete, not for the warp; leave out `warp`}}
+  sched.commit %r[%c0] copies warp : !sched.ring<2>
+}
+
+// -----
+
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, f32, shared>
   // expected-error @+1 {{'sched.receive_work' op takes a shared tile of 1 x 4 i32 a stage, got '!tile.tile<stage 2 x work 1 x field 4, f32, shared>'}}
   sched.receive_work from %0[%c0] : !tile.tile<stage 2 x work 1 x field 4, f32, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
+  // expected-error @+1 {{'sched.load_shared' op reads 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
+  %x = sched.load_shared %s[%c0, %c0, %c0] : !tile.tile<stage 2 x distance 127, f32, shared> -> i32
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
+  %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
+  // expected-error @+1 {{'sched.store_tile' op stores a tile of one axis in layout lanes, got '!tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>'}}
+  sched.store_tile %r to %s[%c0] : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>, !tile.tile<stage 2 x k 64, f32, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
+  %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<lanes, warps 1>>
+  // expected-error @+1 {{'sched.store_tile' op stores to stages of the same tile, got '!tile.tile<stage 2 x k 64, f32, shared>'}}
+  sched.store_tile %r to %s[%c0] : !tile.tile<k 32, f32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x k 64, f32, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.extent' op asks for dimension 4 of '!tile.view<4, bf16>'}}
+  %n = sched.extent %K, 4 : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.aligned_rows' op asks for the rows of a view of two dimensions, got '!tile.view<4, bf16>'}}
+  %n = sched.aligned_rows %K : !tile.view<4, bf16>
 }

@@ -700,3 +700,41 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
     tile.yield %x : f32
   }
 }
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "q" : i32
+  %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
+  ^bb0(%d: i32):
+    tile.yield %d : i32
+  }
+  // expected-error @+1 {{'tile.map' op input '!tile.tile<distance 192, i32, register>' is read by distance within '!tile.tile<q 128 x k 64, i32, register>', which has 191 distances}}
+  %0 = tile.map(%t : !tile.tile<distance 192, i32, register>) -> !tile.tile<q 128 x k 64, i32, register> {
+  ^bb0(%x: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+  %i = tile.block_index "q" : i32
+  %B = tile.param "bias" : !tile.view<3, bf16>
+  // expected-error @+1 {{'tile.window' op a view of rank 3 takes 3 indices, got 2}}
+  %w = tile.window %B[%i, %i] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+  %i = tile.block_index "q" : i32
+  %B = tile.param "bias" : !tile.view<3, bf16>
+  // expected-error @+1 {{'tile.window' op gives a shared tile of two axes with the elements of a view of two dimensions or more, got '!tile.tile<q 128 x k 64, f32, shared>' of '!tile.view<3, bf16>'}}
+  %w = tile.window %B[%i, %i, %i] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, f32, shared>
+}
+
+// -----
+
+// expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
+func.func private @bad() attributes {plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, stage_biases = true>}

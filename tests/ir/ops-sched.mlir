@@ -65,6 +65,14 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       sched.copy_tile %K[%batch, %head, %n] limit %Sk to %ring[%stage] : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} : <2, bf16>, <stage 2 x
       sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} from %[[N]] : <2, bf16>, <stage 2 x
+      sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null from %n : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.extent %[[KH]], 1 : <2, bf16>
+      %columns = sched.extent %kh, 1 : !tile.view<2, bf16>
+      // CHECK: sched.aligned_rows %[[KH]] : <2, bf16>
+      %aligned = sched.aligned_rows %kh : !tile.view<2, bf16>
+      // CHECK: sched.unpack %[[N]][%[[N]]] : bf16
+      %low = sched.unpack %n[%n] : bf16
       // CHECK: sched.commit_copies
       sched.commit_copies
       // CHECK: sched.wait_copies pending 1
@@ -117,7 +125,7 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
 
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
-sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64
+sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16 head_dim 64 x 64
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %O = tile.param "o" : !tile.view<4, bf16>
@@ -165,6 +173,24 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1310
       sched.commit %kr[%zero] : !sched.ring<2>
       // CHECK: sched.commit %[[KR]][%{{.*}}] copies : <2>
       sched.commit %kr[%zero] copies : !sched.ring<2>
+      // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> i32
+      %two = sched.load_shared %k[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> i32
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} x %{{.*}} to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      sched.copy_window %K[%zero, %zero, %zero, %zero] limit %zero x %Sk to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // CHECK: sched.sync_lanes
+      sched.sync_lanes
+      // CHECK: sched.commit %[[KR]][%{{.*}}] warp : <2>
+      sched.commit %kr[%zero] warp : !sched.ring<2>
+      // CHECK: %[[BIAS:.*]] = sched.shared "bias_ring" at 131072 : <stage 2 x distance 191, i32, shared>
+      %bias = sched.shared "bias_ring" at 131072 : !tile.tile<stage 2 x distance 191, i32, shared>
+      // CHECK: sched.load_shared %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
+      %near = sched.load_shared %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
+      // CHECK: sched.registers "near" : <q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
+      %held = sched.registers "near" : !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
+      sched.set %near, %held[%zero, %zero] : i32, !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
+      %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>
+      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<lanes, warps 1>>, <stage 2 x distance 191, i32, shared>
+      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x distance 191, i32, shared>
     }
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {

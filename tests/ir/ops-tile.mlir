@@ -103,6 +103,20 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
       %1 = arith.select %0, %x, %row : f32
       tile.yield %1 : f32
     }
+    // CHECK: %[[BY:.*]] = tile.map() at(distance = %[[Q0]]) -> !tile.tile<distance 191, i32, register> {
+    %by = tile.map() at(distance = %q0) -> !tile.tile<distance 191, i32, register> {
+    ^bb0(%d: i32):
+      tile.yield %d : i32
+    }
+    // CHECK: %[[STAGED:.*]] = tile.convert %[[BY]] : <distance 191, i32, register> -> <distance 191, i32, shared>
+    %staged = tile.convert %by : !tile.tile<distance 191, i32, register> -> !tile.tile<distance 191, i32, shared>
+    // CHECK: tile.map(%[[STAGED]] : !tile.tile<distance 191, i32, shared>) -> !tile.tile<q 128 x k 64, i32, register> {
+    %spread = tile.map(%staged : !tile.tile<distance 191, i32, shared>) -> !tile.tile<q 128 x k 64, i32, register> {
+    ^bb0(%d: i32):
+      tile.yield %d : i32
+    }
+    // CHECK: tile.window %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]], %{{.*}}] : <4, bf16> -> <q 128 x k 64, bf16, shared>
+    %window = tile.window %Q[%b, %h, %q0, %q0] : !tile.view<4, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
     // CHECK: tile.map() -> !tile.tile<q 128, f32, register> {
     // CHECK-NEXT: tile.yield
     %constant = tile.map() -> !tile.tile<q 128, f32, register> {

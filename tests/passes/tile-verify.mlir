@@ -163,3 +163,47 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }
 }
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    %t = tile.map() at(distance = %k0) -> !tile.tile<distance 95, i32, register> {
+    ^bb0(%d: i32):
+      tile.yield %d : i32
+    }
+    // expected-error @below {{'tile.convert' op stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element}}
+    %s = tile.convert %t : <distance 95, i32, register> -> <distance 95, i32, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  // expected-error @below {{'tile.convert' op stages what is not a map over distances without inputs, in the loop over tiles}}
+  %s = tile.convert %l : <q 64, f32, register> -> <q 64, f32, shared>
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> attributes {tensors = [#attn.tensor<bias, bf16, rank 2>]} {
+  %c0 = arith.constant 0 : i32
+  %c2 = arith.constant 2 : i32
+  %B = tile.param "bias" : !tile.view<2, bf16>
+  %dom = tile.domain k by 32 [%c0, %c2) full
+  %zero = arith.constant 0.0 : f32
+  %l = tile.splat %zero : f32 -> <q 64, f32, register>
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
+    // expected-error @below {{'tile.window' op is for loops of kernels whose plan has stage_biases; read the tensor element by element}}
+    %w = tile.window %B[%c0, %k0] : !tile.view<2, bf16> -> !tile.tile<q 64 x k 32, bf16, shared>
+    tile.yield %l0 : !tile.tile<q 64, f32, register>
+  }
+}

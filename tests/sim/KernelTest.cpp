@@ -185,6 +185,46 @@ TEST_CASE("a box", "[kernels]") {
         "'sched.expect_bytes' op arrives at ring, stage 0, more often than the 1 that fill it");
 }
 
+TEST_CASE("a ring that a warp fills by stores, and steps from a lane's own place", "[kernels]") {
+  const std::string head = R"(
+    %c16 = arith.constant 16 : i32
+    %tile = sched.shared "tile" at 0 : <stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>>
+    %ring = sched.ring "ring" at 2048 filled_by 1 emptied_by 2 : !sched.ring<1>
+    scf.if %first {
+      sched.init_ring %ring : !sched.ring<1>
+    }
+    sched.barrier
+    %second = arith.cmpi sge, %t, %c32 : i32
+    scf.if %second {
+      scf.for %row = %lane to %c63 step %c32 : i32 {
+        %number = arith.sitofp %row : i32 to f32
+        scf.for %c = %c0 to %c8 step %c1 : i32 {
+          sched.store_shared %number, %tile[%c0, %row, %c] : f32, !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>>
+        }
+      }
+      sched.sync_lanes
+      )";
+  const std::string arrive = "sched.commit %ring[%c0] warp : !sched.ring<1>\n}\n";
+  auto read = [](const std::string &row, const std::string &step) {
+    return R"(
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<1>
+    %own = arith.remui %t, %c8 : i32
+    %x = sched.load_shared %tile[%c0, )" + row + ", %c1] step [" + step + R"(] : !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>> -> f32
+    sched.store_element %x, %rows[%t] : f32, !tile.view<1, f32>)";
+  };
+  constexpr const char *four = "%c4 = arith.constant 4 : i32\n";
+  Run run(four + head + arrive + read("%own", "%c16, %c4"));
+  CHECK(run.finding == "");
+  for (int t = 0; t < 64; ++t)
+    CHECK(run.lse[t] == float(t % 8 + 16));
+  // Four rows further on chunks are exchanged.
+  CHECK(Run(four + head + arrive + read("%own", "%c4, %c4")).finding ==
+        "'sched.load_shared' op steps by [4, 4] from [0, 1], which the swizzle of tile does not allow");
+  CHECK(Run(four + head + "scf.if %first {\n}\n%some = arith.cmpi slt, %lane, %c5 : i32\nscf.if %some {\n" + arrive + "}\n" + read("%own", "%c16, %c4")).finding ==
+        "'sched.commit' op needs the whole warp, 5 of its lanes are here");
+  CHECK(Run(four + head + "}\n" + read("%own", "%c16, %c4")).finding.find("never ends") != std::string::npos);
+}
+
 TEST_CASE("sums in global memory", "[kernels]") {
   const std::string fill = R"(
     %tile = sched.shared "tile" at 0 : <stage 1 x q 64 x d 8, f32, shared>

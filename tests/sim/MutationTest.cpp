@@ -179,6 +179,15 @@ std::vector<Subject> subjects() {
     all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages, false, true}});
   }
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
+  // A ring that a warp of the producer's warpgroup fills by stores.
+  auto table = captured("table", f32, rank(2));
+  Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
+  all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false}});
+  all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
+  // A ring that threads copy to.
+  Variant dense = Variant("dense").mask(causal()).score(bias(captured("bias", bf16, rank(3))));
+  all.push_back({"dense", dense, {"sm_90a", 64, 32, 4, 2, false}});
+  all.push_back({"dense", dense, {"sm_90a", 128, 32, 8, 3, false, 1, 2}});
   return all;
 }
 
@@ -208,6 +217,9 @@ const std::vector<Equivalent> &equivalents() {
       {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
+      {"init_ring 4 after fence_init", "(relative|dense), .*", "the ring that other warps fill is none of the copy engine's"},
+      {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages", "the first tile's V, and its biases, are in stage 0"},
+      {"wait 4 after sync_warps", "relative, .*in turn", "both stand before the first read of V"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
       {"for_work [12] from the other end", ".*sm_90a.*persistent.*", "one role says which tiles of work there are, all others receive them"},
       {"mma_wait 2 after release", ".*sm_90a.*",
@@ -241,6 +253,10 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
             ids.setInt(i, ofKeys ? i / 32 : i < 64 ? 0 : i < 128 ? -5 : 1 + i % 2 * (keys < 150 ? 1 : 2));
           cases.back().problem.tensors[name] = ids;
         }
+      else if (subject.name == "relative")
+        cases.back().problem.tensors["table"] = reference::HostTensor::random(f32, {heads, 200}, 3);
+      else if (subject.name == "dense") // with rows by 16 bytes, and in the last case without
+        cases.back().problem.tensors["bias"] = reference::HostTensor::random(bf16, {heads, 200, keys == 140 ? 141 : 176}, 3);
       else if (subject.name == "blocks")
         for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"]; int64_t i : std::views::iota(int64_t(0), pattern.size()))
           // Gaps before, among and after two tiles, or three.

@@ -43,13 +43,15 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   Expected<std::string> tile = emit(*test.variant, options, target, Stage::Tile);
   if (!tile)
     return tile;
-  // The plan's last three fields have no option; which work a block takes, and in which order, is the cost model's to choose.
+  // The plan's last fields have no option; which work a block takes, and in which order, is the cost model's to choose.
   static const std::regex work("(plan <[^>]*copy_warps = [0-9]+)[^>]*>");
   std::string fields = schedule.queryStages ? fmt::format(", persistent = true, q_stages = {}", schedule.queryStages) : "";
   if (schedule.turns)
     fields += ", turns = true";
   if (schedule.overlap)
     fields += ", overlap = true";
+  if (tile->find("stage_biases = true") != std::string::npos)
+    fields += ", stage_biases = true";
   return emitFromText({std::regex_replace(*tile, work, "$1" + fields + ">"), "kernel.mlir"}, {}, target, Stage::Sched);
 }
 

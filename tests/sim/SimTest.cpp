@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <regex>
+#include <set>
 
 using namespace attune;
 using namespace attune::tests;
@@ -205,6 +206,116 @@ TEST_CASE("both roles visit the same tiles, one tile of work after another", "[b
       INFO(schedule.describe());
       runText(test, schedule.arch, *text, {next});
     }
+}
+
+TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", "[distances]") {
+  using reference::HostTensor;
+  auto table = captured("table", f32, rank(2)), other = captured("other", bf16, rank(1));
+  auto counts = captured("counts", i32, rank(1)), open = captured("open", boolean, rank(2));
+  // T5: 16 exact buckets, then logarithmic ones up to a distance of 128.
+  auto bucket = [](Index q, Index k) {
+    Expr distance = max(q - k, 0);
+    Expr log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
+    return select(distance < 16, distance, min(log, 31));
+  };
+  auto score = [](auto f) { return Variant("staged").score(f); };
+  struct Staged {
+    std::string label;
+    Variant variant;
+    int64_t columns; ///< of the table
+    int rings;       ///< beside Q, K and V
+  };
+  const Staged staged[] = {
+      {"relative", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + keyLength() - 1]; }), 600, 1},
+      {"clamped", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + 10]; }).mask(causal()), 33, 1},
+      {"backward, at an offset", score([=](Score s, Index, Index h, Index q, Index k) {
+                                   return s * (1.5f + 0.1f * table[h][2 * k - 2 * q + 300]);
+                                 }).qOffset(), 600, 1},
+      {"buckets", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][bucket(q, k)]; }).mask(slidingWindow(90, 20)), 32, 1},
+      {"two tables", score([=](Score s, Index, Index h, Index q, Index k) {
+                       return (s + table[h][q - k + 200]) * 0.5f + other[k - q + 150] * s;
+                     }).dropout(0.2f), 400, 2},
+      {"integers and flags", score([=](Score s, Index, Index, Index q, Index k) {
+                               return select(counts[q - k + 300] < q % 7, s + 0.25f, s);
+                             }).mask([=](Index, Index h, Index q, Index k) { return q >= k || open[h][k - q]; }), 1, 2},
+  };
+  const std::tuple<int64_t, int64_t, int, int> shapes[] = {{150, 170, 64, 64}, {70, 300, 96, 40}, {300, 70, 64, 64}, {130, 129, 128, 128}, {1, 90, 48, 96}};
+  const std::vector<Schedule> all = schedulesFor("sm_90a");
+  std::set<size_t> ran;
+  size_t next = 0;
+  for (const Staged &each : staged)
+    for (auto [queries, keys, dim, dimV] : shapes)
+      for (bool reversed : {false, true}) {
+        Case test = makeCase(each.label, each.variant, next % 2 ? bf16 : f16,
+                             {.batch = 1, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV}, 5);
+        test.layout.reversedTensors = reversed;
+        if (each.label == "backward, at an offset")
+          test.problem.qOffset = 33;
+        for (const TensorDecl &decl : each.variant.tensors())
+          test.problem.tensors[decl.name] = decl.name == "table"   ? HostTensor::random(f32, {3, each.columns}, 7)
+                                            : decl.name == "other" ? HostTensor::random(bf16, {310}, 8)
+                                            : decl.name == "counts" ? HostTensor::zeros(i32, {420})
+                                                                    : HostTensor::zeros(boolean, {3, 200});
+        if (auto found = test.problem.tensors.find("counts"); found != test.problem.tensors.end())
+          for (int64_t i = 0; i < 420; ++i)
+            found->second.setInt(i, i * 5 % 9 - 1);
+        if (auto found = test.problem.tensors.find("open"); found != test.problem.tensors.end())
+          for (int64_t i = 0; i < 600; ++i)
+            found->second.setInt(i, i % 7 < 3);
+        std::string text;
+        std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
+        REQUIRE(fitted);
+        size_t rings = 0;
+        for (size_t at = text.find("sched.init_ring"); at != std::string::npos; at = text.find("sched.init_ring", at + 1))
+          ++rings;
+        CHECK(rings == size_t(3 + each.rings));
+        runText(*fitted, "sm_90a", text, {next, next + 1});
+        ran.insert(next++ % all.size());
+      }
+  CHECK(ran.size() == all.size());
+}
+
+TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[biases]") {
+  using reference::HostTensor;
+  struct Dense {
+    std::string label;
+    DType type;
+    std::vector<int64_t> leading; ///< extents before queries and keys
+    int64_t fewer = 0;            ///< than the queries and keys: indices are clamped
+  };
+  const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},        {"bias[h, q, k]", f32, {3}},
+                          {"bias[b, h, q, k]", bf16, {2, 3}}, {"bias[q, k]", bf16, {}},           {"bias[h, q, k], clamped", f16, {2}, 24},
+                          {"bias[h / 2, q, k]", bf16, {2}}, {"bias[h, q, k], clamped", f32, {3}, 7}};
+  // Rows of the tensor that start at multiples of 16 bytes, and such that do not.
+  const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
+  const std::vector<Schedule> all = schedulesFor("sm_90a");
+  std::set<size_t> ran;
+  size_t next = 0, staged = 0, aligned = 0;
+  for (const Dense &each : biases)
+    for (auto [queries, keys, dim] : shapes)
+      for (bool reversed : {false, true}) {
+        const int rank = int(each.leading.size()) + 2;
+        auto bias = captured("bias", each.type, attune::rank(rank));
+        Variant variant = Variant("dense").mask(causalBottomRight()).score([&](Score s, Index b, Index h, Index q, Index k) {
+          return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + bias[h][q][k];
+        });
+        Case test = makeCase(each.label, variant, next % 2 ? bf16 : f16,
+                             {.batch = 2, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim}, 5);
+        test.layout.reversedTensors = reversed;
+        std::vector<int64_t> extents = each.leading;
+        extents.insert(extents.end(), {queries - each.fewer, keys - each.fewer});
+        aligned += !reversed && (keys - each.fewer) * (each.type == f32 ? 4 : 2) % 16 == 0;
+        test.problem.tensors["bias"] = HostTensor::random(each.type, extents, 7);
+        std::string text;
+        std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
+        REQUIRE(fitted);
+        staged += text.find("\"bias_ring\"") != std::string::npos;
+        runText(*fitted, "sm_90a", text, {next, next + 1});
+        ran.insert(next++ % all.size());
+      }
+  CHECK(ran.size() == all.size());
+  CHECK(staged * 4 >= next * 3); // where shared memory has no room, lanes load their elements
+  CHECK(aligned >= 10);
 }
 
 TEST_CASE("random variants", "[cases]") {

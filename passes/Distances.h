@@ -1,0 +1,126 @@
+//===- Distances.h - Which values of a region follow from q - k ---------------===//
+//
+// A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which values of a score or
+// mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q and k are exact modulo 2^32.
+//
+//     | value                        | coefficients of q, k | by distance                             |
+//     |------------------------------|----------------------|-----------------------------------------|
+//     | Sk, h, a load by h           | 0, 0                 | yes                                     |
+//     | q - k, k - q + Sk, 3 (q - k) | opposite             | yes                                     |
+//     | q, q + k, 2 q - k            | others               | no                                      |
+//     | any op on values by distance | none                 | yes                                     |
+//     | s, any other op              | none                 | no                                      |
+//
+//     DistanceValues values(body, q, k, uniform);    // of a map, or of an attn region
+//     for (Value root : values.roots()) ...          // what is worth computing once for each distance
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/tile/Tile.h"
+
+namespace attune {
+
+class DistanceValues {
+public:
+  /// `q` and `k` are arguments of `body` or null; `uniform` says of the others whether they are the same for all elements of a tile.
+  DistanceValues(mlir::Block &body, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::BlockArgument)> uniform) : body(body) {
+    for (mlir::BlockArgument argument : body.getArguments())
+      forms[argument] = argument == q            ? Form{1, 0, true, false, false}
+                        : argument == k          ? Form{0, 1, true, false, false}
+                        : uniform(argument)      ? Form()
+                                                 : Form{0, 0, false, false, false};
+    for (mlir::Operation &op : body.without_terminator())
+      if (op.getNumResults() == 1)
+        forms[op.getResult(0)] = formOf(op);
+  }
+
+  /// Whether `value` is the same for all elements of equal q - k.
+  bool contains(mlir::Value value) const { return of(value).byDistance; }
+
+  /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their types are those
+  /// that have four bytes or one bit.
+  mlir::SmallVector<mlir::Value> roots() const {
+    mlir::SmallVector<mlir::Value> found;
+    for (mlir::Operation &op : body.without_terminator()) {
+      if (op.getNumResults() != 1)
+        continue;
+      mlir::Value value = op.getResult(0);
+      mlir::Type type = value.getType();
+      if (contains(value) && of(value).loads && (type.isF32() || type.isInteger(32) || type.isInteger(1)) &&
+          llvm::any_of(value.getUses(), [&](mlir::OpOperand &use) { return leaves(use); }))
+        found.push_back(value);
+    }
+    return found;
+  }
+
+  /// Whether a value by distance goes into one that is not.
+  bool leaves(mlir::OpOperand &use) const { return use.getOwner()->getNumResults() != 1 || !contains(use.getOwner()->getResult(0)); }
+
+  /// The ops of the region that make `root`, in order.
+  mlir::SmallVector<mlir::Operation *> slice(mlir::Value root) const {
+    llvm::DenseSet<mlir::Operation *> needed{root.getDefiningOp()};
+    mlir::SmallVector<mlir::Operation *> ordered;
+    for (mlir::Operation &op : llvm::reverse(body.without_terminator())) {
+      if (!needed.contains(&op))
+        continue;
+      ordered.push_back(&op);
+      for (mlir::Value operand : op.getOperands())
+        if (mlir::Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == &body)
+          needed.insert(producer);
+    }
+    std::reverse(ordered.begin(), ordered.end());
+    return ordered;
+  }
+
+private:
+  struct Form {
+    uint32_t q = 0, k = 0;  ///< coefficients, where the value is affine
+    bool affine = true;     ///< i32, and q * Q + k * K + what is the same for all elements
+    bool byDistance = true; ///< follows from q - k
+    bool loads = false;     ///< by distance, with a load that is not the same for all elements
+    bool isUniform() const { return affine && q == 0 && k == 0; }
+  };
+
+  Form of(mlir::Value value) const {
+    auto known = forms.find(value);
+    return known == forms.end() ? Form() : known->second; // from outside
+  }
+
+  static Form affine(uint32_t q, uint32_t k, bool loads) { return {q, k, true, q + k == 0, loads}; }
+
+  Form formOf(mlir::Operation &op) const {
+    using namespace mlir;
+    bool uniform = true, byDistance = op.getNumRegions() == 0 && isPure(&op), loads = false, allAffine = true;
+    for (Value operand : op.getOperands()) {
+      Form form = of(operand);
+      uniform &= form.isUniform();
+      byDistance &= form.byDistance;
+      loads |= form.loads;
+      allAffine &= form.affine;
+    }
+    if (uniform && byDistance)
+      return {};
+    if (allAffine && op.getResult(0).getType().isInteger(32)) {
+      auto form = [&](unsigned i) { return of(op.getOperand(i)); };
+      auto constant = [&](unsigned i) -> std::optional<uint32_t> {
+        APInt number;
+        return matchPattern(op.getOperand(i), m_ConstantInt(&number)) ? std::optional(uint32_t(number.getZExtValue())) : std::nullopt;
+      };
+      if (isa<arith::AddIOp>(op))
+        return affine(form(0).q + form(1).q, form(0).k + form(1).k, loads);
+      if (isa<arith::SubIOp>(op))
+        return affine(form(0).q - form(1).q, form(0).k - form(1).k, loads);
+      if (isa<arith::MulIOp>(op))
+        for (unsigned i : {0u, 1u})
+          if (std::optional<uint32_t> factor = constant(i))
+            return affine(form(1 - i).q * *factor, form(1 - i).k * *factor, loads);
+    }
+    return {0, 0, false, byDistance, byDistance && (loads || isa<attn::LoadOp, tile::ElementOp>(op))};
+  }
+
+  mlir::Block &body;
+  llvm::DenseMap<mlir::Value, Form> forms;
+};
+
+} // namespace attune
