@@ -65,8 +65,11 @@ public:
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
       declare(ring, plan.getQStages());
-    for (Ring &ring : llvm::concat<Ring>(streamed, staged))
+    for (Ring &ring : streamed)
       declare(ring, plan.getStages());
+    // Every lane arrives for what it has written.
+    for (Ring &ring : staged)
+      declare(ring, plan.getStages(), /*filledBy=*/32);
     for (Ring &ring : windows)
       declare(ring, plan.getStages(), /*filledBy=*/64);
     if (plan.getPersistent())
@@ -296,8 +299,7 @@ private:
       cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
-      sched::SyncLanesOp::create(builder, loc);
-      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false, /*warp=*/true);
+      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false, /*warp=*/false);
     }
   }
 

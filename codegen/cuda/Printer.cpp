@@ -1315,8 +1315,11 @@ void Printer::printSlice(SliceOp op) {
   statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " + name +
                     " = " + address.text + ";");
   view.pointer = name;
-  view.strides.erase(view.strides.begin(), view.strides.begin() + indices.size());
-  view.extents.erase(view.extents.begin(), view.extents.begin() + indices.size());
+  // Where there is no index, erasing nothing would move every string onto itself and so empty it.
+  if (!indices.empty()) {
+    view.strides.erase(view.strides.begin(), view.strides.begin() + indices.size());
+    view.extents.erase(view.extents.begin(), view.extents.begin() + indices.size());
+  }
   views[op.getResult()] = view;
 }
 

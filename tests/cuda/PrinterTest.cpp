@@ -130,7 +130,7 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
   for (const char *text : {"  const unsigned work_tiles_ = work_tiles<64>(p.query_length, p.heads, p.batch);\n"
                            "  #pragma unroll 1\n"
                            "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1;; ++count) {\n"
-                           "    const unsigned number = work_number<true>(count);\n"
+                           "    const unsigned number = work_number<true>(count, work_tiles_);\n"
                            "    if (number >= work_tiles_) {\n"
                            "      break;\n"
                            "    }\n"

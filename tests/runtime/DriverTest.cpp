@@ -139,8 +139,8 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
   REQUIRE(kernel);
   REQUIRE(kernel->launch(nullptr, s.args));
   CHECK(s.fake.grid[0] == 2 * 2 * 4); // fewer tiles of work
-  s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 40, 100, 64}, Device::cuda(0));
-  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {40}, Device::cuda(0))}};
+  s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 80, 100, 64}, Device::cuda(0));
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {80}, Device::cuda(0))}};
   REQUIRE(kernel->launch(nullptr, s.args));
   CHECK(s.fake.grid[0] == 132);
   CHECK(s.fake.grid[1] == 1);

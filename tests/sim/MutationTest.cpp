@@ -182,12 +182,12 @@ std::vector<Subject> subjects() {
   // A ring that a warp of the producer's warpgroup fills by stores.
   auto table = captured("table", f32, rank(2));
   Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
-  all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false}});
+  all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
   // A ring that threads copy to.
   Variant dense = Variant("dense").mask(causal()).score(bias(captured("bias", bf16, rank(3))));
-  all.push_back({"dense", dense, {"sm_90a", 64, 32, 4, 2, false}});
-  all.push_back({"dense", dense, {"sm_90a", 128, 32, 8, 3, false, 1, 2}});
+  all.push_back({"dense", dense, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
+  all.push_back({"dense", dense, {"sm_90a", 128, 32, 8, 3, false, 1, 2, false, true}});
   return all;
 }
 
@@ -218,10 +218,11 @@ const std::vector<Equivalent> &equivalents() {
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
       {"init_ring 4 after fence_init", "(relative|dense), .*", "the ring that other warps fill is none of the copy engine's"},
-      {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages", "the first tile's V, and its biases, are in stage 0"},
+      {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
       {"wait 4 after sync_warps", "relative, .*in turn", "both stand before the first read of V"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", ".*sm_90a.*persistent.*", "one role says which tiles of work there are, all others receive them"},
+      {"for_work [12] from the other end", "(causal|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
+      {"for_work 3 from the other end", "(relative|dense), .*persistent.*", "the consumers receive theirs"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
       {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
