@@ -434,7 +434,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
   const double wide = plan.tileK > 128 ? 1.08 : 1, latency = plan.stages > 2 ? 620 : 650;
-  const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
+  // Measured: the two warps that copy a dense bias keep two warpgroups busy, not three.
+  const double waits = plan.stageBiases && plan.warps >= 12 ? 1.25 : 1;
+  const double tile = wide * waits * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
                  .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});

@@ -166,6 +166,15 @@ private:
     return product->getResult(0);
   }
 
+  /// A search behind what it starts from.
+  void cloneSearch(Operation *op, IRMapping &mapping, SmallPtrSetImpl<Operation *> &cloned) {
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock() && !mapping.contains(operand))
+        cloneSearch(producer, mapping, cloned);
+    builder.clone(*op, mapping);
+    cloned.insert(op);
+  }
+
   /// `places` numbers are carried: those of the loop before, and where V of the tile before lies.
   void writeBody(ForTilesOp inner, unsigned scalars, unsigned places) {
     auto arguments = inner.getBody().getArguments();
@@ -179,8 +188,9 @@ private:
     Value probability = arguments[places + tiles], accumulator = arguments[places + parts.accumulator];
 
     Value output;
+    SmallPtrSet<Operation *, 4> search; // already there
     for (Operation &op : loop.getBody().front().without_terminator()) {
-      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys)
+      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys || search.contains(&op))
         continue;
       Operation *copy = builder.clone(op, mapping);
       if (&op != parts.scores)
@@ -188,6 +198,9 @@ private:
       copy->setAttr(sched::asyncAttr, builder.getUnitAttr());
       IRMapping before;
       output = multiplyValues(before, probability, accumulator, valueStage, valuePhase, /*async=*/true);
+      // The search for the next tile reads global memory: beside the products.
+      for (auto next : loop.getBody().getOps<sched::NextVisibleOp>())
+        cloneSearch(next, mapping, search);
       // S is the older of two groups.
       sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
       release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));

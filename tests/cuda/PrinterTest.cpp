@@ -147,6 +147,14 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
     CHECK(source.find(text) != std::string::npos);
 }
 
+TEST_CASE("a slice without an index has the view's strides") {
+  std::string source = print(R"(
+    %rows = sched.slice %L[] : !tile.view<3, f32> -> !tile.view<3, f32>
+    sched.store_element %x, %rows[%c0, %c0, %t] : f32, !tile.view<3, f32>)");
+  INFO(source);
+  CHECK(source.find("thread * p.lse_stride[2]] = 1.0f;") != std::string::npos);
+}
+
 TEST_CASE("a read of registers is not moved behind a write") {
   std::string source = print(R"(
     %r = sched.registers "r" : !rows
