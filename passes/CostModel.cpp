@@ -645,14 +645,17 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   return plans;
 }
 
-/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length.
+/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length. A window is there for sequences that are
+/// longer than it.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
+  const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited && request.mask.right < MaskShape::unlimited;
+  const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
   double product = 1;
   for (int64_t eighths : {1, 4, 16}) {
     PlanRequest sized = request;
-    sized.queries = std::max<int64_t>(1, request.queries * eighths / 8);
-    sized.keys = std::max<int64_t>(1, request.keys * eighths / 8);
+    sized.queries = std::max<int64_t>({1, shortest, request.queries * eighths / 8});
+    sized.keys = std::max<int64_t>({1, shortest, request.keys * eighths / 8});
     sized.batch = std::max<int64_t>(1, int64_t(tokens / double(sized.queries)));
     const TileCount tiles = countTiles(sized, plan.tileQ, plan.tileK);
     PlanCost cost;
