@@ -299,7 +299,7 @@ private:
       cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
-      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false, /*warp=*/false);
+      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false);
     }
   }
 

@@ -1203,7 +1203,7 @@ private:
       onlyIf(below(chunk, i32(chunks)), copyChunks);
     else
       copyChunks();
-    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true, /*warp=*/false);
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true);
     builder.setInsertionPointToStart(branch.elseBlock());
     const int64_t width = 4 / bytes, words = columns / width;
     repeatPasses(rows * words / copiers, [&](Value pass) {
@@ -1215,7 +1215,7 @@ private:
       Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
       sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
     });
-    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false, /*warp=*/false);
+    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false);
     return success();
   }
 

@@ -1210,7 +1210,7 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
       })
       .Case([&](CommitOp o) {
-        StringRef how = o.getCopies() ? "arrive_after_copies" : o.getWarp() ? "arrive_as_warp" : "arrive";
+        StringRef how = o.getCopies() ? "arrive_after_copies" : "arrive";
         statement(op, primitive(how, {barrier(o.getRing(), o.getStage(), true)}).text + ";");
       })
       .Case([&](ReleaseOp o) {

@@ -279,7 +279,7 @@ Go fenceInit(Machine &, Warp &, const Step &);
 Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: ring
 Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
 Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
-Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies; number[0]: as a warp
+Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies
 Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
 Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads

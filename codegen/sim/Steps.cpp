@@ -700,12 +700,10 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
   if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  if (step.number[0] && !machine.converged(warp, step))
-    return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   Knowledge knows = machine.release(warp);
   if (!step.flag)
-    return machine.arrive(&warp, step.op, step.at[0], stage, true, step.number[0] ? 1 : threads, knows) ? Go::Pause : Go::Stop;
+    return machine.arrive(&warp, step.op, step.at[0], stage, true, threads, knows) ? Go::Pause : Go::Stop;
   Landing landing{step.op, step.at[0], int(stage), {}, {}, 0, threads, std::move(knows)};
   auto take = [&](std::vector<Copy> &copies) {
     for (const Copy &copy : copies)

@@ -514,12 +514,6 @@ LogicalResult RingOp::verify() {
   return success();
 }
 
-LogicalResult CommitOp::verify() {
-  if (getCopies() && getWarp())
-    return emitOpError("arrives when each thread's copies are complete, not for the warp; leave out `warp`");
-  return success();
-}
-
 LogicalResult StoreTileOp::verify() {
   TileType tile = getTile().getType(), shared = getShared().getType();
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());

@@ -584,7 +584,7 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let summary = "the barriers of a ring in shared memory";
   let description = [{
     At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
-    each thread that executes `sched.commit` or `sched.expect_bytes`, or each warp with `sched.commit ... warp`) and the bytes that were expected; it is empty after
+    each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
     `emptied_by` arrivals (one by each warp that executes `sched.release`).
 
     ```mlir
@@ -672,16 +672,14 @@ def CommitOp : StageOp<"commit"> {
   let summary = "arrive as a writer: what the thread stored to the stage is complete";
   let description = [{
     With `copies` the thread arrives when its `sched.copy_async` copies are complete (PTX ISA 9.7.13.15.15,
-    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive); with `warp` all lanes of a warp arrive as one.
+    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive).
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
-    sched.commit %r[%stage] warp : !sched.ring<2>
     ```
   }];
-  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies, UnitAttr:$warp);
-  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? (`warp` $warp^)? attr-dict `:` type($ring)";
-  let hasVerifier = 1;
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies);
+  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? attr-dict `:` type($ring)";
 }
 
 def ReleaseOp : StageOp<"release"> {

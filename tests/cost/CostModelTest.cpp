@@ -656,6 +656,17 @@ TEST_CASE("three warpgroups take turns where their softmax takes about as long a
   CHECK_FALSE(planOf(64, "sm_90", 128).overlap);
 }
 
+TEST_CASE("a window is planned for sequences that are longer than it") {
+  auto tileQ = [](int64_t left) {
+    PlanRequest request = makeRequest(64);
+    request.arch = "sm_90a";
+    request.mask = MaskShape::band(left, 0);
+    return best(request).plan.tileQ;
+  };
+  CHECK(tileQ(127) == 128);
+  CHECK(tileQ(1023) == 192);
+}
+
 TEST_CASE("roles share out the registers that a block has at its launch") {
   for (int warpgroups : {1, 2, 3})
     for (TileSearch search : {TileSearch::None, TileSearch::Bounds, TileSearch::Pattern}) {

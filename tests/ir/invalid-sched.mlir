@@ -722,15 +722,6 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 
 // -----
 
-sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
-  %c0 = arith.constant 0 : i32
-  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
-  // expected-error @+1 {{'sched.commit' op arrives when each thread's copies are complete, not for the warp; leave out `warp`}}
-  sched.commit %r[%c0] copies warp : !sched.ring<2>
-}
-
-// -----
-
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, f32, shared>

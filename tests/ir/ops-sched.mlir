@@ -179,8 +179,6 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.copy_window %K[%zero, %zero, %zero, %zero] limit %zero x %Sk to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes
-      // CHECK: sched.commit %[[KR]][%{{.*}}] warp : <2>
-      sched.commit %kr[%zero] warp : !sched.ring<2>
       // CHECK: %[[BIAS:.*]] = sched.shared "bias_ring" at 131072 : <stage 2 x distance 191, i32, shared>
       %bias = sched.shared "bias_ring" at 131072 : !tile.tile<stage 2 x distance 191, i32, shared>
       // CHECK: sched.load_shared %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
