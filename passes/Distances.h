@@ -1,4 +1,4 @@
-//===- Distances.h - Which values of a region follow from q - k ---------------===//
+//===- Distances.h - Which values of a region copy warps stage ----------------===//
 //
 // A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which values of a score or
 // mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q and k are exact modulo 2^32.
@@ -13,6 +13,8 @@
 //
 //     DistanceValues values(body, q, k, uniform);    // of a map, or of an attn region
 //     for (Value root : values.roots()) ...          // what is worth computing once for each distance
+//
+// And which loads are of a dense bias, that a tile has as many values of as elements.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -122,5 +124,11 @@ private:
   mlir::Block &body;
   llvm::DenseMap<mlir::Value, Form> forms;
 };
+
+/// Whether a load at `indices` is of a dense bias: floats at [.., q, k], the other indices being i32 and the same for all elements of a tile.
+inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::Value)> uniform) {
+  return indices.size() >= 2 && mlir::isa<mlir::FloatType>(element) && indices.back() == k && indices.drop_back().back() == q &&
+         llvm::all_of(indices.drop_back(2), [&](mlir::Value index) { return uniform(index) && index.getType().isInteger(32); });
+}
 
 } // namespace attune

@@ -177,11 +177,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         builder.clone(*op, mapping);
       tile::YieldOp::create(builder, map.getLoc(), mapping.lookup(root));
     }
-    // The vector becomes the map's last input: its argument stands before the coordinates.
-    unsigned position = map.getInputs().size();
-    map.getInputsMutable().append(vector.getResult());
-    Value argument = map.getBody().insertArgument(position, root.getType(), map.getLoc());
-    root.replaceAllUsesWith(argument);
+    root.replaceAllUsesWith(map.addInput(vector.getResult(), root.getType()));
     for (Operation *op : llvm::reverse(ordered))
       if (op->use_empty())
         op->erase();

@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "passes/Cloning.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -166,15 +167,6 @@ private:
     return product->getResult(0);
   }
 
-  /// A search behind what it starts from.
-  void cloneSearch(Operation *op, IRMapping &mapping, SmallPtrSetImpl<Operation *> &cloned) {
-    for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock() && !mapping.contains(operand))
-        cloneSearch(producer, mapping, cloned);
-    builder.clone(*op, mapping);
-    cloned.insert(op);
-  }
-
   /// `places` numbers are carried: those of the loop before, and where V of the tile before lies.
   void writeBody(ForTilesOp inner, unsigned scalars, unsigned places) {
     auto arguments = inner.getBody().getArguments();
@@ -188,9 +180,8 @@ private:
     Value probability = arguments[places + tiles], accumulator = arguments[places + parts.accumulator];
 
     Value output;
-    SmallPtrSet<Operation *, 4> search; // already there
     for (Operation &op : loop.getBody().front().without_terminator()) {
-      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys || search.contains(&op))
+      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys || mapping.contains(&op))
         continue;
       Operation *copy = builder.clone(op, mapping);
       if (&op != parts.scores)
@@ -200,7 +191,7 @@ private:
       output = multiplyValues(before, probability, accumulator, valueStage, valuePhase, /*async=*/true);
       // The search for the next tile reads global memory: beside the products.
       for (auto next : loop.getBody().getOps<sched::NextVisibleOp>())
-        cloneSearch(next, mapping, search);
+        cloneWithOperands(next, &loop.getBody().front(), builder, mapping);
       // S is the older of two groups.
       sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
       release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));

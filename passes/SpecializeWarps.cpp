@@ -18,6 +18,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Cloning.h"
 #include "passes/CostModel.h"
 #include "passes/Passes.h"
 #include "passes/TileSequence.h"
@@ -296,7 +297,7 @@ private:
   void computeStaged(IRMapping &mapping, Position at) {
     for (Ring &ring : staged) {
       Location loc = ring.tile->getLoc();
-      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), mapping);
+      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder, mapping);
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
       sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false);
@@ -310,7 +311,7 @@ private:
       SmallVector<Value> indices;
       for (Value index : window.getIndices()) {
         if (Operation *producer = index.getDefiningOp())
-          cloneWithOperands(producer, mapping);
+          cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
         indices.push_back(mapping.lookupOrDefault(index));
       }
       Value queries = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sq");
@@ -319,18 +320,6 @@ private:
       sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, queries, keys, ring.buffer, at.stage,
                                   ring.barriers);
     }
-  }
-
-  /// `op` of the loop, behind what it needs of the loop.
-  void cloneWithOperands(Operation *op, IRMapping &mapping) {
-    if (op->getParentOp() != loop || mapping.contains(op))
-      return;
-    op->walk([&](Operation *nested) {
-      for (Value operand : nested->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && producer->getParentOp() == loop)
-          cloneWithOperands(producer, mapping);
-    });
-    builder.clone(*op, mapping);
   }
 
   void elected(Value condition, function_ref<void()> body) {
@@ -409,8 +398,8 @@ private:
     Type type = builder.getI32Type();
     auto received = sched::ReceiveWorkOp::create(builder, loc, type, type, type, type, tasks, stage);
     for (auto index : llvm::make_early_inc_range(work.getBody().getOps<tile::BlockIndexOp>())) {
-      unsigned i = index.getAxis() == "b" ? 0 : index.getAxis() == "h" ? 1 : 2;
-      Value same = tile::named(sched::UniformOp::create(builder, loc, type, received.getResult(i)), tile::nameOf(index.getResult()));
+      Value sent = received.getResult(index.getPosition());
+      Value same = tile::named(sched::UniformOp::create(builder, loc, type, sent), tile::nameOf(index.getResult()));
       index.getResult().replaceAllUsesWith(same);
       index.erase();
     }

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "passes/Distances.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -42,13 +42,9 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     }
   }
 
-  /// Whether `load` reads [.., q, k] of a tensor of floats.
   static bool isDense(tile::MapOp map, tile::ElementOp load) {
-    auto indices = load.getIndices();
-    Block *body = &map.getBody().front();
-    return indices.size() >= 2 && isa<FloatType>(load.getView().getType().getElementType()) && indices.back() == map.getCoordinate("k") &&
-           indices.drop_back().back() == map.getCoordinate("q") &&
-           llvm::all_of(indices.drop_back(2), [&](Value index) { return index.getParentBlock() != body && index.getType().isInteger(32); });
+    return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"),
+                       [&](Value index) { return index.getParentBlock() != &map.getBody().front(); });
   }
 
   static void stage(tile::MapOp map, tile::ElementOp load) {
@@ -61,10 +57,7 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     Value window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
     StringRef name = tile::nameOf(load.getView());
     tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());
-    // The window becomes the map's last input: its argument stands before the coordinates.
-    unsigned position = map.getInputs().size();
-    map.getInputsMutable().append(window);
-    load.getResult().replaceAllUsesWith(map.getBody().insertArgument(position, load.getResult().getType(), load.getLoc()));
+    load.getResult().replaceAllUsesWith(map.addInput(window, load.getResult().getType()));
     load.erase();
   }
 };

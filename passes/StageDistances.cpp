@@ -80,10 +80,7 @@ struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
     Value staged = tile::ConvertOp::create(builder, loc, type.withSpace(tile::MemorySpace::Shared), computed.getResult());
     tile::named(staged, name + "_tile");
 
-    // The staged tile becomes the map's last input: its argument stands before the coordinates.
-    unsigned position = map.getInputs().size();
-    map.getInputsMutable().append(staged);
-    Value argument = map.getBody().insertArgument(position, element, loc);
+    Value argument = map.addInput(staged, element);
     if (isFlag) {
       builder.setInsertionPointToStart(&map.getBody().front());
       argument = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, argument, i32(0));

@@ -59,14 +59,10 @@ static Type tensorElement(attn::LoadOp load) {
   return load->getParentOfType<attn::AttentionOp>().findTensor(load.getName()).getElementType();
 }
 
-/// Whether a tensor of floats is loaded at [.., q, k], other indices being the block's.
 static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, unsigned> &dependence) {
-  auto indices = load.getIndices();
   auto arguments = body.getArguments().take_back(2);
-  return indices.size() >= 2 && isa<FloatType>(tensorElement(load)) && indices.back() == arguments[1] &&
-         indices.drop_back().back() == arguments[0] && llvm::all_of(indices.drop_back(2), [&](Value index) {
-           return dependence.lookup(index) == 0 && index.getType().isInteger(32);
-         });
+  return isDenseBias(load.getIndices(), tensorElement(load), arguments[0], arguments[1],
+                     [&](Value index) { return dependence.lookup(index) == 0; });
 }
 
 /// The ops of a region that remain where values by distance are staged.

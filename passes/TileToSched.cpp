@@ -334,9 +334,7 @@ private:
           return success();
         })
         .Case<tile::BlockIndexOp>([&](auto index) {
-          StringRef axis = index.getAxis();
-          unsigned argument = axis == "b" ? 0 : axis == "h" ? 1 : 2;
-          mapping.map(index.getResult(), workBlock->getArgument(argument));
+          mapping.map(index.getResult(), workBlock->getArgument(index.getPosition()));
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,

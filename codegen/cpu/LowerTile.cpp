@@ -885,7 +885,7 @@ private:
       return lowerGroup(step.ops);
     Operation *op = step.ops.front();
     if (auto index = dyn_cast<BlockIndexOp>(op))
-      values[index] = entry->getArgument(index.getAxis() == "b" ? 1 : index.getAxis() == "h" ? 2 : 3);
+      values[index] = entry->getArgument(1 + index.getPosition());
     else if (isa<DomainOp>(op))
       return;
     else if (auto load = dyn_cast<tile::LoadOp>(op))

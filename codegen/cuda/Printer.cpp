@@ -225,7 +225,6 @@ private:
   void printForWork(ForWorkOp op);
   void assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried);
   void printReadWork(ReadWorkOp op);
-  Expr workPlace(Value shared, Value stage);
   void printForTiles(ForTilesOp op);
   void printSlice(SliceOp op);
   void printPhilox(PhiloxOp op);
@@ -259,12 +258,12 @@ private:
   Expr integer(Value value) { return asSigned(this->value(value)); }
   std::string element(Value buffer, OperandRange indices);
   std::string element(Value buffer, ArrayRef<Expr> indices);
-  /// Address of `shared[stage, row, column]`.
   /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
   struct SharedPlace {
     Expr base, offset;
   };
   SharedPlace sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column);
+  /// Address of `shared[stage, row, column]`, each 0 where it is null.
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
   /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
@@ -1158,14 +1157,14 @@ void Printer::printStatement(Operation *op) {
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
       .Case([&](SendWorkOp o) {
-        statement(op, primitive("send_work", {workPlace(o.getShared(), o.getStage()), integer(o.getBatch()), integer(o.getHead()),
+        statement(op, primitive("send_work", {sharedAddress(op, o.getShared(), o.getStage(), {}, {}), integer(o.getBatch()), integer(o.getHead()),
                                               integer(o.getRow()), integer(o.getMore())})
                               .text +
                           ";");
       })
       .Case([&](ReceiveWorkOp o) {
         std::string work = names.take("work");
-        statement(op, "const Work " + work + " = " + primitive("receive_work", {workPlace(o.getShared(), o.getStage())}).text + ";");
+        statement(op, "const Work " + work + " = " + primitive("receive_work", {sharedAddress(op, o.getShared(), o.getStage(), {}, {})}).text + ";");
         constexpr StringRef member[] = {".batch", ".head", ".row", ".more"};
         for (auto [i, result] : llvm::enumerate(o.getResults()))
           values[result] = natural({work + member[i].str()});
@@ -1315,11 +1314,8 @@ void Printer::printSlice(SliceOp op) {
   statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " + name +
                     " = " + address.text + ";");
   view.pointer = name;
-  // Where there is no index, erasing nothing would move every string onto itself and so empty it.
-  if (!indices.empty()) {
-    view.strides.erase(view.strides.begin(), view.strides.begin() + indices.size());
-    view.extents.erase(view.extents.begin(), view.extents.begin() + indices.size());
-  }
+  view.strides = llvm::to_vector(llvm::drop_begin(view.strides, indices.size()));
+  view.extents = llvm::to_vector(llvm::drop_begin(view.extents, indices.size()));
   views[op.getResult()] = view;
 }
 
@@ -1571,11 +1567,6 @@ Expr Printer::workTiles(ForWorkOp op) {
   if (auto total = workTotals.find(op); total != workTotals.end())
     return {total->second};
   return primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}});
-}
-
-/// Address of a tile of work that one role sends to others.
-Expr Printer::workPlace(Value shared, Value stage) {
-  return infix({buffers.lookup(shared)}, "+", infix(value(stage), "*", {"16"}, Product), Sum);
 }
 
 /// Where the tile of work with this number is.

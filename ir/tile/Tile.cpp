@@ -443,6 +443,13 @@ BlockArgument MapOp::getCoordinate(StringRef axis) {
   return {};
 }
 
+BlockArgument MapOp::addInput(Value input, Type element) {
+  // Arguments of inputs stand before those of coordinates.
+  const unsigned position = getInputs().size();
+  getInputsMutable().append(input);
+  return getBody().insertArgument(position, element, getLoc());
+}
+
 BlockArgument MapOp::addCoordinate(StringRef axis, Value origin) {
   SmallVector<Attribute> axes(getAxes().getValue());
   axes.push_back(StringAttr::get(getContext(), axis));

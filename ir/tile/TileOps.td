@@ -69,6 +69,10 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   let results = (outs I32:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// 0, 1 and 2 for b, h and q: the order in which loops over work and kernels take them.
+    unsigned getPosition() { return getAxis() == "b" ? 0 : getAxis() == "h" ? 1 : 2; }
+  }];
 }
 
 def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
@@ -307,6 +311,8 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     }
     /// A new coordinate of the region along `axis`, counted from `origin`.
     ::mlir::BlockArgument addCoordinate(::llvm::StringRef axis, ::mlir::Value origin);
+    /// A new last input, and the region argument of its element, of type `element`.
+    ::mlir::BlockArgument addInput(::mlir::Value input, ::mlir::Type element);
     YieldOp getYield();
   }];
 }
