@@ -568,10 +568,37 @@ private:
       else
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
-    for (Operation &nested : op.getBody().front().without_terminator())
-      if (!loadedColumns.contains(nested.getResult(0)))
+    for (Operation &nested : op.getBody().front().without_terminator()) {
+      if (loadedColumns.contains(nested.getResult(0)))
+        continue;
+      if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
+        inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
+      else
         builder.clone(nested, inner);
+    }
     return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+
+  /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
+  static bool comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
+    auto column = dyn_cast<BlockArgument>(compare.getLhs());
+    if (!column || column != op.getCoordinate("k") || !matchPattern(op.originOf(column), m_Zero()) ||
+        layoutOf(op.getResult()).getRole() != FragmentRole::C)
+      return false;
+    auto atLeast = compare.getRhs().getDefiningOp<arith::MaxSIOp>();
+    auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+    APInt most;
+    return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) &&
+           most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
+  }
+
+  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant.
+  Value columnComparison(tile::MapOp op, arith::CmpIOp compare, Value columns, Value j, Value c) {
+    Value lanePart = laneColumn;
+    if (Value first = firstColumn(cast<TileType>(op.getResult().getType())))
+      lanePart = add(first, laneColumn);
+    Value left = arith::SubIOp::create(builder, compare.getLoc(), columns, lanePart, arith::IntegerOverflowFlags::nsw);
+    return arith::CmpIOp::create(builder, compare.getLoc(), compare.getPredicate(), add(mul(j, 8), c), left);
   }
 
   //===--------------------------------------------------------------------===//
