@@ -484,12 +484,6 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-LogicalResult AlignedRowsOp::verify() {
-  if (getView().getType().getRank() != 2)
-    return emitOpError() << "asks for the rows of a view of two dimensions, got " << getView().getType();
-  return success();
-}
-
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))
     return emitOpError("needs one index for each dimension of the view");
@@ -541,8 +535,9 @@ LogicalResult ArriveWarpsOp::verify() { return verifyNamedBarrier(*this, getThre
 
 LogicalResult TensorMapOp::verify() {
   TensorMapType map = getResult().getType();
-  if (getView().getType().getRank() != 4 || getView().getType().getElementType() != map.getElementType())
-    return emitOpError() << "needs a view of batch, head, row and column of " << map.getElementType();
+  const int64_t rank = getView().getType().getRank();
+  if (rank < 2 || rank > 4 || getView().getType().getElementType() != map.getElementType())
+    return emitOpError() << "needs a view of two to four dimensions, rows and columns last, of " << map.getElementType();
   int64_t bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
   if (bytes != getSwizzle().getPanel())
     return emitOpError() << "boxes are " << bytes << " bytes wide, panels " << getSwizzle().getPanel();
