@@ -226,16 +226,16 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them;
-  /// unused coordinates are null.
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them and
+  /// `sixteen` of each 16; unused coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false, function_ref<void(Value j)> column = {}) {
+                    bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (role == FragmentRole::Lanes)
       return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
-      repeat(shape[1], "j", [&](Value j) {
+      auto eight = [&](Value j) {
         if (column)
           column(j);
         repeat(2, "e", [&](Value c) {
@@ -243,8 +243,13 @@ private:
             repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
           });
         });
+      };
+      if (!sixteen)
+        return repeat(shape[1], "j", eight);
+      return repeat(shape[1] / 2, "jj", [&](Value jj) {
+        sixteen(jj);
+        repeat(2, "n", [&](Value n) { eight(add(mul(jj, 2), n)); });
       });
-      return;
     }
     auto columns = [&](int64_t count, Value i, Value r) {
       repeat(count, "j", [&](Value j) {
@@ -502,34 +507,24 @@ private:
     set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
-  /// A window of 16-bit elements, two columns at a time: a lane's rows of them.
-  struct Pairs {
+  /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
+  struct Window {
     Value input, buffer;
   };
 
-  SmallVector<Pairs> openPairs(tile::MapOp op) {
-    SmallVector<Pairs> all;
+  SmallVector<Window> openWindows(tile::MapOp op) {
+    SmallVector<Window> all;
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
       auto type = cast<TileType>(input.getType());
       if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
         continue;
-      TileType held = fragmentType({{"q", type.size("q")}}, builder.getI32Type(), FragmentRole::Rows, rowWarps);
+      TileType held = fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
       StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
       name.consume_back("_ring");
-      all.push_back({input, registers((name + "_pair").str(), held)});
-      pairsOf[input] = all.back().buffer;
+      all.push_back({input, registers((name + "_fragment").str(), held)});
+      windows[input] = all.back().buffer;
     }
     return all;
-  }
-
-  void loadPairs(const Pairs &of, Value j) {
-    auto [ring, stage] = slotOf(of.input);
-    repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
-      repeat(2, "r", [&](Value r) {
-        set(loadShared(builder.getI32Type(), ring, stage, add(firstRow, laneRow), laneColumn, add(mul(i, 16), mul(r, 8)), mul(j, 8)), of.buffer,
-            {i, r});
-      });
-    });
   }
 
   /// The element of an input of a map at place (i, r, j, c).
@@ -537,8 +532,10 @@ private:
     auto type = cast<TileType>(input.getType());
     if (!inShared(input) || tile::isByDistance(type))
       return element(input, i, r, j, c);
-    if (Value pairs = pairsOf.lookup(input))
-      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
+    if (Value fragment = windows.lookup(input)) {
+      Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
+      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
+    }
     auto [ring, stage] = slotOf(input);
     return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
   }
@@ -691,7 +688,11 @@ private:
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
       loadColumns(op, byColumn);
       SmallVector<Diagonals> byDistance = openDiagonals(op);
-      SmallVector<Pairs> pairs = openPairs(op);
+      SmallVector<Window> read = openWindows(op);
+      auto loadWindows = [&](Value jj) {
+        for (const Window &one : read)
+          loadLeftFragments(one.input, one.buffer, jj, i32(0));
+      };
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
@@ -700,9 +701,8 @@ private:
               const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
               repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
             }
-            for (const Pairs &one : pairs)
-              loadPairs(one, j);
-          });
+          },
+          read.empty() ? function_ref<void(Value)>() : loadWindows);
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -1451,7 +1451,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
-  llvm::DenseMap<Value, Value> pairsOf;                       ///< windows to the registers of a lane's rows of two columns
+  llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };

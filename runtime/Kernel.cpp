@@ -188,11 +188,18 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
       continue;
     }
     const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
-    if (int code = tensorMaps->get(key, out, encode))
+    if (int code = tensorMaps->get(key, out, encode)) {
+      // Of a captured tensor any strides are allowed.
+      if (isCaptured(image.signature, i)) {
+        packed.params().mapped &= ~int32_t(1u << i);
+        std::memset(out, 0, tensorMapBytes);
+        continue;
+      }
       return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
                                             "engine; make it contiguous, or compile for sm_90",
                                             image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
                                             int64_t(key.strides[2])));
+    }
   }
   return {};
 }

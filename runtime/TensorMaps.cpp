@@ -45,11 +45,19 @@ bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
 
 } // namespace
 
-DType attune::elementOf(const KernelSignature &signature, size_t map) {
+/// The parameter that a map is of; null for q, k, v and o.
+static const TensorParam *capturedParam(const KernelSignature &signature, size_t map) {
   for (const TensorParam &tensor : signature.tensors)
     if (tensor.name == signature.tensorMaps[map].tensor)
-      return tensor.dtype;
-  return signature.dtype;
+      return &tensor;
+  return nullptr;
+}
+
+bool attune::isCaptured(const KernelSignature &signature, size_t map) { return capturedParam(signature, map); }
+
+DType attune::elementOf(const KernelSignature &signature, size_t map) {
+  const TensorParam *captured = capturedParam(signature, map);
+  return captured ? captured->dtype : signature.dtype;
 }
 
 int32_t attune::mappedTensors(const KernelSignature &signature, const LaunchParams &params) {

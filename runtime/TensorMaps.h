@@ -35,6 +35,9 @@ struct TensorMapKey {
   friend bool operator==(const TensorMapKey &, const TensorMapKey &) = default;
 };
 
+/// Whether a map is of a captured tensor, and not of q, k, v or o.
+bool isCaptured(const KernelSignature &signature, size_t map);
+
 /// What a map's elements are.
 DType elementOf(const KernelSignature &signature, size_t map);
 

@@ -1115,8 +1115,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
-        const bool isPair = type.getIntOrFloatBitWidth() == 16 && o.getResult().getType().isInteger(32);
-        if (!type.isF32() && !type.isInteger(32) && !isPair)
+        if (!type.isF32() && !type.isInteger(32))
           return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
                 primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));

@@ -463,8 +463,7 @@ LogicalResult SlotOp::verify() {
 }
 
 LogicalResult LoadSharedOp::verify() {
-  Type element = getShared().getType().getElementType();
-  if (element.getIntOrFloatBitWidth() == 32 && element != getResult().getType())
+  if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
     return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
                          << getShared().getType().getElementType();
   return success();

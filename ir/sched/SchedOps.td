@@ -877,14 +877,12 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
 def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "one element from shared memory";
   let description = [{
-    A tile of one axis has one row. As i32 a pair of 16-bit elements at an even column.
-
-    Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
+    A tile of one axis has one row. Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
     of 8, that of columns of 16 bytes and as many elements as the lane's column is below.
 
     ```mlir
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
-    %1 = sched.load_shared %b[%s, %row, %col] step [%r8, %k8] : !tile.tile<...> -> i32
+    %1 = sched.load_shared %b[%s, %row, %col] step [%r8, %k8] : !tile.tile<...> -> f32
     ```
   }];
   let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step, Optional<I32>:$column_step);
