@@ -175,7 +175,7 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.load_box %map[%b, %h, %zero, %zero] from %q0 to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
       sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
-      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] by %[[MAP]] : <64 x 64, bf16>, <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] by %[[MAP]] : !sched.tensor_map<64 x 64, bf16>, <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
       sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr by %map : !sched.tensor_map<64 x 64, bf16>, !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes
