@@ -37,7 +37,7 @@ struct Params {
   void *workspace;
   int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;
   float keep_scale;
-  int reserved;
+  int mapped;  // bit n: the copy engine can read by the n-th tensor map
   const float *slopes;
   long long slopes_stride[1], slopes_extent[1];
 };
