@@ -3,7 +3,7 @@
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
-//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage by distance, a > 0
+//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a > 0
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
 // and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the scale at the end of the score, where
@@ -99,10 +99,16 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
   }
 };
 
-/// Whether copy warps compute `term` of the map's region once for each distance.
+/// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
 bool isStaged(Value term, tile::MapOp map) {
-  if (!map || !map->getParentOfType<tile::KernelOp>().getPlan().getCopyWarps() || !map.getCoordinate("q") || !map.getCoordinate("k"))
+  if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;
+  tile::PlanAttr plan = map->getParentOfType<tile::KernelOp>().getPlan();
+  if (!plan.getCopyWarps())
+    return false;
+  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases())
+    return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"),
+                       [&](Value index) { return isBlockValue(index, &map.getBody().front()); });
   DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](BlockArgument) { return false; });
   return llvm::is_contained(values.roots(), term);
 }
