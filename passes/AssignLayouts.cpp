@@ -43,10 +43,10 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
-  /// Tiles by distance are computed thread by thread, by warps that do not copy.
+  /// Tiles by distance are computed lane by lane by one warp, and stored one value after the other.
   Attribute layoutFor(TileType type) {
     if (tile::isByDistance(type))
-      return type.getSpace() == MemorySpace::Shared ? Attribute() : FragmentAttr::get(&getContext(), FragmentRole::Threads, computingWarps);
+      return type.getSpace() == MemorySpace::Shared ? Attribute() : FragmentAttr::get(&getContext(), FragmentRole::Lanes, 1);
     if (type.getSpace() == MemorySpace::Shared)
       return swizzle(type);
     if (type.rank() == 1)
@@ -86,8 +86,6 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       warps = kernel.getPlan().getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
-      // Of four, the first copies, and where there are windows the last two may have to.
-      computingWarps = kernel.walk([](tile::WindowOp) { return WalkResult::interrupt(); }).wasInterrupted() ? 1 : 3;
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
@@ -97,7 +95,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     }
   }
 
-  int64_t warps = 0, dvWarps = 1, computingWarps = 3;
+  int64_t warps = 0, dvWarps = 1;
 };
 
 } // namespace

@@ -10,8 +10,8 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's warps from the second on compute it and
-// store it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
+// What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's second warp computes it and
+// stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
 // All walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
@@ -69,9 +69,9 @@ public:
       declare(ring, plan.getQStages());
     for (Ring &ring : streamed)
       declare(ring, plan.getStages());
-    // Every thread arrives for what it has written.
+    // Every lane arrives for what it has written.
     for (Ring &ring : staged)
-      declare(ring, plan.getStages(), /*filledBy=*/stagingThreads());
+      declare(ring, plan.getStages(), /*filledBy=*/32);
     for (Ring &ring : windows)
       declare(ring, plan.getStages());
     describeWindows();
@@ -111,12 +111,6 @@ private:
     SmallVector<StringAttr> axes{builder.getStringAttr("stage"), builder.getStringAttr("work"), builder.getStringAttr("field")};
     auto type = TileType::get(builder.getContext(), axes, {plan.getQStages(), 1, 4}, builder.getI32Type(), tile::MemorySpace::Shared, {});
     tasks = sched::SharedOp::create(builder, loc, type, "tasks");
-  }
-
-  /// Those that compute staged tiles, from the producer's second warp on.
-  int64_t stagingThreads() {
-    auto computed = cast<TileType>(staged.front().tile->getOperand(0).getType());
-    return 32 * cast<sched::FragmentAttr>(computed.getLayout()).getWarps();
   }
 
   void declare(Ring &ring, int64_t stages, int64_t filledBy = 1) {
@@ -235,7 +229,7 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies; where tiles are computed, others compute them. All walk the same tiles.
+  /// The first warp copies; where tiles are computed, the second computes them. Both walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
@@ -243,9 +237,9 @@ private:
     Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
     auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     if (!staged.empty()) {
-      Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(32));
-      Value before = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32 + stagingThreads()));
-      auto computes = scf::IfOp::create(builder, loc, arith::AndIOp::create(builder, loc, after, before), /*withElseRegion=*/false);
+      Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
+      Value secondWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, warp, i32(1));
+      auto computes = scf::IfOp::create(builder, loc, secondWarp, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(computes.thenBlock());
       if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { computeStaged(mapping, at); })))
         return failure();
@@ -483,7 +477,7 @@ private:
   Value tasks;                      ///< of persistent blocks: the tile of work of each stage of Q
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
-  SmallVector<Ring> staged;         ///< what warps compute for the others in it
+  SmallVector<Ring> staged;         ///< what one warp computes for the others in it
 };
 
 struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {

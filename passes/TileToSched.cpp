@@ -224,7 +224,7 @@ private:
                     bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
-    if (role == FragmentRole::Lanes || role == FragmentRole::Threads)
+    if (role == FragmentRole::Lanes)
       return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
       auto eight = [&](Value j) {
@@ -445,17 +445,18 @@ private:
     return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
   }
 
-  /// The region of a map over distances for the i-th element of the thread; beyond the tile, for the last.
-  void mapThread(tile::MapOp op, Value i, IRMapping &inner) {
-    TileType type = op.getResult().getType();
-    const int64_t threads = 32 * cast<FragmentAttr>(type.getLayout()).getWarps(), count = type.getShape()[0];
-    Value at = add(rem(thread, threads), mul(i, threads));
-    if (count % threads)
-      at = arith::MinSIOp::create(builder, loc, at, i32(count - 1));
+  /// The region of a map over distances for element 32 i + lane of its tile; beyond the tile, for the last.
+  void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
     for (auto [origin, argument] : llvm::zip(op.getOrigins(), op.getBody().getArguments()))
-      inner.map(argument, tile::named(add(mapping.lookup(origin), at), tile::distanceAxis));
+      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), tile::distanceAxis));
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
+  }
+
+  Value laneElement(TileType type, Value i) {
+    Value at = add(lane, mul(i, 32));
+    int64_t count = type.getShape()[0];
+    return count % 32 ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
   }
 
   /// A tile that is read by distance: the elements of a lane's rows in eight columns.
@@ -537,8 +538,8 @@ private:
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, inputElement(input, i, r, j, c));
-    if (layoutOf(op.getResult()).getRole() == FragmentRole::Threads) {
-      mapThread(op, i, inner);
+    if (layoutOf(op.getResult()).getRole() == FragmentRole::Lanes) {
+      mapLane(op, i, inner);
       return inner.lookupOrDefault(op.getYield().getValues().front());
     }
     for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
@@ -1212,20 +1213,18 @@ private:
   /// A tile that the lanes of one warp hold.
   LogicalResult expandOp(sched::StoreTileOp op) {
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
-    TileType type = op.getTile().getType();
-    const int64_t count = type.getShape()[0], threads = 32 * cast<FragmentAttr>(type.getLayout()).getWarps();
-    Value first = rem(thread, threads);
+    const int64_t count = op.getTile().getType().getShape()[0];
     auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); };
     repeat(8, "band", [&](Value band) {
-      Value x = sub(add(band, count), first);
+      Value x = sub(add(band, count), lane);
       Value column = add(add(mul(div(x, 8), 8), mul(rem(x, 2), 4)), div(rem(x, 8), 2));
-      // Passes are a multiple of eight distances apart, which keeps the place among eight. The last one is ragged.
+      // Passes are 32 distances apart, which keeps the place among eight. The last one is ragged.
       auto store = [&](Value i) {
-        sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, band, sub(column, mul(i, threads)));
+        sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, band, sub(column, mul(i, 32)));
       };
-      repeat(count / threads, "i", store);
-      if (count % threads)
-        onlyIf(below(first, i32(count % threads)), [&] { store(i32(count / threads)); });
+      repeat(count / 32, "i", store);
+      if (count % 32)
+        onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
     });
     return success();
   }

@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows, columns, lanes or threads");
+    parser.emitError(loc, "expected a, b, c, rows, columns or lanes");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -81,8 +81,6 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (8 * getColumnWarps()), 2};
   case FragmentRole::Lanes:
     return {int64_t(llvm::divideCeil(first, 32))};
-  case FragmentRole::Threads:
-    return {int64_t(llvm::divideCeil(first, 32 * getWarps()))};
   }
   llvm_unreachable("unknown fragment role");
 }
@@ -521,8 +519,8 @@ LogicalResult RingOp::verify() {
 LogicalResult StoreTileOp::verify() {
   TileType tile = getTile().getType(), shared = getShared().getType();
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
-  if (!tile::isByDistance(tile) || !fragment || fragment.getRole() != FragmentRole::Threads)
-    return emitOpError() << "stores a tile by distance in layout threads, got " << tile;
+  if (!tile::isByDistance(tile) || !fragment || fragment.getRole() != FragmentRole::Lanes)
+    return emitOpError() << "stores a tile by distance in layout lanes, got " << tile;
   if (!shared.hasAxis("stage") || shared != bandsOf(tile, shared.size("stage")))
     return emitOpError() << "stores " << tile << " to stages of its bands, " << bandsOf(tile, 1) << ", got " << shared;
   return success();

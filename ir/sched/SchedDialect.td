@@ -69,8 +69,7 @@ def TensorMapType : TypeDef<SchedDialect, "TensorMap"> {
 
 def FragmentRole : I32EnumAttr<"FragmentRole", "what a register fragment holds",
     [I32EnumAttrCase<"A", 0, "a">, I32EnumAttrCase<"B", 1, "b">, I32EnumAttrCase<"C", 2, "c">,
-     I32EnumAttrCase<"Rows", 3, "rows">, I32EnumAttrCase<"Columns", 4, "columns">, I32EnumAttrCase<"Lanes", 5, "lanes">,
-     I32EnumAttrCase<"Threads", 6, "threads">]> {
+     I32EnumAttrCase<"Rows", 3, "rows">, I32EnumAttrCase<"Columns", 4, "columns">, I32EnumAttrCase<"Lanes", 5, "lanes">]> {
   let cppNamespace = "::attune::sched";
   let genSpecializedAttr = 0;
 }
@@ -92,7 +91,6 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
         | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
         | lanes   | [columns/32], rounded up  | column 32 i + lane, the same in all warps; the last one beyond them |
-        | threads | [columns/(32 warps)], rounded up | column 32 warps i + thread mod (32 warps); the last one beyond them |
 
     Here `rows` and `columns` count one warp's share. With 16 rows a warp the four warps of a warpgroup hold 64 rows, and `c`, `a` and `rows` are
     just how wgmma m64 holds its accumulator and its left operand (PTX ISA section 9.7.15.5). 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`

@@ -497,7 +497,7 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
   let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
   let description = [{
-    A tile by distance, in layout `threads`, as bands: band g holds the values of the rows g, 8 + g, 16 + g and so on, so that `sched.load_matrix`
+    A tile by distance, in layout `lanes`, as bands: band g holds the values of the rows g, 8 + g, 16 + g and so on, so that `sched.load_matrix`
     finds those of eight rows and eight columns in eight bands, at one column of them. Of n distances element d, which row i and key j
     read where i - j + keys - 1 = d, stands in band g at column
 
@@ -507,7 +507,7 @@ def StoreTileOp : SchedOp<"store_tile", [Effects]> {
     16 bytes: eight bands never share a bank.
 
     ```mlir
-    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<threads, warps 3>>,
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>,
         !tile.tile<stage 2 x band 8 x column 204, f32, shared>
     ```
   }];

@@ -188,9 +188,9 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.load_matrix %bias[%zero, %zero, %zero] step [%zero, %zero] to %near[%zero, %zero] : !tile.tile<stage 2 x band 8 x column 204, i32, shared>, !tile.tile<q 128 x k 8, i32, register, #sched.fragment<c, warps 8>>
       // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x band 8 x column 204, i32, shared> -> i32
       %stepped = sched.load_shared %bias[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x band 8 x column 204, i32, shared> -> i32
-      %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 3>>
-      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<threads, warps 3>>, <stage 2 x band 8 x column 204, i32, shared>
-      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 3>>, !tile.tile<stage 2 x band 8 x column 204, i32, shared>
+      %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>
+      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<lanes, warps 1>>, <stage 2 x band 8 x column 204, i32, shared>
+      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x band 8 x column 204, i32, shared>
     }
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {
