@@ -224,7 +224,7 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::Pattern || values ? 56 : search == TileSearch::Bounds ? 40 : 24;
+  const int least = search == TileSearch::Pattern || values > 1 ? 56 : search == TileSearch::Bounds || values ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
@@ -270,10 +270,10 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
-  if (plan.copyWarps) // two barriers a stage of each ring, and where the tiles of work stand
+  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage
     buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
-  if (request.distanceValues) // eight bands each; a ring starts at a multiple of 1024
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * 8 * (plan.tileQ + plan.tileK + 12) * 4, 1024)});
+  if (request.distanceValues) // each ring starts at a multiple of 1024
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
   return buffers;
 }
 

@@ -40,8 +40,8 @@ public:
   /// Whether `value` is the same for all elements of equal q - k.
   bool contains(mlir::Value value) const { return of(value).byDistance; }
 
-  /// Values by distance that load a captured tensor there, or are floats, and that something else than a value by distance uses. Their types
-  /// are those that have four bytes or one bit.
+  /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their types are those
+  /// that have four bytes or one bit.
   mlir::SmallVector<mlir::Value> roots() const {
     mlir::SmallVector<mlir::Value> found;
     for (mlir::Operation &op : body.without_terminator()) {
@@ -49,8 +49,7 @@ public:
         continue;
       mlir::Value value = op.getResult(0);
       mlir::Type type = value.getType();
-      if (contains(value) && !of(value).isUniform() && (of(value).loads || type.isF32()) &&
-          (type.isF32() || type.isInteger(32) || type.isInteger(1)) &&
+      if (contains(value) && of(value).loads && (type.isF32() || type.isInteger(32) || type.isInteger(1)) &&
           llvm::any_of(value.getUses(), [&](mlir::OpOperand &use) { return leaves(use); }))
         found.push_back(value);
     }

@@ -119,9 +119,7 @@ private:
     SmallVector<int64_t> shape{stages};
     llvm::append_range(axes, type.getAxes());
     llvm::append_range(shape, type.getShape());
-    auto ringType = tile::isByDistance(type)
-                        ? sched::bandsOf(type, stages)
-                        : TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+    auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
     StringRef name = tile::nameOf(ring.value()), stem = name;
     stem.consume_back("_tile");
     ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());

@@ -204,6 +204,9 @@ private:
     return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
   }
 
+  /// Column pairs that a lane has of a tile.
+  static int64_t columnsOfLane(Value buffer) { return cast<TileType>(buffer.getType()).getShape()[1] / 8; }
+
   /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c) {
     Value buffer = buffers.lookup(tile);
@@ -212,6 +215,11 @@ private:
       return get(buffer, {i, j, add(mul(r, 2), c)});
     case FragmentRole::Rows:
       return get(buffer, {i, r});
+    case FragmentRole::Diagonals: {
+      Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
+      Value steps = add(mul(i, 2), r);
+      return get(buffer, {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
+    }
     default:
       assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
       return get(buffer, {j, c});
@@ -459,39 +467,44 @@ private:
     return count % 32 ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
   }
 
-  /// A tile that is read by distance: the elements of a lane's rows in eight columns.
-  struct Bands {
-    Value buffer, ring, stage, column;
+  /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
+  /// on the first, one on each that follows.
+  struct Diagonals {
+    Value buffer, ring, stage, start;
   };
 
-  /// The inputs that `op` reads by distance.
-  SmallVector<Bands> openBands(tile::MapOp op) {
-    SmallVector<Bands> all;
+  /// The inputs that `op` reads by distance, with the diagonals before the first column.
+  SmallVector<Diagonals> openDiagonals(tile::MapOp op) {
+    SmallVector<Diagonals> all;
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
       auto type = cast<TileType>(input.getType());
       if (!tile::isByDistance(type) || argument.use_empty())
         continue;
       auto result = cast<TileType>(op.getResult().getType());
       auto [ring, stage] = slotOf(input);
-      TileType held = fragmentType({{"q", result.size("q")}, {"k", 8}}, type.getElementType(), FragmentRole::C, rowWarps);
-      StringRef name = ring.getDefiningOp<sched::SharedOp>().getName();
+      TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(), FragmentRole::Diagonals, rowWarps);
+      StringRef name = cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
       name.consume_back("_ring");
-      // Matrix m of a load: rows 8 (m / 2) on, and of eight keys the even or the odd ones. Bands begin tile_q before the first key.
-      Value matrix = div(lane, 8);
-      Value rows = add(firstRow, mul(div(matrix, 2), 8));
-      Value begin = arith::SubIOp::create(builder, loc, i32(result.size("q")), rows, arith::IntegerOverflowFlags::nsw);
-      all.push_back({registers((name + "_near").str(), held), ring, stage, add(begin, mul(rem(matrix, 2), 4))});
-      bandsOf[input] = all.back().buffer;
+      Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
+      // row - column + columns - 1, of the lane's first row and column.
+      Value first = arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+      one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
+      buffers.map(input, one.buffer);
+      const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+      repeat(before, "n", [&](Value n) {
+        repeat(2, "e", [&](Value c) { loadDiagonal(one, n, c, before); });
+      });
+      all.push_back(one);
     }
     return all;
   }
 
-  /// Columns 8 j to 8 j + 7.
-  void loadBands(const Bands &of, Value j) {
-    repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
-      Value along = arith::SubIOp::create(builder, loc, mul(j, 8), mul(i, 16), arith::IntegerOverflowFlags::nsw);
-      sched::LoadMatrixOp::create(builder, loc, of.ring, of.stage, rem(lane, 8), of.column, i32(0), along, of.buffer, i, i32(0), false);
-    });
+  /// Element [n][c] of a lane's diagonals, the n-th from the least row of `before` + 1 in steps of 8.
+  void loadDiagonal(const Diagonals &of, Value n, Value c, int64_t before) {
+    Value steps = add(mul(n, 8), c);
+    Value column = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), steps, arith::IntegerOverflowFlags::nsw);
+    Type type = cast<TileType>(of.ring.getType()).getElementType();
+    set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
   /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
@@ -517,9 +530,7 @@ private:
   /// The element of an input of a map at place (i, r, j, c).
   Value inputElement(Value input, Value i, Value r, Value j, Value c) {
     auto type = cast<TileType>(input.getType());
-    if (Value bands = bandsOf.lookup(input))
-      return get(bands, {i, i32(0), add(mul(r, 2), c)});
-    if (!inShared(input))
+    if (!inShared(input) || tile::isByDistance(type))
       return element(input, i, r, j, c);
     if (Value fragment = windows.lookup(input)) {
       Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
@@ -559,10 +570,40 @@ private:
         continue;
       if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
         inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
+      else if (auto product = dyn_cast<arith::MulFOp>(nested); product && Value(slopeOf(op, product)))
+        inner.map(product.getResult(), lineThroughColumns(op, product, inner, j, c));
       else
         builder.clone(nested, inner);
     }
     return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+
+  /// The factor, the same for all elements, by which `product` multiplies the columns' f32 coordinate; null where it does not.
+  Value slopeOf(tile::MapOp op, arith::MulFOp product) {
+    if (kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
+      return {};
+    for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+      if (auto coordinate = dyn_cast<BlockArgument>(other); coordinate && coordinate.getOwner() == &op.getBody().front() &&
+                                                            coordinate.getArgNumber() >= op.getInputs().size() && coordinate.getType().isF32() &&
+                                                            axisOf(op, coordinate) == "k" && factor.getParentBlock() != coordinate.getOwner())
+        return factor;
+    return {};
+  }
+
+  static StringRef axisOf(tile::MapOp op, BlockArgument coordinate) {
+    return cast<StringAttr>(op.getAxes()[coordinate.getArgNumber() - op.getInputs().size()]);
+  }
+
+  /// slope * (start + place) as one multiply-add, whose addend is the same for all columns of the lane.
+  Value lineThroughColumns(tile::MapOp op, arith::MulFOp product, IRMapping &inner, Value j, Value c) {
+    Value slope = slopeOf(op, product), other = product.getLhs() == slope ? product.getRhs() : product.getLhs();
+    Value origin = mapping.lookup(op.originOf(cast<BlockArgument>(other)));
+    Value first = firstColumn(cast<TileType>(op.getResult().getType()));
+    Value factor = inner.lookupOrDefault(slope);
+    auto toFloat = [&](Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); };
+    Value start = arith::AddFOp::create(builder, loc, origin, toFloat(first ? add(first, laneColumn) : laneColumn));
+    Value addend = arith::MulFOp::create(builder, loc, factor, start);
+    return math::FmaOp::create(builder, loc, factor, toFloat(add(mul(j, 8), c)), addend);
   }
 
   /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
@@ -703,7 +744,7 @@ private:
       // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
       SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
       loadColumns(op, byColumn);
-      SmallVector<Bands> byDistance = openBands(op);
+      SmallVector<Diagonals> byDistance = openDiagonals(op);
       SmallVector<Window> read = openWindows(op);
       auto loadWindows = [&](Value jj) {
         for (const Window &one : read)
@@ -713,8 +754,10 @@ private:
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
           columnsOutside, [&](Value j) {
-            for (const Bands &one : byDistance)
-              loadBands(one, j);
+            for (const Diagonals &one : byDistance) {
+              const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+              repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
+            }
           },
           read.empty() ? function_ref<void(Value)>() : loadWindows);
     };
@@ -1214,18 +1257,13 @@ private:
   LogicalResult expandOp(sched::StoreTileOp op) {
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     const int64_t count = op.getTile().getType().getShape()[0];
-    auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); };
-    repeat(8, "band", [&](Value band) {
-      Value x = sub(add(band, count), lane);
-      Value column = add(add(mul(div(x, 8), 8), mul(rem(x, 2), 4)), div(rem(x, 8), 2));
-      // Passes are 32 distances apart, which keeps the place among eight. The last one is ragged.
-      auto store = [&](Value i) {
-        sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, band, sub(column, mul(i, 32)));
-      };
-      repeat(count / 32, "i", store);
-      if (count % 32)
-        onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
-    });
+    // The last pass is ragged.
+    auto store = [&](Value i) {
+      sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, i32(0), add(lane, mul(i, 32)));
+    };
+    repeat(count / 32, "i", store);
+    if (count % 32)
+      onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
     return success();
   }
 
@@ -1470,7 +1508,6 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
-  llvm::DenseMap<Value, Value> bandsOf;                       ///< tiles by distance to the registers of a lane's rows of eight columns
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them

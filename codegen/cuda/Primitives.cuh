@@ -530,16 +530,6 @@ __device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned
                : "r"(address));
 }
 
-//@ load_word_matrix
-/// As load_matrix, of four 8 x 4 matrices of 32-bit elements: the lane receives row l / 4, column l % 4 of each.
-template <typename Word>
-__device__ __forceinline__ void load_word_matrix(Word &r0, Word &r1, Word &r2, Word &r3, unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(reinterpret_cast<unsigned &>(r0)), "=r"(reinterpret_cast<unsigned &>(r1)), "=r"(reinterpret_cast<unsigned &>(r2)),
-                 "=r"(reinterpret_cast<unsigned &>(r3))
-               : "r"(address));
-}
-
 //@ load_matrix_transposed
 /// As load_matrix, each matrix transposed: column l / 4, rows 2 (l % 4) and + 1. PTX 9.7.14.5.15, .trans.
 __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,

@@ -1346,13 +1346,13 @@ template <typename Load> Expr Printer::steppedAddress(Load op) {
     return address;
   auto type = cast<TileType>(op.getShared().getType());
   auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
-  const int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8, rows = type.getShape()[type.rank() - 2];
-  Expr bytes = infix(value(op.getColumnStep()), "*", {std::to_string(elementBytes)}, Product);
   if (!swizzle) {
-    if (Expr row = value(op.getRowStep()); row.text != "0")
-      address = infix(address, "+", infix(row, "*", {std::to_string(type.getShape().back() * elementBytes)}, Product), Sum);
-    return infix(address, "+", bytes, Sum);
+    fail(op, "steps through " + describe(type) + ", which has no #sched.swizzle");
+    return address;
   }
+  Expr bytes = infix(value(op.getColumnStep()), "*",
+                     {std::to_string(type.getElementType().getIntOrFloatBitWidth() / 8)}, Product);
+  int64_t rows = type.getShape()[type.rank() - 2];
   return primitive("swizzle_step", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">",
                    {address, value(op.getRowStep()), bytes});
 }
@@ -1360,9 +1360,8 @@ template <typename Load> Expr Printer::steppedAddress(Load op) {
 void Printer::printLoadMatrix(LoadMatrixOp op) {
   auto type = cast<TileType>(op.getFragment().getType());
   auto fragment = dyn_cast_or_null<FragmentAttr>(type.getLayout());
-  const bool ofWords = type.getElementType().getIntOrFloatBitWidth() == 32 && fragment && fragment.getRole() == FragmentRole::C;
-  if (!fragment || (!ofWords && arrayElement(type) != "unsigned") || (ofWords && op.getTranspose()))
-    return fail(op, "needs a fragment of 16-bit elements, or a c fragment of words that is not transposed, got " + describe(type));
+  if (!fragment || arrayElement(type) != "unsigned")
+    return fail(op, "needs a fragment of 16-bit elements, got " + describe(type));
   SmallVector<int64_t> shape = fragment.laneShape(type);
   SmallVector<Expr> arguments;
   Expr i = integer(op.getI()), j = integer(op.getJ());
@@ -1382,8 +1381,7 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
     arguments.push_back({element(op.getFragment(), indices)});
   }
   arguments.push_back(steppedAddress(op));
-  StringRef name = ofWords ? "load_word_matrix" : op.getTranspose() ? "load_matrix_transposed" : "load_matrix";
-  statement(op, primitive(name, arguments).text + ";");
+  statement(op, primitive(op.getTranspose() ? "load_matrix_transposed" : "load_matrix", arguments).text + ";");
 }
 
 void Printer::printMma(MmaOp op) {

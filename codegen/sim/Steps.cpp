@@ -938,8 +938,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   std::array<const std::byte *, lanes> rows;
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    int64_t stage = at(0), row = at(1) + at(3), column = at(2) + at(4), count = 16 / bytesOf(buffer.element);
-    if (!inside(machine, warp, step, buffer, stage, row, column, count) || !inside(machine, warp, step, buffer, stage, at(1), at(2), count))
+    int64_t stage = at(0), row = at(1) + at(3), column = at(2) + at(4);
+    if (!inside(machine, warp, step, buffer, stage, row, column, 8) || !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
       return Go::Stop;
     int64_t address = buffer.place(stage, row, column);
     if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))

@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows, columns or lanes");
+    parser.emitError(loc, "expected a, b, c, rows, columns, lanes or diagonals");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -81,6 +81,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (8 * getColumnWarps()), 2};
   case FragmentRole::Lanes:
     return {int64_t(llvm::divideCeil(first, 32))};
+  case FragmentRole::Diagonals:
+    return {(first / getWarps() + second) / 8 - 1, 2};
   }
   llvm_unreachable("unknown fragment role");
 }
@@ -453,19 +455,8 @@ static LogicalResult verifyLaneAccess(Operation *op, TileType type, OperandRange
 LogicalResult GetOp::verify() { return verifyLaneAccess(*this, getBuffer().getType(), getIndices()); }
 LogicalResult SetOp::verify() { return verifyLaneAccess(*this, getBuffer().getType(), getIndices()); }
 
-TileType attune::sched::bandsOf(TileType byDistance, int64_t stages) {
-  const int64_t distances = byDistance.size(tile::distanceAxis);
-  return TileType::make(byDistance.getContext(), {{"stage", stages}, {"band", 8}, {"column", distances + 13}}, byDistance.getElementType(),
-                        MemorySpace::Shared);
-}
-
 LogicalResult SlotOp::verify() {
-  TileType ring = getRing().getType(), result = getResult().getType();
-  if (tile::isByDistance(result)) {
-    if (!ring.hasAxis("stage") || ring != bandsOf(result, ring.size("stage")))
-      return emitOpError() << "gives " << result << ", whose ring is " << bandsOf(result, 1) << " or of more stages, got " << ring;
-    return success();
-  }
+  TileType ring = getRing().getType();
   if (!ring.hasAxis("stage") || ring.dropAxis("stage") != getResult().getType())
     return emitOpError("gives the ring's tile without its stage axis");
   return success();
@@ -519,10 +510,11 @@ LogicalResult RingOp::verify() {
 LogicalResult StoreTileOp::verify() {
   TileType tile = getTile().getType(), shared = getShared().getType();
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
-  if (!tile::isByDistance(tile) || !fragment || fragment.getRole() != FragmentRole::Lanes)
-    return emitOpError() << "stores a tile by distance in layout lanes, got " << tile;
-  if (!shared.hasAxis("stage") || shared != bandsOf(tile, shared.size("stage")))
-    return emitOpError() << "stores " << tile << " to stages of its bands, " << bandsOf(tile, 1) << ", got " << shared;
+  if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Lanes)
+    return emitOpError() << "stores a tile of one axis in layout lanes, got " << tile;
+  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() || shared.rank() != 2 ||
+      shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] || shared.getElementType() != tile.getElementType())
+    return emitOpError() << "stores to stages of the same tile, got " << shared;
   return success();
 }
 

@@ -24,9 +24,6 @@ inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 /// Marks a `tile.mma` that starts only: a `sched.mma_wait` further on completes it.
 inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 
-/// Where `sched.store_tile` puts a tile by distance: `stages` stages of eight bands.
-TileType bandsOf(TileType byDistance, int64_t stages);
-
 } // namespace attune::sched
 
 #include "ir/sched/SchedDialect.h.inc"

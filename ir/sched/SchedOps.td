@@ -497,18 +497,10 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
   let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
   let description = [{
-    A tile by distance, in layout `lanes`, as bands: band g holds the values of the rows g, 8 + g, 16 + g and so on, so that `sched.load_matrix`
-    finds those of eight rows and eight columns in eight bands, at one column of them. Of n distances element d, which row i and key j
-    read where i - j + keys - 1 = d, stands in band g at column
-
-        8 (x / 8) + 4 (x % 2) + x % 8 / 2,   x = g + n - d
-
-    Keys 0, 2, 4 and 6 of eight stand before keys 1, 3, 5 and 7: a `c` fragment's lanes hold pairs. The columns are padded to an odd multiple of
-    16 bytes: eight bands never share a bank.
+    Of one axis, in layout `lanes`.
 
     ```mlir
-    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>,
-        !tile.tile<stage 2 x band 8 x column 204, f32, shared>
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>, ...
     ```
   }];
   let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);
@@ -867,8 +859,7 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
     Each lane gives the address of one row: `shared[stage, row + row_step, column + column_step]`; registers `fragment[i, j, ...]`
     onward receive the matrices. Steps are multiples of 16, the same in all lanes, and let the address be the lane's own
     plus a constant: `row` and `column` then hold what differs from lane to lane (row below 16 but for multiples of 16, column
-    0 or 8 but for whole panels), so that a step moves the swizzled chunk by an exclusive or. Tiles without a swizzle take any step that keeps
-    rows at multiples of 16 bytes. A row of 16 bytes may be four elements of 32 bits. PTX ISA 9.7.14.5.15,
+    0 or 8 but for whole panels), so that a step moves the swizzled chunk by an exclusive or. PTX ISA 9.7.14.5.15,
     ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 
     ```mlir

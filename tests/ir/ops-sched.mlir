@@ -179,18 +179,18 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr by %map : !sched.tensor_map<64 x 64, bf16>, !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes
-      // CHECK: %[[BIAS:.*]] = sched.shared "bias_ring" at 131072 : <stage 2 x band 8 x column 204, i32, shared>
-      %bias = sched.shared "bias_ring" at 131072 : !tile.tile<stage 2 x band 8 x column 204, i32, shared>
-      // CHECK: sched.load_shared %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x band 8 x column 204, i32, shared> -> i32
-      %one = sched.load_shared %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x band 8 x column 204, i32, shared> -> i32
-      %near = sched.registers "near" : !tile.tile<q 128 x k 8, i32, register, #sched.fragment<c, warps 8>>
-      // CHECK: sched.load_matrix %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}] : <stage 2 x band 8 x column 204, i32, shared>, <q 128 x k 8, i32, register, #sched.fragment<c, warps 8>>
-      sched.load_matrix %bias[%zero, %zero, %zero] step [%zero, %zero] to %near[%zero, %zero] : !tile.tile<stage 2 x band 8 x column 204, i32, shared>, !tile.tile<q 128 x k 8, i32, register, #sched.fragment<c, warps 8>>
-      // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x band 8 x column 204, i32, shared> -> i32
-      %stepped = sched.load_shared %bias[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x band 8 x column 204, i32, shared> -> i32
+      // CHECK: %[[BIAS:.*]] = sched.shared "bias_ring" at 131072 : <stage 2 x distance 191, i32, shared>
+      %bias = sched.shared "bias_ring" at 131072 : !tile.tile<stage 2 x distance 191, i32, shared>
+      // CHECK: sched.load_shared %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
+      %near = sched.load_shared %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
+      // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
+      %stepped = sched.load_shared %bias[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
+      // CHECK: sched.registers "near" : <q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
+      %held = sched.registers "near" : !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
+      sched.set %near, %held[%zero, %zero] : i32, !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>
-      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<lanes, warps 1>>, <stage 2 x band 8 x column 204, i32, shared>
-      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x band 8 x column 204, i32, shared>
+      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<lanes, warps 1>>, <stage 2 x distance 191, i32, shared>
+      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x distance 191, i32, shared>
     }
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {
