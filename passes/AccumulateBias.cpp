@@ -6,7 +6,8 @@
 //     x = map(s, ..) { s + t }                   x = Q K + b
 //
 // A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would wait for its turn or for
-// K, and not between the product and the exponentials.
+// K, and not between the product and the exponentials. A bias from shared memory is awaited and read, which would keep the product waiting where a
+// warpgroup has no turns: there it is added afterwards, beside the product with V.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +37,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
       for (tile::MapOp map : maps)
-        if (Value bias = biasOf(map))
+        if (Value bias = biasOf(map); bias && !(kernel.getPlan().getOverlap() && readsShared(map)))
           startFrom(map, bias);
     }
   }
@@ -56,6 +57,10 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     if (!sum || !element.hasOneUse() || (sum.getLhs() != element && sum.getRhs() != element))
       return {};
     return sum.getLhs() == element ? sum.getRhs() : sum.getLhs();
+  }
+
+  static bool readsShared(tile::MapOp map) {
+    return llvm::any_of(map.getInputs(), [](Value input) { return cast<tile::TileType>(input.getType()).getSpace() == tile::MemorySpace::Shared; });
   }
 
   static void startFrom(tile::MapOp map, Value bias) {

@@ -84,7 +84,7 @@ static constexpr int furtherDistanceRegisters = 6; // the same of each further v
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
-static constexpr int warpgroupRegisters = 32; // beside S, P and O of a warpgroup: m, l, addresses, the loop
+static constexpr int warpgroupRegisters = 31; // beside S, P and O of a warpgroup: m, l, addresses, the loop
 
 // Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
 static constexpr int wideHeadDim = 256;

@@ -160,7 +160,7 @@ def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
   let description = [{
     Requires: scores whose scale has moved to the exponent; staged tensors.
     Ensures: with copy warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
-    accumulator starts from that.
+    accumulator starts from that. What comes from shared memory stays a map where the plan says `overlap`.
     Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
