@@ -189,9 +189,9 @@ private:
       copy->setAttr(sched::asyncAttr, builder.getUnitAttr());
       IRMapping before;
       output = multiplyValues(before, probability, accumulator, valueStage, valuePhase, /*async=*/true);
-      // The search for the next tile reads global memory: beside the products.
-      for (auto next : loop.getBody().getOps<sched::NextVisibleOp>())
-        cloneWithOperands(next, &loop.getBody().front(), builder, mapping);
+      // What else is read of the stage of K: beside the products.
+      for (Operation *read = parts.scores->getNextNode(); read != parts.releaseKeys; read = read->getNextNode())
+        builder.clone(*read, mapping);
       // S is the older of two groups.
       sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
       release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));

@@ -326,11 +326,11 @@ private:
     if (deferred.contains(op))
       return success();
     return TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<sched::SendWorkOp, sched::ReceiveWorkOp>([&](auto work) {
+        .Case<sched::SendOp, sched::ReceiveOp>([&](auto message) {
           IRMapping with = mapping;
-          with.map(work.getShared(), buffers.lookup(work.getShared()));
-          Operation *copy = builder.clone(*work, with);
-          mapping.map(work->getResults(), copy->getResults());
+          with.map(message.getShared(), buffers.lookup(message.getShared()));
+          Operation *copy = builder.clone(*message, with);
+          mapping.map(message->getResults(), copy->getResults());
           return success();
         })
         .Case<tile::BlockIndexOp>([&](auto index) {

@@ -306,24 +306,39 @@ template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned r
   return (deal * gridDim.x + (blockIdx.x + deal * (gridDim.x * 5 / 8)) % gridDim.x) * 2 + round % 2;
 }
 
-//@ send_work
-/// A tile of work for the roles that read it, into 16 bytes of shared memory. PTX 9.7.9.11, st.shared.v4.
-__device__ __forceinline__ void send_work(unsigned address, int batch, int head, int row, int more) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(batch), "r"(head), "r"(row), "r"(more) : "memory");
+//@ message
+/// What one role tells another, in shared memory.
+template <int Fields> struct Message {
+  int field[Fields];
+};
+
+//@ send : message
+/// Writes 2 fields, or fours. PTX 9.7.9.11, st.shared.v2 and v4.
+template <int Fields> __device__ __forceinline__ void send(unsigned address, Message<Fields> message) {
+  if constexpr (Fields == 2)
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(message.field[0]), "r"(message.field[1]) : "memory");
+  else
+#pragma unroll
+    for (int i = 0; i < Fields; i += 4)
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 4 * i), "r"(message.field[i]), "r"(message.field[i + 1]),
+                   "r"(message.field[i + 2]), "r"(message.field[i + 3])
+                   : "memory");
 }
 
-//@ receive_work
-/// A tile of work that another role sent, and whether it sends another (1 or 0). PTX 9.7.9.8, ld.shared.v4.
-struct Work {
-  int batch, head, row, more;
-};
-__device__ __forceinline__ Work receive_work(unsigned address) {
-  Work work;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(work.batch), "=r"(work.head), "=r"(work.row), "=r"(work.more)
-               : "r"(address)
-               : "memory");
-  return work;
+//@ receive : message
+/// Reads what another role sent. PTX 9.7.9.8, ld.shared.v2 and v4.
+template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigned address) {
+  Message<Fields> message;
+  if constexpr (Fields == 2)
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(message.field[0]), "=r"(message.field[1]) : "r"(address) : "memory");
+  else
+#pragma unroll
+    for (int i = 0; i < Fields; i += 4)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(message.field[i]), "=r"(message.field[i + 1]), "=r"(message.field[i + 2]), "=r"(message.field[i + 3])
+                   : "r"(address + 4 * i)
+                   : "memory");
+  return message;
 }
 
 //@ read_again
