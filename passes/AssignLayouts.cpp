@@ -90,6 +90,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
         assignLeftOperand(mma, kernel.getPlan().getQRegisters());
+      // What a lane loads for the others of its warp.
+      kernel.walk([&](tile::MapOp map) {
+        if (map.getOnlyIf() && map.getInputs().empty())
+          map.getResult().setType(cast<TileType>(map.getResult().getType()).withLayout(fragment(FragmentRole::Lanes)));
+      });
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
     }

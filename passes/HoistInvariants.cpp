@@ -87,7 +87,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop goes over
-  /// would be computed for each of its tiles: those of a conditional map stay in it.
+  /// would be computed for each of its tiles: those of a conditional map stay in it, or, where they are loaded and lanes of a warp load for each
+  /// other, come from a map under the same condition.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -98,16 +99,19 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         continue;
       // A root is the last value of its axis: some user varies along the other one, or leaves the region.
       Value value = op.getResult(0);
-      if (map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map))
+      const bool conditional = map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map);
+      if (conditional && !conditionalColumns)
         continue;
       bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
         return isa<tile::YieldOp>(user) || dependence.of(user->getResult(0)).size() > 1;
       });
-      if (isRoot && isWorthKeeping(value))
+      if (isRoot && (conditional ? isLoaded(map, value) : isWorthKeeping(value)))
         roots.push_back(value);
     }
-    for (Value root : roots)
-      extract(map, root, dependence.of(root)[0]);
+    for (Value root : roots) {
+      StringAttr axis = dependence.of(root)[0];
+      extract(map, root, axis, axis == loopAxis(map) ? map.getOnlyIf() : Value());
+    }
   }
 
   /// The axis of the loop around the map, or null.
@@ -117,24 +121,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     return domain ? domain.getAxisAttr() : StringAttr();
   }
 
-  bool isWorthKeeping(Value root) {
-    SmallVector<Operation *> work{root.getDefiningOp()};
-    while (!work.empty()) {
-      Operation *op = work.pop_back_val();
-      if (isCostly(op))
-        return true;
-      for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock())
-          work.push_back(producer);
-    }
-    return false;
-  }
-
-  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
-  void extract(tile::MapOp map, Value root, StringAttr axis) {
-    OpBuilder builder(map);
-    Block *body = &map.getBody().front();
-    // The backward slice within the region, in order.
+  /// The ops of the region that `root` follows from.
+  static llvm::SetVector<Operation *> sliceOf(Value root) {
     llvm::SetVector<Operation *> slice;
     SmallVector<Operation *> work{root.getDefiningOp()};
     while (!work.empty()) {
@@ -142,16 +130,35 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       if (!slice.insert(op))
         continue;
       for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == body)
+        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock())
           work.push_back(producer);
     }
-    SmallVector<Operation *> ordered(slice.getArrayRef());
+    return slice;
+  }
+
+  static bool isWorthKeeping(Value root) { return llvm::any_of(sliceOf(root), isCostly); }
+
+  /// Whether `root` follows from loads by coordinate alone.
+  static bool isLoaded(tile::MapOp map, Value root) {
+    llvm::SetVector<Operation *> slice = sliceOf(root);
+    auto isInput = [&](Value operand) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      return argument && argument.getOwner() == &map.getBody().front() && argument.getArgNumber() < map.getInputs().size();
+    };
+    return llvm::any_of(slice, llvm::IsaPred<tile::ElementOp>) &&
+           llvm::none_of(slice, [&](Operation *op) { return llvm::any_of(op->getOperands(), isInput); });
+  }
+
+  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
+  void extract(tile::MapOp map, Value root, StringAttr axis, Value onlyIf) {
+    OpBuilder builder(map);
+    SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
 
     SmallVector<Value> inputs;
     SmallVector<BlockArgument> inputArguments;
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      if (cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
+      if (!onlyIf && cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
         inputs.push_back(input);
         inputArguments.push_back(map.getElement(i));
       }
@@ -162,7 +169,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     auto resultType = cast<TileType>(map.getResult().getType());
     TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}}, root.getType(),
                                    tile::MemorySpace::Register);
-    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates);
+    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
     std::string name = (axis.getValue() == "q" ? "row_" : "column_") + std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
     tile::named(vector.getResult(), name);
     {

@@ -100,11 +100,14 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: no map computes what depends on the block alone; costly values of one axis (loads, divisions, special functions)
-    come from a map over that axis, but for values along the loop's axis in a conditional map; what a loop does not change stands before it.
+    come from a map over that axis; what a loop does not change stands before it. Values along the loop's axis in a conditional map stay in it;
+    with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
     After: `%e = math.exp2`, `%t = map(q) { table[q] * e }`, `map(q, k) { s + t }`
   }];
+  let options = [Option<"conditionalColumns", "conditional-columns", "bool", "false",
+                        "what conditional maps load along the loop's axis comes from conditional maps over it: for targets whose lanes share vectors">];
 }
 
 def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
@@ -196,7 +199,7 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: every tile type carries its layout; left operands of products are `a` fragments or shared tiles.
+    Ensures: every tile type carries its layout: conditional vectors are spread over the lanes of a warp; left operands of products are `a` fragments or shared tiles.
     Why here: copies and expansion depend on layouts, and nothing before does.
     Before: `!tile.tile<q 128 x k 64, f32, register>`
     After: `!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>`

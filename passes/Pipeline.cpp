@@ -55,7 +55,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   if (!cpu)
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
-  passes.addPass(createHoistInvariants());
+  passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
     passes.addPass(createStageDistances());
     passes.addPass(createStageBiases());
