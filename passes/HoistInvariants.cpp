@@ -87,31 +87,37 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop goes over
-  /// would be computed for each of its tiles: those of a conditional map stay in it, or, where they are loaded and lanes of a warp load for each
-  /// other, come from a map under the same condition.
+  /// would be computed for each of its tiles: those of a conditional map stay in it, but for loads, which may come from a map under the same
+  /// condition.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
     Dependence dependence(map);
-    SmallVector<Value> roots;
+    SmallVector<Value> roots, loads, outermost;
     for (Operation &op : map.getBody().front().without_terminator()) {
       if (op.getNumResults() != 1 || dependence.of(op.getResult(0)).size() != 1 || !isPure(&op))
         continue;
       // A root is the last value of its axis: some user varies along the other one, or leaves the region.
       Value value = op.getResult(0);
-      const bool conditional = map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map);
-      if (conditional && !conditionalColumns)
+      if (map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map)) {
+        if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
+          loads.push_back(value);
         continue;
+      }
       bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
         return isa<tile::YieldOp>(user) || dependence.of(user->getResult(0)).size() > 1;
       });
-      if (isRoot && (conditional ? isLoaded(map, value) : isWorthKeeping(value)))
+      if (isRoot && isWorthKeeping(value))
         roots.push_back(value);
     }
-    for (Value root : roots) {
-      StringAttr axis = dependence.of(root)[0];
-      extract(map, root, axis, axis == loopAxis(map) ? map.getOnlyIf() : Value());
-    }
+    for (Value root : roots)
+      extract(map, root, dependence.of(root)[0], /*onlyIf=*/{});
+    // A load by what another has loaded takes that one along.
+    for (Value load : loads)
+      if (llvm::none_of(loads, [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
+        outermost.push_back(load);
+    for (Value load : outermost)
+      extract(map, load, loopAxis(map), map.getOnlyIf());
   }
 
   /// The axis of the loop around the map, or null.
@@ -138,15 +144,14 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   static bool isWorthKeeping(Value root) { return llvm::any_of(sliceOf(root), isCostly); }
 
-  /// Whether `root` follows from loads by coordinate alone.
-  static bool isLoaded(tile::MapOp map, Value root) {
-    llvm::SetVector<Operation *> slice = sliceOf(root);
-    auto isInput = [&](Value operand) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      return argument && argument.getOwner() == &map.getBody().front() && argument.getArgNumber() < map.getInputs().size();
-    };
-    return llvm::any_of(slice, llvm::IsaPred<tile::ElementOp>) &&
-           llvm::none_of(slice, [&](Operation *op) { return llvm::any_of(op->getOperands(), isInput); });
+  /// Whether `value` follows from a coordinate, and from no input of the map.
+  static bool followsFromCoordinate(tile::MapOp map, Value value) {
+    return llvm::none_of(sliceOf(value), [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value operand) {
+        auto argument = dyn_cast<BlockArgument>(operand);
+        return argument && argument.getOwner() == &map.getBody().front() && argument.getArgNumber() < map.getInputs().size();
+      });
+    });
   }
 
   /// Makes `root` the element of a new map over `axis`, and an input of `map`.

@@ -134,6 +134,17 @@ def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
   }];
 }
 
+def StageColumns : Pass<"tile-stage-columns", "::mlir::ModuleOp"> {
+  let summary = "bring what conditional maps load by key to shared memory";
+  let description = [{
+    Requires: conditional maps over k (tile-hoist-invariants with `conditional-columns`).
+    Ensures: with copy warps, those of 32-bit values are unconditional, and converted to shared.
+    Why here: hoisting has made them.
+    Before: `%c = map() at(k) only_if %partial { ids[k] }`, `map(%s, %c) only_if %partial`
+    After: `%c = map() at(k) { ids[k] }`, `%t = convert %c : register -> shared`, `map(%s, %t) only_if %partial`
+  }];
+}
+
 def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
   let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{

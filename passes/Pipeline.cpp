@@ -59,6 +59,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   if (!cpu) {
     passes.addPass(createStageDistances());
     passes.addPass(createStageBiases());
+    passes.addPass(createStageColumns());
   }
   // Of the distances that are left.
   passes.addPass(createSplitDistances());

@@ -10,7 +10,7 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's second warp computes it and
+// What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it and
 // stores it to the ring's stages. Windows of captured tensors are rings that its last two warps copy to.
 //
 // All walk the same tiles and the same stages. Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first

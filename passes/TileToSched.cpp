@@ -216,7 +216,7 @@ private:
     case FragmentRole::Rows:
       return get(buffer, {i, r});
     case FragmentRole::Lanes:
-      return exchangedColumn(tile, j, c);
+      return columnElement(tile, j, c);
     case FragmentRole::Diagonals: {
       Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
       Value steps = add(mul(i, 2), r);
@@ -388,15 +388,21 @@ private:
     return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
   }
 
-  /// Element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes, from the lane that has it; outside the loops over rows.
-  Value exchangedColumn(Value tile, Value j, Value c) {
+  /// Element of column 8 j + 2 (lane % 4) + c of a vector in shared memory, or that is spread over lanes; outside the loops over rows.
+  Value columnElement(Value tile, Value j, Value c) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
-    Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
-    Value held = get(buffers.lookup(tile), div(j, 4));
-    Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
     StringRef name = tile::nameOf(tile);
     name.consume_front("column_");
+    Value element;
+    if (inShared(tile)) {
+      auto [ring, stage] = slotOf(tile);
+      element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), add(laneColumn, c), {}, mul(j, 8));
+      name.consume_back("_tile");
+    } else {
+      Value held = get(buffers.lookup(tile), div(j, 4)), source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+      element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
+    }
     return name.empty() ? element : tile::named(element, name);
   }
 
@@ -489,6 +495,8 @@ private:
     auto type = cast<TileType>(input.getType());
     if (!inShared(input) || tile::isByDistance(type))
       return element(input, i, r, j, c);
+    if (type.rank() == 1)
+      return columnElement(input, j, c);
     if (Value pairs = pairsOf.lookup(input))
       return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
     auto [ring, stage] = slotOf(input);
