@@ -224,7 +224,7 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::Pattern || values > 1 ? 56 : search == TileSearch::Bounds || values ? 40 : 24;
+  const int least = search == TileSearch::Pattern || values > 1 ? 56 : values ? 40 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }

@@ -80,8 +80,8 @@ public:
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
-                                            searchOf(domain), int(staged.size() + 2 * windows.size()));
+    const auto byDistance = llvm::count_if(staged, [](const Ring &ring) { return tile::isByDistance(cast<TileType>(ring.value().getType())); });
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), searchOf(domain), int(byDistance + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))

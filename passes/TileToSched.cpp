@@ -397,7 +397,7 @@ private:
     Value element;
     if (inShared(tile)) {
       auto [ring, stage] = slotOf(tile);
-      element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), add(laneColumn, c), {}, mul(j, 8));
+      element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), columnInShare(j, c));
       name.consume_back("_tile");
     } else {
       Value held = get(buffers.lookup(tile), div(j, 4)), source = add(add(mul(rem(j, 4), 8), c), laneColumn);
