@@ -37,12 +37,6 @@ using tile::TileType;
 
 namespace {
 
-TileSearch searchOf(tile::DomainOp domain) {
-  if (!domain.skips())
-    return TileSearch::None;
-  return domain.getWhere().getOps<tile::TouchesOp>().empty() ? TileSearch::Bounds : TileSearch::Pattern;
-}
-
 class WarpSpecializer {
 public:
   WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
@@ -81,7 +75,7 @@ public:
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
     const auto byDistance = llvm::count_if(staged, [](const Ring &ring) { return tile::isByDistance(cast<TileType>(ring.value().getType())); });
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), searchOf(domain), int(byDistance + 2 * windows.size()));
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(byDistance + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
@@ -287,6 +281,9 @@ private:
     FailureOr<TileSequence> sequence = TileSequence::create(domain);
     if (failed(sequence))
       return failure();
+    // Questions to tables are loads, several of which may be under way; those to a block pattern are mostly divisions.
+    if (sequence->searches() && domain.getWhere().getOps<tile::TouchesOp>().empty())
+      sequence->perLane = 4;
     Position entry = start(work);
     Value first = sequence->first(builder);
     if (before)

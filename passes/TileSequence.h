@@ -20,6 +20,7 @@ namespace attune {
 struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound;
+  int64_t perLane = 1; ///< tiles that a lane asks for at a time
 
   static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
     for (unsigned i = 1; i < domain.getBegins().size(); ++i)
@@ -39,7 +40,7 @@ struct TileSequence {
   mlir::Value visibleFrom(mlir::OpBuilder &builder, mlir::Value index) {
     if (!searches())
       return index;
-    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound);
+    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound, perLane);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&search.getCondition(), {}, index.getType(), domain.getLoc());
     mlir::Value visible = ask(builder, search.getCondition().getArgument(0), domain.getVisible());

@@ -366,14 +366,21 @@ __device__ __forceinline__ int read_thread_id() {
 }
 
 //@ next_visible
-/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for one of 32 tiles.
-template <typename Visible>
+/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart;
+/// past the last it asks for the last again.
+template <int per_lane, typename Visible>
 __device__ __forceinline__ int next_visible(int from, int bound, Visible visible) {
-  for (int first = from; first < bound; first += 32) {
-    const int tile = first + int(threadIdx.x % 32);
-    const unsigned found = __ballot_sync(0xffffffffu, tile < bound && visible(tile));
-    if (found)
-      return first + __ffs(int(found)) - 1;
+  for (int first = from; first < bound; first += 32 * per_lane) {
+    bool is_visible[per_lane];
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i)
+      is_visible[i] = visible(min(first + 32 * i + int(threadIdx.x % 32), bound - 1));
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      const unsigned found = __ballot_sync(0xffffffffu, is_visible[i]);
+      if (found)
+        return first + 32 * i + __ffs(int(found)) - 1;
+    }
   }
   return bound;
 }

@@ -1488,7 +1488,7 @@ void Printer::printNextVisible(NextVisibleOp op) {
   Expr from = integer(op.getFrom()), bound = integer(op.getBound());
   size_t mark = names.open();
   std::string tile = names.take("n");
-  std::string search = primitive("next_visible", {from, bound, {"[&](int " + tile + ")"}}).text;
+  std::string search = primitive("next_visible", "<" + Twine(op.getPerLane()) + ">", {from, bound, {"[&](int " + tile + ")"}}).text;
   open(op, "const int " + name + " = " + StringRef(search).drop_back().str());
   values[condition.getArgument(0)] = natural({tile});
   printBlock(condition);

@@ -233,20 +233,21 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
   let summary = "first tile at or after `from` that meets a condition";
   let description = [{
     The first tile index n, `from <= n < bound`, for which the region yields true; `bound` when there is none. The lanes of a warp
-    look at 32 tiles at a time. All threads get the same value.
+    look at 32 tiles at a time, or, each of them at `per_lane` tiles, at as many times more. All threads get the same value. The region may be
+    evaluated for tiles up to the last that is not before `from`.
 
     ```mlir
-    %n = sched.next_visible from %a below %end {
+    %n = sched.next_visible from %a below %end per_lane 4 {
     ^bb0(%tile: i32):
       ...
       sched.visible %1
     }
     ```
   }];
-  let arguments = (ins I32:$from, I32:$bound);
+  let arguments = (ins I32:$from, I32:$bound, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$per_lane);
   let results = (outs I32:$result);
   let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound $condition attr-dict";
+  let assemblyFormat = "`from` $from `below` $bound (`per_lane` $per_lane^)? $condition attr-dict";
   let hasVerifier = 1;
 }
 
