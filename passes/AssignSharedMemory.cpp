@@ -18,8 +18,8 @@ using namespace attune;
 
 namespace {
 
-/// Swizzles repeat within 1024 bytes; what has none is read by 16 bytes at most.
-int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? 1024 : 16; }
+/// Swizzles repeat within 1024 bytes.
+int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? 1024 : 128; }
 
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;
