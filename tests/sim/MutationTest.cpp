@@ -1,7 +1,7 @@
 //===- MutationTest.cpp - The simulator finds changed synchronisation -------===//
 //
 // Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths; so is what keeps
-// roles together: the tiles that a search finds, the order of work, where rings go on with the next tile of work. The mutant runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
+// roles together: the tiles that a search finds, what one role tells another, the order of work, where rings go on with the next tile of work. The mutant runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
 // are listed with the reason.
 //
 //===----------------------------------------------------------------------===//
@@ -75,8 +75,8 @@ const std::vector<Change> &changes() {
 std::vector<Mutant> mutantsOf(const std::string &text) {
   static const std::regex op(
       "sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_bytes|commit|release|sync_warps|arrive_warps|"
-      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|ring|visible|for_work|next)( |$)");
-  static const std::set<std::string> structure = {"ring", "visible", "for_work", "next"};
+      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|visible|for_work|next)( |$)");
+  static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
@@ -133,8 +133,15 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
           changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" +
                        lines[i].substr(part.position(which) + part.length(which));
         });
+    if (std::smatch part; kind == "send" && std::regex_search(lines[i], part, std::regex("send (.*) to "))) {
+      const std::string fields = part[1];
+      size_t field = 0;
+      for (std::sregex_iterator value(fields.begin(), fields.end(), std::regex("%[^ ,]*")), end; value != end; ++value)
+        add(fmt::format("of field {} as 0", ++field),
+            [&](auto &changed) { changed[i].replace(size_t(part.position(1) + value->position()), size_t(value->length()), "%c0_i32"); });
+    }
     // Stages other than the op's own.
-    static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on) %[^ ]*\\[(%[^ ]*)\\]");
+    static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on|send .* to|receive from) %[^ ]*\\[(%[^ ]*)\\]");
     if (std::smatch part; std::regex_search(lines[i], part, stage) && part[1] != "%c0_i32")
       add("of stage 0", [&](auto &changed) { changed[i].replace(size_t(part.position(1)), size_t(part.length(1)), "%c0_i32"); });
     // Too late where it waits, too early where it arrives: one op further on.
@@ -217,12 +224,13 @@ const std::vector<Equivalent> &equivalents() {
       {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
-      {"init_ring 4 after fence_init", "(relative|dense), .*", "the ring that other warps fill is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "(relative|dense|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
+      {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
       {"wait 4 after sync_warps", "relative, .*in turn", "both stand before the first read of V"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "(causal|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
-      {"for_work 3 from the other end", "(relative|dense), .*persistent.*", "the consumers receive theirs"},
+      {"for_work [12] from the other end", "causal, .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
+      {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
       {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
