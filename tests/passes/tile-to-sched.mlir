@@ -64,11 +64,10 @@ attn.attention @wide dtype bf16 head_dim 128 x 128 scale 0.125 attributes {dropo
 // COLUMNS-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 32>]
 // COLUMNS:         sched.for_tiles
 // COLUMNS:           %[[HELD:.*]] = sched.registers "column_ids" : <k 32, i32, register, #sched.fragment<lanes, warps 4>>
-// COLUMNS-NEXT:      scf.if %[[PARTIAL:.*]] {
+// COLUMNS-NEXT:      scf.if %{{.*}} {
 // COLUMNS:             tile.element
 // COLUMNS:             sched.set %{{.*}}, %[[HELD]]
 // COLUMNS-NOT:         sched.shuffle
-// COLUMNS:           scf.if %[[PARTIAL]] {
 // COLUMNS:             scf.for
 // COLUMNS:               scf.for
 // COLUMNS:                 sched.get %[[HELD]]

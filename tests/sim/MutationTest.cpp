@@ -134,9 +134,10 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
                        lines[i].substr(part.position(which) + part.length(which));
         });
     if (std::smatch part; kind == "send" && std::regex_search(lines[i], part, std::regex("send (.*) to "))) {
+      static const std::regex operand("%[^ ,]*");
       const std::string fields = part[1];
       size_t field = 0;
-      for (std::sregex_iterator value(fields.begin(), fields.end(), std::regex("%[^ ,]*")), end; value != end; ++value)
+      for (std::sregex_iterator value(fields.begin(), fields.end(), operand), end; value != end; ++value)
         add(fmt::format("of field {} as 0", ++field),
             [&](auto &changed) { changed[i].replace(size_t(part.position(1) + value->position()), size_t(value->length()), "%c0_i32"); });
     }
