@@ -400,7 +400,8 @@ private:
       element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), columnInShare(j, c));
       name.consume_back("_tile");
     } else {
-      Value held = get(buffers.lookup(tile), div(j, 4)), source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+      Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+      Value held = get(buffers.lookup(tile), div(j, 4));
       element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
     }
     return name.empty() ? element : tile::named(element, name);
