@@ -238,7 +238,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
-    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`.
+    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. Where tiles follow from a search, the
+    consumers receive the first with Q, and with K the next one and whether this one is partial.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
