@@ -177,7 +177,7 @@ std::vector<Subject> subjects() {
       all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, turns, !turns}});
   all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"blocks", sparse, {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}});
-  // Tiles of queries that see no key, one tile, two, and three.
+  // Tiles of queries that see no key, two tiles, five, and the last one.
   auto rows = captured("rows", i32, rank(1)), columns = captured("columns", i32, rank(1));
   Variant documents = Variant("documents").mask([=](Index, Index, Index q, Index k) { return rows[q] == columns[k]; });
   all.push_back({"documents", documents, {"sm_80", 64, 32, 4, 2, false}});
@@ -220,15 +220,17 @@ const std::vector<Equivalent> &equivalents() {
        "awaited later"},
       {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
       // sm_90a.
+      {"visible [12] is true", "blocks, .*sm_90a.*", "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
       {"expect_bytes [123] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
       {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?", "Q fills its stage once, and nobody waits for it to be empty"},
-      {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
+      {"(wait 2|release 1|receive 2) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
       {"init_ring 4 after fence_init", "(relative|dense|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
-      {"wait 4 after sync_warps", "relative, .*in turn", "both stand before the first read of V"},
+      {"wait 4 after sync_warps", "(relative|documents), .*in turn", "both stand before the first read of V"},
+      {"(wait 3|release 2) of stage 0", "documents, .*stages, in turn", "so are the first tile's ids"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
       {"for_work [12] from the other end", "causal, .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
       {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
@@ -260,7 +262,7 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
           const bool ofKeys = name[0] == 'c';
           reference::HostTensor ids = reference::HostTensor::zeros(i32, {std::max<int64_t>(ofKeys ? keys : queries, 1)});
           for (int64_t i = 0; i < ids.shape[0]; ++i)
-            ids.setInt(i, ofKeys ? i / 32 : i < 64 ? 0 : i < 128 ? -5 : 1 + i % 2 * (keys < 150 ? 1 : 2));
+            ids.setInt(i, ofKeys ? i / 32 : i < 64 ? i % 2 : i < 128 ? -5 : keys < 150 ? 4 : 1 + i % 2 * 4);
           cases.back().problem.tensors[name] = ids;
         }
       else if (subject.name == "relative")
