@@ -162,6 +162,16 @@ std::vector<BoundsParam> boundsOf(KernelLike kernel) {
   return result;
 }
 
+std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
+  std::vector<TensorMapParam> result;
+  kernel.walk([&](sched::TensorMapOp map) {
+    auto type = map.getResult().getType();
+    result.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()), int(type.getColumns()),
+                      int(map.getSwizzle().getPanel())});
+  });
+  return result;
+}
+
 /// What attn.attention, tile.kernel and sched.kernel have in common.
 template <typename KernelLike>
 IrSummary summarize(KernelLike op, Stage stage) {
@@ -183,6 +193,8 @@ IrSummary summarize(KernelLike op, Stage stage) {
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   if constexpr (!std::is_same_v<KernelLike, attn::AttentionOp>)
     signature.bounds = boundsOf(op);
+  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>)
+    signature.tensorMaps = tensorMapsOf(op);
   return summary;
 }
 
@@ -551,12 +563,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.plan = planOf(kernel.getPlan());
     result.threads = int(kernel.getThreads());
     result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
-    result.summary.signature.tensorMaps.clear();
-    kernel.walk([&](sched::TensorMapOp map) {
-      auto type = map.getResult().getType();
-      result.summary.signature.tensorMaps.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()),
-                                                     int(type.getColumns()), int(map.getSwizzle().getPanel())});
-    });
+    result.summary.signature.tensorMaps = tensorMapsOf(kernel);
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());

@@ -60,7 +60,7 @@ private:
   }
 
   /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned.
-  Value cloneRegion(Region &region, ValueRange arguments) {
+  IRMapping cloneRegion(Region &region, ValueRange arguments) {
     IRMapping mapping;
     mapping.map(region.getArguments(), arguments);
     for (Operation &inner : region.front().without_terminator()) {
@@ -84,7 +84,7 @@ private:
       }
       mapping.map(inner.getResult(0), result);
     }
-    return mapping.lookup(cast<attn::YieldOp>(region.front().back()).getValue());
+    return mapping;
   }
 
   Value scoreTile(Value s, Value k0) {
@@ -94,42 +94,66 @@ private:
     builder.setInsertionPointToEnd(&map.getBody().front());
     Value scaled = arith::MulFOp::create(builder, loc, map.getElement(0), constant(op.getScale().convertToFloat()));
     if (!op.getScore().empty())
-      scaled = cloneRegion(op.getScore(), {scaled, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+      scaled = cloneRegion(op.getScore(), {scaled, b, h, map.getCoordinate("q"), map.getCoordinate("k")})
+                   .lookup(cast<attn::YieldOp>(op.getScore().front().back()).getValue());
     tile::YieldOp::create(builder, loc, scaled);
     return tile::named(map.getResult(), "x");
   }
 
-  Value maskTile(Value x, Value k0, Value partial) {
-    auto type = cast<TileType>(x.getType());
-    auto map = tile::MapOp::create(builder, loc, type, x, {{"q", qOrigin}, {"k", k0}}, partial);
+  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; k counts from `keyOrigin`.
+  Value hide(Value x, Value keyOrigin, Value onlyIf, function_ref<Value(Value q, Value k)> visible) {
+    auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qOrigin}, {"k", keyOrigin}}, onlyIf);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    Value q = map.getCoordinate("q"), k = map.getCoordinate("k");
-    Value row = qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q;
-    BlockValues oneRow = block;
-    oneRow.q0 = row;
-    oneRow.tileQ = 1;
-    // A mask of one comparison is as cheap as its interval.
-    bool plain = op.getMask().empty() || llvm::count_if(op.getMask().front(), [](Operation &nested) {
-                                           return !isa<arith::ConstantOp, attn::ExtentOp>(nested);
-                                         }) <= 2;
-    Value visible = plain ? Value() : emitRowInterval(builder, op, oneRow, k);
-    auto require = [&](Value condition) { visible = arith::AndIOp::create(builder, loc, condition, visible); };
-    if (!visible) {
-      visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, k, keyLength);
-      if (!op.getMask().empty())
-        require(cloneRegion(op.getMask(), {b, h, q, k}));
-    }
-    if (attn::BlockPatternAttr pattern = op.getPatternAttr();
-        pattern && patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK())) {
-      attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-      require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h,
-                                row, k, pattern));
-    }
+    Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
     Value hidden = constant(-std::numeric_limits<float>::infinity());
-    tile::YieldOp::create(builder, loc,
-                          Value(arith::SelectOp::create(builder, loc, visible, map.getElement(0), hidden)));
+    tile::YieldOp::create(builder, loc, Value(arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
     return tile::named(map.getResult(), "x");
+  }
+
+  /// The row of a coordinate, without the query offset.
+  Value rowOf(Value q) { return qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q; }
+
+  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
+  Value maskTile(Value x, Value k0, Value partial) {
+    auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value { return arith::CmpIOp::create(builder, loc, predicate, a, b); };
+    for (const MaskCut &cut : mask.cuts) {
+      Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : Value();
+      if (cut.fullEnd) {
+        Value end = arith::AddIOp::create(builder, loc, k0, i32Constant(plan.getTileK()));
+        Value after = compare(arith::CmpIPredicate::sgt, end, cut.fullEnd);
+        crossed = crossed ? arith::OrIOp::create(builder, loc, crossed, after) : after;
+      }
+      if (!crossed)
+        continue;
+      x = hide(x, i32Constant(0), crossed, [&](Value q, Value column) {
+        BlockValues row = block;
+        row.q0 = rowOf(q);
+        row.tileQ = 1;
+        return emitCut(builder, op, row, cut, k0, column);
+      });
+    }
+    const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
+    if (mask.rest.empty() && !lookUp)
+      return x;
+    return hide(x, k0, partial, [&](Value q, Value k) {
+      Value visible;
+      auto require = [&](Value condition) { visible = visible ? arith::AndIOp::create(builder, loc, visible, condition) : condition; };
+      if (!mask.rest.empty()) {
+        IRMapping mapping = cloneRegion(op.getMask(), {b, h, q, k});
+        for (auto [value, negate] : mask.rest) {
+          Value holds = mapping.lookupOrDefault(value);
+          require(negate ? Value(arith::XOrIOp::create(builder, loc, holds, arith::ConstantIntOp::create(builder, loc, 1, 1))) : holds);
+        }
+      }
+      if (lookUp) {
+        attn::BlockPatternAttr pattern = op.getPatternAttr();
+        attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+        require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h, rowOf(q), k, pattern));
+      }
+      return visible;
+    });
   }
 
   void writeBlock() {
@@ -149,6 +173,7 @@ private:
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     Value domain = buildDomain(builder, op, block, bounds);
+    mask = splitMask(builder, op, block, bounds);
 
     int64_t rows = plan.getTileQ(), columns = plan.getTileK();
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -230,6 +255,7 @@ private:
   int64_t depth, depthV;
   Value b, h, q0, qOrigin, qOffset, keyLength;
   BlockValues block;
+  MaskSplit mask;
   SmallVector<tile::BoundsAttr> bounds;
 };
 

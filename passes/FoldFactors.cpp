@@ -3,15 +3,17 @@
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
+//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a > 0
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
-// and a softcap's divisor become one factor, and a bias by distance, as ALiBi's, leaves the scale at the end of the score, where the
-// exponent absorbs it. A loaded bias stays as it is: divided by the scale, the smallest finite number would become -inf.
+// and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the scale at the end of the score, where
+// the exponent absorbs it. A loaded number of more than 3.4e38 * a in magnitude becomes infinite by it: hidden if it is negative.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
 #include "passes/Constants.h"
+#include "passes/Distances.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -97,12 +99,45 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
   }
 };
 
+/// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
+bool isStaged(Value term, tile::MapOp map) {
+  if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
+    return false;
+  tile::PlanAttr plan = map->getParentOfType<tile::KernelOp>().getPlan();
+  if (!plan.getCopyWarps())
+    return false;
+  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases())
+    return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"),
+                       [&](Value index) { return isBlockValue(index, &map.getBody().front()); });
+  DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](BlockArgument) { return false; });
+  return llvm::is_contained(values.roots(), term);
+}
+
+struct FactorOfStagedSum : OpRewritePattern<arith::AddFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::AddFOp op, PatternRewriter &rewriter) const override {
+    for (auto [scaled, term] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
+      auto product = scaled.getDefiningOp<arith::MulFOp>();
+      auto [value, factor] = product && product->hasOneUse() ? splitFactor(product) : std::pair<Value, float>();
+      if (!value || factor <= 0 || !isModerate(factor) || !isStaged(term, dyn_cast<tile::MapOp>(op->getParentOp())))
+        continue;
+      Location loc = op.getLoc();
+      Value smaller = arith::MulFOp::create(rewriter, loc, term, constant(rewriter, loc, 1.0f / factor));
+      Value sum = arith::AddFOp::create(rewriter, loc, value, smaller);
+      rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no sum of a scaled value and a staged bias");
+  }
+};
+
 struct FoldFactors : attune::impl::FoldFactorsBase<FoldFactors> {
   using FoldFactorsBase::FoldFactorsBase;
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DivisionByConstant, ProductOfConstants, FactorOfSum>(&getContext());
+    patterns.add<DivisionByConstant, ProductOfConstants, FactorOfSum, FactorOfStagedSum>(&getContext());
     FrozenRewritePatternSet frozen(std::move(patterns));
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
       if (!kernel.getPrecise() && !kernel.getDtype().isF32())

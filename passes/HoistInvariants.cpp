@@ -26,22 +26,27 @@ namespace {
 
 using Axes = llvm::SmallSetVector<StringAttr, 2>;
 
-/// The axes that each value of a map's region varies along.
+/// The axes that each value of a map's region varies along. What the region reads of the body of the loop around it varies from
+/// iteration to iteration, which counts as `loopVariant`.
 class Dependence {
 public:
-  explicit Dependence(tile::MapOp map) : map(map) {
+  explicit Dependence(tile::MapOp map) : map(map), loopVariant(StringAttr::get(map.getContext(), "")) {
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
       for (StringAttr axis : cast<TileType>(input.getType()).getAxes())
         axes[map.getElement(i)].insert(axis);
     for (auto [axis, argument] :
          llvm::zip(map.getAxes().getAsRange<StringAttr>(), map.getBody().getArguments().drop_front(map.getInputs().size())))
       axes[argument].insert(axis);
+    auto loop = map->getParentOfType<tile::ForBlocksOp>();
     for (Operation &op : map.getBody().front().without_terminator())
-      for (Value operand : op.getOperands())
+      for (Value operand : op.getOperands()) {
+        if (loop && operand.getParentBlock() == &loop.getBody().front())
+          axes[operand].insert(loopVariant);
         if (auto known = axes.find(operand); known != axes.end())
           for (Value result : op.getResults())
             for (StringAttr axis : Axes(known->second))
               axes[result].insert(axis);
+      }
   }
 
   Axes of(Value value) const {
@@ -49,8 +54,22 @@ public:
     return known == axes.end() ? Axes() : known->second;
   }
 
+  bool isUniform(Value value) const {
+    return llvm::all_of(of(value), [&](StringAttr axis) { return axis == loopVariant; });
+  }
+
+  /// The only axis of the map along which `value` varies, null if there is none or more. Along that of the loop a value varies from
+  /// iteration to iteration anyway.
+  StringAttr only(Value value, StringAttr loopAxis) const {
+    Axes known = of(value);
+    if (known.contains(loopAxis))
+      known.remove(loopVariant);
+    return known.size() == 1 && known[0] != loopVariant ? known[0] : StringAttr();
+  }
+
 private:
   tile::MapOp map;
+  StringAttr loopVariant;
   llvm::DenseMap<Value, Axes> axes;
 };
 
@@ -66,12 +85,14 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   void runOnOperation() override {
     SmallVector<tile::MapOp> maps;
     getOperation().walk([&](tile::MapOp map) { maps.push_back(map); });
-    for (tile::MapOp map : maps) {
-      hoistBlockValues(map);
-      splitByAxis(map);
-    }
     SmallVector<tile::ForBlocksOp> loops;
     getOperation().walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
+    for (tile::MapOp map : maps)
+      hoistBlockValues(map);
+    for (tile::ForBlocksOp loop : loops)
+      hoistFromLoop(loop);
+    for (tile::MapOp map : maps)
+      splitByAxis(map);
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
   }
@@ -81,7 +102,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     Dependence dependence(map);
     for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
       // An operand that had to stay (a division that may be by zero) keeps its users.
-      if (isPure(&op) && !op.getNumRegions() && dependence.of(op.getResult(0)).empty() &&
+      if (isPure(&op) && !op.getNumRegions() && dependence.isUniform(op.getResult(0)) &&
           llvm::none_of(op.getOperands(), [&](Value v) { return map.getBody().isAncestor(v.getParentRegion()); }))
         op.moveBefore(map);
   }
@@ -93,31 +114,32 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
     Dependence dependence(map);
+    StringAttr along = loopAxis(map);
     SmallVector<Value> roots, loads, outermost;
     for (Operation &op : map.getBody().front().without_terminator()) {
-      if (op.getNumResults() != 1 || dependence.of(op.getResult(0)).size() != 1 || !isPure(&op))
+      if (op.getNumResults() != 1 || !dependence.only(op.getResult(0), along) || !isPure(&op))
         continue;
-      // A root is the last value of its axis: some user varies along the other one, or leaves the region.
+      // A root is the last value of its axis: some user varies along another one or with the loop, or leaves the region.
       Value value = op.getResult(0);
-      if (map.getOnlyIf() && dependence.of(value)[0] == loopAxis(map)) {
+      if (map.getOnlyIf() && dependence.only(value, along) == along) {
         if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
           loads.push_back(value);
         continue;
       }
       bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
-        return isa<tile::YieldOp>(user) || dependence.of(user->getResult(0)).size() > 1;
+        return isa<tile::YieldOp>(user) || !dependence.only(user->getResult(0), along);
       });
       if (isRoot && isWorthKeeping(value))
         roots.push_back(value);
     }
     for (Value root : roots)
-      extract(map, root, dependence.of(root)[0], /*onlyIf=*/{});
+      extract(map, root, dependence.only(root, along), /*onlyIf=*/{});
     // A load by what another has loaded takes that one along.
     for (Value load : loads)
       if (llvm::none_of(loads, [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
         outermost.push_back(load);
     for (Value load : outermost)
-      extract(map, load, loopAxis(map), map.getOnlyIf());
+      extract(map, load, along, map.getOnlyIf());
   }
 
   /// The axis of the loop around the map, or null.

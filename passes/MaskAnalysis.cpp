@@ -143,15 +143,15 @@ public:
     forEachConjunct(mask, false, [&](Value value, bool negate) {
       Bounds bounds = visit<Bounds>(value, negate);
       result.hull = intersect(result.hull, bounds.hull);
-      if (!llvm::is_contained(conjuncts, std::pair(value, negate)))
+      if (!llvm::is_contained(conjuncts, Conjunct(value, negate)))
         result.full = intersect(result.full, bounds.full);
     });
     return result;
   }
 
   /// The mask's conjuncts, negated or not, that depend on loads of which each tile of keys has bounds.
-  SmallVector<std::pair<Value, bool>> conjunctsByTile() {
-    SmallVector<std::pair<Value, bool>> result;
+  SmallVector<Conjunct> conjunctsByTile() {
+    SmallVector<Conjunct> result;
     if (tables && !op.getMask().empty())
       forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
         if (loadsByTile(value))
@@ -195,23 +195,37 @@ public:
     return {begin, fullBegin, fullEnd, end};
   }
 
-  /// The ends of the interval of keys where the mask holds, if that is what it is: the hull and the full interval are one.
-  struct RowInterval {
-    std::optional<Linear> lo;
-    Linear hi;
+  /// Where every row of the tile sees all keys, by the given conjuncts; an absent end is 0 or Sk.
+  Interval fullInterval(ArrayRef<Conjunct> conjuncts) {
+    Interval result;
+    for (auto [value, negate] : conjuncts)
+      result = intersect(result, visit<Bounds>(value, negate).full);
+    return result;
+  }
+
+  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the keys, an interval, or anything.
+  struct RowConjuncts {
+    SmallVector<Conjunct> upper, lower, both, rest;
   };
-  std::optional<RowInterval> exactInterval() {
-    auto [hull, full] = bounds();
-    if (hull.lo != full.lo || hull.hi != full.hi)
-      return std::nullopt;
-    RowInterval interval;
-    // Keys lie in [0, Sk) without it: only the upper end needs a cut.
-    if (hull.lo)
-      interval.lo = hull.lo->range.within(int32Range) ? *hull.lo : clampToKeys(*hull.lo);
-    interval.hi = hull.hi ? minimum(*hull.hi, keyCount) : keyCount;
-    if (!interval.hi.range.within(int32Range))
-      interval.hi = highEnd(hull);
-    return interval;
+  RowConjuncts rowConjuncts() {
+    RowConjuncts result;
+    if (op.getMask().empty())
+      return result;
+    forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
+      auto [hull, full] = visit<Bounds>(value, negate);
+      if (hull.lo != full.lo || hull.hi != full.hi)
+        result.rest.push_back({value, negate});
+      else if (!hull.isAll())
+        (!hull.lo ? result.upper : !hull.hi ? result.lower : result.both).push_back({value, negate});
+    });
+    return result;
+  }
+
+  /// The ends of an interval of keys, Sk at the latest, as i32 from which an origin of keys can be subtracted.
+  Value beginOf(const Interval &x, StringRef name) { return toI32(isNear(*x.lo) ? *x.lo : clampToKeys(*x.lo), name); }
+  Value endOf(const Interval &x, StringRef name) {
+    Linear end = x.hi ? minimum(*x.hi, keyCount) : keyCount;
+    return toI32(isNear(end) ? end : highEnd(x), name);
   }
 
   Value toI32(const Linear &value, StringRef name) {
@@ -225,6 +239,8 @@ public:
   }
 
 private:
+  static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
+
   //===--------------------------------------------------------------------===//
   // Integers of the block
   //===--------------------------------------------------------------------===//
@@ -1427,19 +1443,65 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
-Value attune::emitRowInterval(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, Value k) {
-  assert(values.tileQ == 1 && "one row");
-  MaskAnalysis analysis(op, builder, values);
-  auto interval = analysis.exactInterval();
-  if (!interval)
-    return {};
-  Location loc = op.getMask().empty() ? op.getLoc() : op.getMask().front().back().getOperand(0).getLoc();
-  using Predicate = arith::CmpIPredicate;
-  Value visible = arith::CmpIOp::create(builder, loc, Predicate::slt, k, analysis.toI32(interval->hi, "row_end"));
-  if (!interval->lo)
-    return visible;
-  Value begun = arith::CmpIOp::create(builder, loc, Predicate::sge, k, analysis.toI32(*interval->lo, "row_begin"));
-  return arith::AndIOp::create(builder, loc, begun, visible);
+MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, SmallVectorImpl<tile::BoundsAttr> &bounds) {
+  MaskAnalysis::RowConjuncts ofRow;
+  {
+    // Which conjuncts are intervals shows in what the analysis of one row emits, which nothing else needs.
+    OpBuilder::InsertionGuard guard(builder);
+    Region scratch;
+    BlockValues row = values;
+    row.q0 = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
+    row.tileQ = 1;
+    ofRow = MaskAnalysis(op, builder, row).rowConjuncts();
+  }
+  MaskSplit split;
+  split.rest = std::move(ofRow.rest);
+  SmallVector<tile::BoundsAttr> tables;
+  MaskAnalysis analysis(op, builder, values, &tables);
+  auto add = [&](SmallVector<Conjunct> &conjuncts, bool lower, bool upper, bool always) {
+    if (conjuncts.empty() && !always)
+      return;
+    Interval full = analysis.fullInterval(conjuncts);
+    MaskCut cut{std::move(conjuncts), lower, upper, {}, {}};
+    if (full.lo)
+      cut.fullBegin = analysis.beginOf(full, "full_from");
+    if (full.hi || always)
+      cut.fullEnd = analysis.endOf(full, "full_to");
+    split.cuts.push_back(std::move(cut));
+  };
+  // Keys end at Sk in every row.
+  add(ofRow.upper, false, true, true);
+  add(ofRow.lower, true, false, false);
+  add(ofRow.both, true, true, false);
+  for (tile::BoundsAttr table : tables)
+    if (!llvm::is_contained(bounds, table))
+      bounds.push_back(table);
+  return split;
+}
+
+Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, Value k0, Value column) {
+  assert(row.tileQ == 1 && "one row");
+  MaskAnalysis analysis(op, builder, row);
+  Interval interval = analysis.fullInterval(cut.conjuncts);
+  Location loc = cut.conjuncts.empty() ? op.getLoc() : cut.conjuncts.front().first.getLoc();
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+  // In columns of the tile, within [0, tileK].
+  auto within = [&](Value end) -> Value {
+    Value columns = arith::SubIOp::create(builder, loc, end, k0, arith::IntegerOverflowFlags::nsw);
+    columns = arith::MinSIOp::create(builder, loc, columns, constant(row.tileK));
+    return arith::MaxSIOp::create(builder, loc, columns, constant(0));
+  };
+  Value visible;
+  if (cut.upper) {
+    Value end = within(analysis.endOf(interval, "row_end"));
+    visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column, end);
+  }
+  if (cut.lower && interval.lo) {
+    Value begin = within(analysis.beginOf(interval, "row_begin"));
+    Value begun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column, begin);
+    visible = visible ? arith::AndIOp::create(builder, loc, begun, visible) : begun;
+  }
+  return visible;
 }
 
 bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

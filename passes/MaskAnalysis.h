@@ -63,9 +63,28 @@ struct BlockValues {
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
                         mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
 
-/// Whether row values.q0 sees key k (i1), with k < Sk included, where the keys that a row sees form one interval: its ends belong
-/// to the row, and an element costs two comparisons at most. Null for any other mask.
-mlir::Value emitRowInterval(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, mlir::Value k);
+/// A conjunct of a mask: an i1 value of its region, negated or not.
+using Conjunct = std::pair<mlir::Value, bool>;
+
+/// Conjuncts that leave an interval of keys of each row, of which some lie at a tile's lower end, its upper end, or both.
+struct MaskCut {
+  llvm::SmallVector<Conjunct> conjuncts;
+  bool lower = false, upper = false;
+  /// Every row sees all keys from here to there: i32, null for 0 and for Sk. A tile of keys within needs no cut.
+  mlir::Value fullBegin, fullEnd;
+};
+
+/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the conjuncts that leave
+/// anything else of a row. The end of the keys, Sk, is always one of the cuts.
+struct MaskSplit {
+  llvm::SmallVector<MaskCut> cuts;
+  llvm::SmallVector<Conjunct> rest;
+};
+MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
+
+/// Whether row `row.q0` sees, by the cut, the key in `column` (i32) of the tile that begins at key `k0`. The row's ends are columns
+/// of the tile, in [0, row.tileK].
+mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, mlir::Value k0, mlir::Value column);
 
 /// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.

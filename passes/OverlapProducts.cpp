@@ -55,7 +55,7 @@ std::optional<Parts> match(ForTilesOp loop) {
   Parts parts;
   Block &body = loop.getBody().front();
   for (auto mma : body.getOps<tile::MmaOp>())
-    (mma.getAcc() ? parts.output : parts.scores) = mma;
+    (cast<tile::TileType>(mma.getLhs().getType()).hasAxis("k") ? parts.output : parts.scores) = mma;
   if (!parts.scores || !parts.output || llvm::range_size(body.getOps<tile::MmaOp>()) != 2)
     return std::nullopt;
   parts.probability = parts.output.getLhs().getDefiningOp<tile::ConvertOp>();

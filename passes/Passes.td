@@ -50,7 +50,8 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let description = [{
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
-    each tile) and, in partial tiles only, a map. The kernel names the bounds of captured tensors that the domain reads.
+    each tile) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
+    end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
@@ -65,7 +66,7 @@ def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
   let description = [{
     Requires: tile kernels.
     Ensures: in kernels of 16-bit inputs without `precise`, no float is divided by a moderate constant or multiplied by two
-    constants in a row.
+    constants in a row; a bias by distance, and with copy warps one that they stage, stands beside the unscaled product.
     Why here: the softmax scale has just met the score; folding it into the exponent comes next and looks for one factor.
     Before: `s * 0.125 / 30`
     After: `s * 0.0041666667`
@@ -168,6 +169,18 @@ def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
   }];
 }
 
+def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
+  let summary = "products with K start from the bias";
+  let description = [{
+    Requires: scores whose scale has moved to the exponent; staged tensors.
+    Ensures: with copy warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
+    accumulator starts from that.
+    Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
+    Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
+    After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
+  }];
+}
+
 def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
   let summary = "rescale the accumulator only when a row maximum moved";
   let description = [{
@@ -238,8 +251,9 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
-    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. Where tiles follow from a search, the
-    consumers receive the first with Q, and with K the next one and whether this one is partial.
+    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
+    engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
+    follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,

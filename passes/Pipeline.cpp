@@ -67,6 +67,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   if (!cpu) {
+    passes.addPass(createAccumulateBias());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
   }

@@ -11,7 +11,8 @@
 //                                                          wait V stage; O += P V(n); release it
 //
 // What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it and
-// stores it to the ring's stages. Windows of captured tensors are rings that its last two warps copy to.
+// stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
+// described the tensors to the copy engine, and else the last two warps.
 //
 // All walk the same tiles and the same stages. Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
 // sends the consumers what it found: with Q the first tile, with K(n) the tile after n and whether the mask decides within n. Registers move from the producer to the consumers. Persistent blocks do this for one tile
@@ -67,7 +68,8 @@ public:
     for (Ring &ring : staged)
       declare(ring, plan.getStages(), /*filledBy=*/32);
     for (Ring &ring : windows)
-      declare(ring, plan.getStages(), /*filledBy=*/64);
+      declare(ring, plan.getStages());
+    describeWindows();
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     if (plan.getPersistent() || domain.skips())
       tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0));
@@ -91,7 +93,7 @@ private:
   /// A load, or the conversion of what is computed to a shared tile.
   struct Ring {
     Operation *tile;
-    Value buffer = {}, barriers = {};
+    Value buffer = {}, barriers = {}, map = {};
 
     Value value() const { return tile->getResult(0); }
   };
@@ -122,6 +124,24 @@ private:
     ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());
     ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
                                           (stem + "_barriers").str(), 0, filledBy, plan.getWarps());
+  }
+
+  /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
+  void describeWindows() {
+    for (Ring &ring : windows) {
+      auto window = cast<tile::WindowOp>(ring.tile);
+      TileType type = window.getResult().getType();
+      auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
+      const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
+      auto param = window.getView().getDefiningOp<tile::ParamOp>();
+      Value view = tile::ParamOp::create(builder, window.getLoc(), param.getResult().getType(), param.getName());
+      auto mapType = sched::TensorMapType::get(builder.getContext(), type.getShape()[0], columns, type.getElementType());
+      ring.map = tile::named(sched::TensorMapOp::create(builder, window.getLoc(), mapType, view, swizzle), (param.getName() + "_map").str());
+      Value is = sched::IsMappedOp::create(builder, window.getLoc(), builder.getI1Type(), ring.map);
+      mapped = mapped ? Value(arith::AndIOp::create(builder, window.getLoc(), mapped, is)) : is;
+    }
+    if (mapped)
+      tile::named(mapped, "mapped");
   }
 
   /// One thread makes the barriers; nobody goes on before.
@@ -224,9 +244,15 @@ private:
     }
     if (!windows.empty()) {
       Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(64));
-      auto copiesWindows = scf::IfOp::create(builder, loc, others, /*withElseRegion=*/false);
+      Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
+      Value copy = arith::AndIOp::create(builder, loc, others, unmapped);
+      auto copiesWindows = scf::IfOp::create(builder, loc, copy, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(copiesWindows.thenBlock());
-      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { copyWindows(mapping, at); })))
+      auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+        for (Ring &ring : windows)
+          copyWindow(ring, mapping, at, /*map=*/{});
+      };
+      if (failed(walkTiles(original, /*before=*/{}, copyEach)))
         return failure();
     }
     builder.setInsertionPointToStart(copies.thenBlock());
@@ -251,11 +277,20 @@ private:
     };
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
       elected(one, [&] {
-        for (Ring &ring : streamed) {
-          sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-          if (visits && &ring == &streamed.front())
+        // In the order of their first use, which is that of their release.
+        SmallVector<Ring *> rings;
+        for (Ring &ring : llvm::concat<Ring>(streamed, windows))
+          rings.push_back(&ring);
+        llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
+        for (Ring *ring : rings) {
+          if (ring->map) {
+            elected(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
+            continue;
+          }
+          sched::AcquireOp::create(builder, loc, ring->barriers, at.stage, at.phase);
+          if (visits && ring == &streamed.front())
             sched::SendOp::create(builder, loc, visit, visits, at.stage);
-          copy(ring, mapping, at.stage);
+          copy(*ring, mapping, at.stage);
         }
       });
     });
@@ -319,22 +354,18 @@ private:
     }
   }
 
-  void copyWindows(IRMapping &mapping, Position at) {
-    for (Ring &ring : windows) {
-      auto window = cast<tile::WindowOp>(ring.tile);
-      Location loc = window.getLoc();
-      SmallVector<Value> indices;
-      for (Value index : window.getIndices()) {
-        if (Operation *producer = index.getDefiningOp())
-          cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
-        indices.push_back(mapping.lookupOrDefault(index));
-      }
-      Value queries = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sq");
-      Value keys = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sk");
-      sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, queries, keys, ring.buffer, at.stage,
-                                  ring.barriers);
+  /// By the copy engine where there is a map, else element by element.
+  void copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
+    auto window = cast<tile::WindowOp>(ring.tile);
+    Location loc = window.getLoc();
+    SmallVector<Value> indices;
+    for (Value index : window.getIndices()) {
+      if (Operation *producer = index.getDefiningOp())
+        cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
+      indices.push_back(mapping.lookupOrDefault(index));
     }
+    sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage, ring.barriers, map);
   }
 
   void elected(Value condition, function_ref<void()> body) {
@@ -485,7 +516,8 @@ private:
   SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
   Value tasks;                      ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
   Value visits;                     ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
-  SmallVector<Ring> windows;        ///< of captured tensors in it, which two more warps copy
+  SmallVector<Ring> windows;        ///< of captured tensors in it
+  Value mapped;                     ///< where there are windows: whether the copy engine copies them
   SmallVector<Ring> staged;         ///< what one warp computes for the others in it
 };
 

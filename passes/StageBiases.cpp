@@ -5,8 +5,8 @@
 //     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
 //                                                map(s, b) { s + b }
 //
-// A window is copied by warps that have nothing else to do, 16 bytes at a time and ahead of its use, where a lane would load its elements one by
-// one.
+// A window is copied ahead of its use, by the copy engine or by warps that have nothing else to do (SpecializeWarps), where a lane would load its
+// elements one by one.
 //
 //===----------------------------------------------------------------------===//
 

@@ -228,16 +228,16 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them;
-  /// unused coordinates are null.
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them and
+  /// `sixteen` of each 16; unused coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false, function_ref<void(Value j)> column = {}) {
+                    bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (role == FragmentRole::Lanes)
       return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
     if (columnsOutside && role == FragmentRole::C) {
-      repeat(shape[1], "j", [&](Value j) {
+      auto eight = [&](Value j) {
         if (column)
           column(j);
         repeat(2, "e", [&](Value c) {
@@ -245,8 +245,13 @@ private:
             repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
           });
         });
+      };
+      if (!sixteen)
+        return repeat(shape[1], "j", eight);
+      return repeat(shape[1] / 2, "jj", [&](Value jj) {
+        sixteen(jj);
+        repeat(2, "n", [&](Value n) { eight(add(mul(jj, 2), n)); });
       });
-      return;
     }
     auto columns = [&](int64_t count, Value i, Value r) {
       repeat(count, "j", [&](Value j) {
@@ -461,34 +466,24 @@ private:
     set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
-  /// A window of 16-bit elements, two columns at a time: a lane's rows of them.
-  struct Pairs {
+  /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
+  struct Window {
     Value input, buffer;
   };
 
-  SmallVector<Pairs> openPairs(tile::MapOp op) {
-    SmallVector<Pairs> all;
+  SmallVector<Window> openWindows(tile::MapOp op) {
+    SmallVector<Window> all;
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
       auto type = cast<TileType>(input.getType());
       if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
         continue;
-      TileType held = fragmentType({{"q", type.size("q")}}, builder.getI32Type(), FragmentRole::Rows, rowWarps);
+      TileType held = fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
       StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
       name.consume_back("_ring");
-      all.push_back({input, registers((name + "_pair").str(), held)});
-      pairsOf[input] = all.back().buffer;
+      all.push_back({input, registers((name + "_fragment").str(), held)});
+      windows[input] = all.back().buffer;
     }
     return all;
-  }
-
-  void loadPairs(const Pairs &of, Value j) {
-    auto [ring, stage] = slotOf(of.input);
-    repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
-      repeat(2, "r", [&](Value r) {
-        set(loadShared(builder.getI32Type(), ring, stage, add(firstRow, laneRow), laneColumn, add(mul(i, 16), mul(r, 8)), mul(j, 8)), of.buffer,
-            {i, r});
-      });
-    });
   }
 
   /// The element of an input of a map at place (i, r, j, c).
@@ -498,8 +493,10 @@ private:
       return element(input, i, r, j, c);
     if (type.rank() == 1)
       return columnElement(input, j, c);
-    if (Value pairs = pairsOf.lookup(input))
-      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), get(pairs, {i, r}), c, type.getElementType());
+    if (Value fragment = windows.lookup(input)) {
+      Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
+      return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
+    }
     auto [ring, stage] = slotOf(input);
     return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
   }
@@ -526,9 +523,65 @@ private:
       else
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
-    for (Operation &nested : op.getBody().front().without_terminator())
-      builder.clone(nested, inner);
+    for (Operation &nested : op.getBody().front().without_terminator()) {
+      if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
+        inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
+      else if (auto product = dyn_cast<arith::MulFOp>(nested); product && Value(slopeOf(op, product)))
+        inner.map(product.getResult(), lineThroughColumns(op, product, inner, j, c));
+      else
+        builder.clone(nested, inner);
+    }
     return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+
+  /// The factor, the same for all elements, by which `product` multiplies the columns' f32 coordinate; null where it does not.
+  Value slopeOf(tile::MapOp op, arith::MulFOp product) {
+    if (kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
+      return {};
+    for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+      if (auto coordinate = dyn_cast<BlockArgument>(other); coordinate && coordinate.getOwner() == &op.getBody().front() &&
+                                                            coordinate.getArgNumber() >= op.getInputs().size() && coordinate.getType().isF32() &&
+                                                            axisOf(op, coordinate) == "k" && factor.getParentBlock() != coordinate.getOwner())
+        return factor;
+    return {};
+  }
+
+  static StringRef axisOf(tile::MapOp op, BlockArgument coordinate) {
+    return cast<StringAttr>(op.getAxes()[coordinate.getArgNumber() - op.getInputs().size()]);
+  }
+
+  /// slope * (start + place) as one multiply-add, whose addend is the same for all columns of the lane.
+  Value lineThroughColumns(tile::MapOp op, arith::MulFOp product, IRMapping &inner, Value j, Value c) {
+    Value slope = slopeOf(op, product), other = product.getLhs() == slope ? product.getRhs() : product.getLhs();
+    Value origin = mapping.lookup(op.originOf(cast<BlockArgument>(other)));
+    Value first = firstColumn(cast<TileType>(op.getResult().getType()));
+    Value factor = inner.lookupOrDefault(slope);
+    auto toFloat = [&](Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); };
+    Value start = arith::AddFOp::create(builder, loc, origin, toFloat(first ? add(first, laneColumn) : laneColumn));
+    Value addend = arith::MulFOp::create(builder, loc, factor, start);
+    return math::FmaOp::create(builder, loc, factor, toFloat(add(mul(j, 8), c)), addend);
+  }
+
+  /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
+  static bool comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
+    auto column = dyn_cast<BlockArgument>(compare.getLhs());
+    if (!column || column != op.getCoordinate("k") || !matchPattern(op.originOf(column), m_Zero()) ||
+        layoutOf(op.getResult()).getRole() != FragmentRole::C)
+      return false;
+    auto atLeast = compare.getRhs().getDefiningOp<arith::MaxSIOp>();
+    auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+    APInt most;
+    return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) &&
+           most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
+  }
+
+  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant.
+  Value columnComparison(tile::MapOp op, arith::CmpIOp compare, Value columns, Value j, Value c) {
+    Value lanePart = laneColumn;
+    if (Value first = firstColumn(cast<TileType>(op.getResult().getType())))
+      lanePart = add(first, laneColumn);
+    Value left = arith::SubIOp::create(builder, compare.getLoc(), columns, lanePart, arith::IntegerOverflowFlags::nsw);
+    return arith::CmpIOp::create(builder, compare.getLoc(), compare.getPredicate(), add(mul(j, 8), c), left);
   }
 
   //===--------------------------------------------------------------------===//
@@ -652,7 +705,11 @@ private:
     const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
       SmallVector<Diagonals> byDistance = openDiagonals(op);
-      SmallVector<Pairs> pairs = openPairs(op);
+      SmallVector<Window> read = openWindows(op);
+      auto loadWindows = [&](Value jj) {
+        for (const Window &one : read)
+          loadLeftFragments(one.input, one.buffer, jj, i32(0));
+      };
       forEachPlace(
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
@@ -661,9 +718,8 @@ private:
               const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
               repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
             }
-            for (const Pairs &one : pairs)
-              loadPairs(one, j);
-          });
+          },
+          read.empty() ? function_ref<void(Value)>() : loadWindows);
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -1096,86 +1152,65 @@ private:
         Value valid = below(viewRow, limit);
         if (viewColumns < columns)
           valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
-        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid, Value());
+        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
       };
       inside ? onlyIf(inside, copy) : copy();
     });
     return success();
   }
 
-  /// By the role's threads from 64 on: 16 bytes at a time where rows are aligned and every element of the sequence is in the tensor, so that what is
-  /// beyond it may be zero; else by single elements, with clamped indices.
+  /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op) {
-    constexpr int64_t copiers = 64, unrolled = 4;
-    Value view = mapping.lookup(op.getView()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
-    auto type = cast<TileType>(shared.getType());
-    Type element = type.getElementType();
-    const int64_t rank = op.getView().getType().getRank(), bytes = element.getIntOrFloatBitWidth() / 8;
-    const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-    auto extent = [&](int64_t dim) { return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim).getResult(); };
-    auto minus = [&](Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw).getResult(); };
-    auto atMost = [&](Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, a, b).getResult(); };
-    auto both = [&](Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b).getResult(); };
-    auto either = [&](Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b).getResult(); };
+    Value view = mapping.lookup(op.getView()), stage = mapping.lookup(op.getStage());
+    const int64_t rank = op.getView().getType().getRank();
     SmallVector<Value> leading;
     for (int64_t dim = 0; dim < rank - 2; ++dim) {
-      Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), minus(extent(dim), i32(1)));
+      Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
+      Value last = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
+      Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), last);
       leading.push_back(arith::MaxSIOp::create(builder, loc, nearest, i32(0)));
     }
-    Value row0 = mapping.lookup(op.getIndices()[rank - 2]), column0 = mapping.lookup(op.getIndices()[rank - 1]);
-    Value rowCount = extent(rank - 2), columnCount = extent(rank - 1), ring = mapping.lookup(op.getRing());
+    Value row = mapping.lookup(op.getIndices()[rank - 2]), column = mapping.lookup(op.getIndices()[rank - 1]);
+    Value buffer = buffers.lookup(op.getShared()), ring = mapping.lookup(op.getRing());
+    if (!op.getMap()) {
+      copyByElements(view, leading, row, column, buffer, stage, ring);
+      return success();
+    }
+    leading.insert(leading.begin(), 4 - rank, i32(0));
+    loadBoxes(mapping.lookup(op.getMap()), leading[0], leading[1], row, column, buffer, stage, ring);
+    return success();
+  }
+
+  /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
+  void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage, Value ring) {
+    constexpr int64_t copiers = 64, unrolled = 4, copiersBarrier = 15;
+    auto type = cast<TileType>(shared.getType());
+    Type element = type.getElementType();
+    const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
     auto plane = sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
     Value copier = tile::named(rem(thread, copiers), "copier");
-    const int64_t perChunk = 16 / bytes;
-    // Chunks are whole, or hold no key of the sequence.
-    Value hasKeys = either(atMost(add(column0, columns), columnCount),
-                           both(atMost(mapping.lookup(op.getKeys()), columnCount),
-                                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(columnCount, perChunk), i32(0))));
-    Value queries = minus(mapping.lookup(op.getQueries()), workBlock->getArgument(2));
-    Value hasRows = both(atMost(i32(0), row0), either(atMost(add(row0, rows), rowCount), atMost(add(row0, queries), rowCount)));
-    Value aligned = sched::AlignedRowsOp::create(builder, loc, builder.getI1Type(), plane);
-    auto branch = scf::IfOp::create(builder, loc, tile::named(both(aligned, both(hasKeys, hasRows)), "by_chunks"), /*withElseRegion=*/true);
-    // `passes` of the copiers, some of them unrolled.
-    auto repeatPasses = [&](int64_t passes, function_ref<void(Value)> body) {
-      const int64_t inner = passes % unrolled ? 1 : unrolled;
-      auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
-      outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
+    // Words of the copiers, some of them unrolled.
+    const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
+    const int64_t inner = passes % unrolled ? 1 : unrolled;
+    auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
+    outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
+    {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(outer.getBody());
-      repeat(inner, "n", [&](Value n) { body(add(mul(outer.getInductionVar(), inner), n)); });
-    };
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    // A thread keeps to its chunk of a row, so that its addresses go on by the same step.
-    const int64_t chunks = columns / perChunk, across = std::min<int64_t>(llvm::PowerOf2Ceil(chunks), copiers);
-    if (chunks > across)
-      return op.emitError() << "has rows of " << chunks << " chunks of 16 bytes, more than the " << copiers << " threads that copy";
-    Value chunk = rem(copier, across), column = mul(chunk, perChunk), from = add(column0, column);
-    Value inside = below(from, columnCount);
-    auto copyChunks = [&] {
-      repeatPasses(rows * across / copiers, [&](Value pass) {
-        Value row = add(div(copier, across), mul(pass, copiers / across)), viewRow = add(row0, row);
-        sched::CopyAsyncOp::create(builder, loc, plane, viewRow, column, shared, stage, row, both(inside, below(viewRow, rowCount)), from);
+      repeat(inner, "n", [&](Value n) {
+        Value flat = add(mul(add(mul(outer.getInductionVar(), inner), n), copiers), copier);
+        Value row = div(flat, words), column = mul(rem(flat, words), width);
+        SmallVector<Value> values;
+        for (int64_t c = 0; c < width; ++c)
+          values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                                   ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
+        Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+        sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
       });
-    };
-    if (chunks < across)
-      onlyIf(below(chunk, i32(chunks)), copyChunks);
-    else
-      copyChunks();
-    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/true);
-    builder.setInsertionPointToStart(branch.elseBlock());
-    const int64_t width = 4 / bytes, words = columns / width;
-    repeatPasses(rows * words / copiers, [&](Value pass) {
-      Value flat = add(mul(pass, copiers), copier), row = div(flat, words), column = mul(rem(flat, words), width);
-      SmallVector<Value> values;
-      for (int64_t c = 0; c < width; ++c)
-        values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
-                                                 ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
-      Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
-      sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
-    });
-    sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false);
-    return success();
+    }
+    sched::SyncWarpsOp::create(builder, loc, i32(copiersBarrier), copiers);
+    onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
+           [&] { sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false); });
   }
 
   /// A tile that the lanes of one warp hold.
@@ -1209,14 +1244,21 @@ private:
     auto type = cast<TileType>(buffer.getType());
     auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
     Value map = tensorMap(op.getView(), type.getShape()[1], swizzle), ring = mapping.lookup(op.getRing());
-    sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], ring, stage);
     SmallVector<Value> at;
     for (Value index : op.getIndices())
       at.push_back(mapping.lookup(index));
-    int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns();
-    for (int64_t column = 0; column < type.getShape()[2]; column += columns)
-      sched::LoadBoxOp::create(builder, loc, map, at[0], at[1], at[2], i32(column), buffer, stage, ring);
+    loadBoxes(map, at[0], at[1], at[2], /*column0=*/{}, buffer, stage, ring);
     return success();
+  }
+
+  /// The boxes of a stage's panels, from column `column0` of the tensor on or, where that is null, its first.
+  void loadBoxes(Value map, Value batch, Value head, Value row, Value column0, Value buffer, Value stage, Value ring) {
+    auto type = cast<TileType>(buffer.getType());
+    const int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns();
+    sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], ring, stage);
+    for (int64_t column = 0; column < type.getShape()[2]; column += columns)
+      sched::LoadBoxOp::create(builder, loc, map, batch, head, row, i32(column), buffer, stage, ring,
+                               column0 ? add(column0, column) : Value());
   }
 
   LogicalResult expandOp(tile::StoreOp op) {
@@ -1426,7 +1468,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
-  llvm::DenseMap<Value, Value> pairsOf;                       ///< windows to the registers of a lane's rows of two columns
+  llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };
 

@@ -168,26 +168,38 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-/// The tensor maps of q, k, v and o behind the plain parameters.
+/// The tensor maps behind the plain parameters.
 Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
-  constexpr int float16 = 6, bfloat16 = 9, promoteTo256 = 3;
+  constexpr int float16 = 6, float32 = 7, bfloat16 = 9, promoteTo256 = 3;
   auto encode = [&](const TensorMapKey &key, std::byte *out) {
     const TensorMapParam &map = image.signature.tensorMaps[key.map];
     const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
-    return cuda->cuTensorMapEncodeTiled(out, image.signature.dtype == DType::BF16 ? bfloat16 : float16, 4,
-                                        reinterpret_cast<void *>(key.address), key.dimensions, key.strides, box, steps, 0, swizzle,
-                                        promoteTo256, 0);
+    const DType element = elementOf(image.signature, key.map);
+    const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
+    return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions, key.strides, box, steps, 0,
+                                        swizzle, promoteTo256, 0);
   };
   std::byte *out = packed.bytes + tensorMapOffset(image.signature);
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
+    if (!(packed.params().mapped >> i & 1)) {
+      std::memset(out, 0, tensorMapBytes);
+      continue;
+    }
     const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
-    if (int code = tensorMaps->get(key, out, encode))
+    if (int code = tensorMaps->get(key, out, encode)) {
+      // Of a captured tensor any strides are allowed.
+      if (isCaptured(image.signature, i)) {
+        packed.params().mapped &= ~int32_t(1u << i);
+        std::memset(out, 0, tensorMapBytes);
+        continue;
+      }
       return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
                                             "engine; make it contiguous, or compile for sm_90",
                                             image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
                                             int64_t(key.strides[2])));
+    }
   }
   return {};
 }

@@ -480,7 +480,7 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
   params.qOffset = args.qOffset.value_or(0);
   params.dropThreshold = signature.dropout ? dropoutThreshold(probability) : 0;
   params.keepScale = float(65536.0 / double(65536 - params.dropThreshold));
-  params.reserved = 0;
+  params.mapped = 0;
   return {};
 }
 
@@ -555,6 +555,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     packed.boundsEntries = int64_t(entries);
   }
 
+  params.mapped = mappedTensors(signature, params);
   packed.size = signature.packedBytes();
   packed.queryTiles = ceilDiv(params.queryLength, image.tileQ);
   // The first product fits 64 bits (2^30 * 2^31); the second may not.

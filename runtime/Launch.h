@@ -20,6 +20,7 @@ struct PackedLaunch {
   int64_t queryTiles; ///< ceil(Sq / tileQ)
   int64_t boundsEntries; ///< pairs of a least and a greatest element to make before
 
+  LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
 

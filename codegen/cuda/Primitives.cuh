@@ -266,13 +266,6 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
 /// An extent as an int, at most 2^31 - 1.
 __device__ __forceinline__ int extent(long long extent) { return extent < 2147483647ll ? int(extent) : 2147483647; }
 
-//@ aligned_rows
-/// Whether 16-byte copies may start at multiples of 16 bytes of each row.
-template <typename T>
-__device__ __forceinline__ bool aligned_rows(const T *rows, long long row_stride, long long column_stride) {
-  return column_stride == 1 && ((unsigned long long)rows | (unsigned long long)row_stride * sizeof(T)) % 16 == 0;
-}
-
 //@ grid_tile
 /// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
 /// last, or from both ends: its last, its first, its last but one, ...

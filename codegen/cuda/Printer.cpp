@@ -300,6 +300,7 @@ private:
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
+  llvm::DenseMap<Value, unsigned> mapIndices; ///< of tensor maps among the parameters
   llvm::DenseMap<Operation *, std::string> workTotals; ///< of loops over work in order persistent: how many tiles there are
   unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
@@ -455,7 +456,7 @@ void Printer::declareParams() {
   Names member;
   for (StringRef fixed : {"q", "k", "v", "o", "lse", "q_stride", "k_stride", "v_stride", "o_stride", "lse_stride", "seed",
                           "offset", "seed_pointer", "offset_pointer", "workspace", "batch", "heads", "kv_heads", "group",
-                          "query_length", "key_length", "q_offset", "drop_threshold", "keep_scale", "reserved"})
+                          "query_length", "key_length", "q_offset", "drop_threshold", "keep_scale", "mapped"})
     member.take(fixed);
   for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
     std::string name = member.take(scalar.getName().getValue());
@@ -930,11 +931,11 @@ std::optional<Expr> Printer::expression(Operation *op) {
         return expr;
       })
       .Case([&](ExtentOp o) { return natural(primitive("extent", {{views[o.getView()].extents[o.getDim()]}})); })
-      .Case([&](AlignedRowsOp o) {
-        const View &view = views[o.getView()];
-        return primitive("aligned_rows", {{view.pointer}, {view.strides[0].empty() ? "1" : view.strides[0]}, {view.strides[1].empty() ? "1" : view.strides[1]}});
-      })
       .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
+      .Case([&](IsMappedOp o) {
+        Expr bit = infix({"p.mapped"}, "&", {std::to_string(1u << mapIndices[o.getMap()])}, BitAnd);
+        return infix({"(" + bit.text + ")"}, "!=", {"0"}, Equality);
+      })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
@@ -957,7 +958,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ExtentOp, AlignedRowsOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ExtentOp, IsMappedOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {
@@ -1098,8 +1099,7 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
       })
       .Case([&](CopyAsyncOp o) {
-        Expr column = integer(o.getViewColumn() ? o.getViewColumn() : o.getColumn());
-        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), column});
+        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
         Expr valid = value(o.getValid());
         statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
@@ -1115,8 +1115,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
-        const bool isPair = type.getIntOrFloatBitWidth() == 16 && o.getResult().getType().isInteger(32);
-        if (!type.isF32() && !type.isInteger(32) && !isPair)
+        if (!type.isF32() && !type.isInteger(32))
           return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
                 primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
@@ -1226,6 +1225,7 @@ void Printer::printStatement(Operation *op) {
       })
       .Case([&](TensorMapOp o) {
         std::string name = nameFor(op, "map");
+        mapIndices[o.getResult()] = unsigned(maps.size());
         maps[o.getResult()] = "p." + name;
         params += "  TensorMap " + name + ";\n";
         paramsBytes = llvm::alignTo(paramsBytes, 64) + 128;
@@ -1233,7 +1233,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
         statement(op, primitive("load_box", {to, {maps[o.getMap()]}, barrier(o.getRing(), o.getStage(), true), integer(o.getBatch()),
-                                             integer(o.getHead()), integer(o.getRow()), integer(o.getColumn())})
+                                             integer(o.getHead()), integer(o.getRow()),
+                                             integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
                               .text + ";");
       })
       .Case([&](StoreBoxOp o) {
@@ -1827,7 +1828,7 @@ Expected<std::string> Printer::run() {
          "  void *workspace;\n"
          "  int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
-         "  int reserved;\n" +
+         "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
          params + "};\n"
          "static_assert(sizeof(Params) == " + std::to_string(paramsBytes) + ", \"the launch parameters differ\");\n\n";
   bool hasShared = used.count("shared_address");

@@ -868,7 +868,7 @@ void Decoder::schedOp(Operation *op) {
         view(o.getResult(), {program->views[from].tensor, program->views[from].dropped + int(o.getIndices().size())});
       })
       .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o.getView())}, {int64_t(o.getDim())}); })
-      .Case([&](sched::AlignedRowsOp o) { emit(o, sim::alignedRows, o.getView(), {viewOf(o.getView())}); })
+      .Case([&](sched::IsMappedOp o) { emit(o, sim::isMapped, {}, {mapOf(o.getMap())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o.getView())}); })
       .Case([&](tile::ElementOp o) {
         SmallVector<int64_t, 4> inRange(o.getInRange().begin(), o.getInRange().end());
@@ -886,8 +886,7 @@ void Decoder::schedOp(Operation *op) {
       })
       // Copies and barriers.
       .Case([&](sched::CopyAsyncOp o) {
-        Value from = o.getViewColumn() ? o.getViewColumn() : o.getColumn();
-        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid(), from},
+        emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid()},
              {sharedOf(o.getShared()), viewOf(o.getView())});
       })
       .Case([&](sched::CommitCopiesOp o) { emit(o, sim::commitCopies); })
@@ -909,7 +908,8 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::ArriveWarpsOp o) { emit(o, sim::arriveWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       // The copy engine.
       .Case([&](sched::LoadBoxOp o) {
-        emit(o, sim::loadBox, {o.getBatch(), o.getHead(), o.getRow(), o.getColumn(), o.getStage()},
+        Value from = o.getTensorColumn() ? o.getTensorColumn() : o.getColumn();
+        emit(o, sim::loadBox, {o.getBatch(), o.getHead(), o.getRow(), from, o.getStage(), o.getColumn()},
              {mapOf(o.getMap()), sharedOf(o.getShared()), ringOf(o.getRing())});
       })
       .Case([&](sched::StoreBoxOp o) {

@@ -263,14 +263,14 @@ Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: 
 
 Go slice(Machine &, Warp &, const Step &);  ///< in: view, indices; out: offset; at[0]: view
 Go extent(Machine &, Warp &, const Step &);      ///< at[0]: view; number[0]: dimension
-Go alignedRows(Machine &, Warp &, const Step &); ///< in: view; at[0]: view
+Go isMapped(Machine &, Warp &, const Step &); ///< at[0]: map
 Go isNull(Machine &, Warp &, const Step &); ///< at[0]: view
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]: bit i: it is i64
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
-Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid, view column; at: shared, view
+Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
 Go commitCopies(Machine &, Warp &, const Step &);
 Go waitCopies(Machine &, Warp &, const Step &); ///< number[0]: pending
 Go barrier(Machine &, Warp &, const Step &);
@@ -284,7 +284,7 @@ Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
 Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
 Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
-Go loadBox(Machine &, Warp &, const Step &);     ///< in: batch, head, row, column, stage; at: map, shared, ring
+Go loadBox(Machine &, Warp &, const Step &);     ///< in: batch, head, row, tensor column, stage, column; at: map, shared, ring
 Go storeBox(Machine &, Warp &, const Step &);    ///< in: stage, shared row, batch, head, row, column; at: map, shared
 Go addRows(Machine &, Warp &, const Step &);     ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
 Go commitBoxes(Machine &, Warp &, const Step &);

@@ -437,15 +437,8 @@ Go sim::extent(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-Go sim::alignedRows(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
-  const Memory &tensor = machine.launch.tensors[view.tensor];
-  const int64_t bytes = bytesOf(machine.program.tensors[view.tensor].element);
-  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
-    int64_t offset = warp.get<int64_t>(step.in[0], lane);
-    bool aligned = offset != outside && (reinterpret_cast<uintptr_t>(tensor.data) + uint64_t(offset * bytes)) % 16 == 0;
-    warp.set(step.out[0], lane, aligned && tensor.strides[view.dropped + 1] == 1 && tensor.strides[view.dropped] * bytes % 16 == 0);
-  }
+Go sim::isMapped(Machine &machine, Warp &warp, const Step &step) {
+  warp.set(step.out[0], 0, (machine.launch.params->mapped >> step.at[0] & 1) != 0);
   return Go::Next;
 }
 
@@ -594,7 +587,7 @@ Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
       return Go::Stop;
     Copy copy{lane, buffer.place(stage, row, column), step.op, {}};
     if (warp.get<bool>(step.in[5], lane)) {
-      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), at(6)}, count);
+      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), column}, count);
       if (!from)
         return Go::Stop;
       std::memcpy(copy.data.data(), from, 16);
@@ -753,33 +746,36 @@ static bool aligned(Machine &machine, Warp &warp, const Step &step, const Shared
   return false;
 }
 
-/// The element of a tensor at (batch, head, row, column), or null outside of it.
+/// The element of a tensor at (batch, head, row, column), or null outside of it. Leading dimensions that it lacks have extent 1.
 static std::byte *boxElement(const Machine &machine, int tensor, std::array<int64_t, 4> at) {
   const Memory &memory = machine.launch.tensors[tensor];
+  const int lacking = 4 - machine.program.tensors[tensor].rank;
   int64_t offset = 0;
   for (int d = 0; d < 4; ++d) {
-    if (at[d] < 0 || at[d] >= memory.extents[d])
+    if (at[d] < 0 || at[d] >= (d < lacking ? 1 : memory.extents[d - lacking]))
       return nullptr;
-    offset += at[d] * memory.strides[d];
+    if (d >= lacking)
+      offset += at[d] * memory.strides[d - lacking];
   }
   return memory.data + offset * bytesOf(machine.program.tensors[tensor].element);
 }
 
-/// Operands of load_box and store_box: position in the tensor and place in shared memory, checked.
-static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at, int64_t stage, int64_t row) {
+/// Operands of load_box and store_box: position in the tensor, and place in shared memory with column `column`, checked.
+static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at, int64_t stage, int64_t row,
+                        int columnInput, int64_t &column) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
   for (int i = 0; i < 4; ++i)
     if (!machine.uniform(warp, step, first + i, at[i]))
       return false;
-  if (!inside(machine, warp, step, buffer, stage, row, at[3], map.columns) ||
-      !inside(machine, warp, step, buffer, stage, row + map.rows - 1, at[3], map.columns))
+  if (!machine.uniform(warp, step, columnInput, column) || !inside(machine, warp, step, buffer, stage, row, column, map.columns) ||
+      !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, map.columns))
     return false;
-  if (at[3] % map.columns) {
-    machine.fail(warp, step, fmt::format("starts at column {}, which is not the first of a panel of {}", at[3], map.columns));
+  if (column % map.columns) {
+    machine.fail(warp, step, fmt::format("starts at column {}, which is not the first of a panel of {}", column, map.columns));
     return false;
   }
-  return aligned(machine, warp, step, buffer, buffer.place(stage, row / 8 * 8, at[3])) &&
+  return aligned(machine, warp, step, buffer, buffer.place(stage, row / 8 * 8, column)) &&
          (row % 8 == 0 ||
           (machine.fail(warp, step, fmt::format("takes {} from row {}, which is not a multiple of 8", buffer.name, row)), false));
 }
@@ -789,11 +785,14 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
   Step onRing = step;
   onRing.at[0] = step.at[2];
-  int64_t stage;
+  int64_t stage, first;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) || !machine.ringReady(warp, onRing, warp.first()) ||
-      !boxOperands(machine, warp, step, 0, at, stage, 0))
+      !boxOperands(machine, warp, step, 0, at, stage, 0, 5, first))
     return Go::Stop;
+  if (!(machine.launch.params->mapped >> step.at[0] & 1))
+    return machine.fail(warp, step, fmt::format("reads {}, which the launch has not described to the copy engine",
+                                                machine.program.tensors[map.tensor].name));
   RingState &ring = machine.rings[step.at[2]];
   if (stage >= int64_t(ring.full.size()))
     return machine.fail(
@@ -810,7 +809,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   std::byte *data = landing.data.data();
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; column += chunk) {
-      landing.places.push_back({buffer.place(stage, row, at[3] + column), 16});
+      landing.places.push_back({buffer.place(stage, row, first + column), 16});
       for (int64_t i = 0; i < chunk; ++i, data += bytes)
         if (const std::byte *from = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
           std::memcpy(data, from, bytes);
@@ -826,16 +825,16 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
 Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
-  int64_t stage, first;
+  int64_t stage, first, firstColumn;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
-      !boxOperands(machine, warp, step, 2, at, stage, first))
+      !boxOperands(machine, warp, step, 2, at, stage, first, 5, firstColumn))
     return Go::Stop;
   BoxStore box{warp.first(), step.op, {}};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; column += chunk) {
-      int64_t from = buffer.place(stage, first + row, at[3] + column);
+      int64_t from = buffer.place(stage, first + row, firstColumn + column);
       if (std::optional<Fault> fault = machine.memory.startRead(machine.actor(warp, step, warp.first()), from, 16))
         return machine.fail(warp, step, "reads", buffer, stage, *fault);
       box.reads.push_back({from, 16});

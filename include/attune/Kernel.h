@@ -96,8 +96,9 @@ struct BoundsParam {
   friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
 };
 
-/// Says that the kernel takes a tensor map of q, k, v or o: the launch describes the tensor to the copy engine in boxes of
-/// rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128).
+/// Says that the kernel takes a tensor map of q, k, v, o or a captured tensor: the launch describes the tensor to the copy engine in boxes of
+/// rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where a captured tensor's
+/// strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by element.
 struct TensorMapParam {
   std::string tensor;
   int rows = 0;

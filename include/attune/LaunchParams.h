@@ -45,7 +45,7 @@ struct LaunchParams {
   int32_t qOffset;            ///< added to q in expressions (chunked prefill)
   uint32_t dropThreshold;     ///< T = min(65535, round(65536 * p_drop)); kept iff r >= T
   float keepScale;            ///< 65536 / (65536 - T)
-  int32_t reserved;
+  int32_t mapped;             ///< bit n: the copy engine can read by the signature's n-th tensor map
 };
 
 /// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It takes the

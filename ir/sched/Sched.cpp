@@ -466,8 +466,7 @@ LogicalResult SlotOp::verify() {
 }
 
 LogicalResult LoadSharedOp::verify() {
-  Type element = getShared().getType().getElementType();
-  if (element.getIntOrFloatBitWidth() == 32 && element != getResult().getType())
+  if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
     return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
                          << getShared().getType().getElementType();
   return success();
@@ -484,12 +483,6 @@ LogicalResult SliceOp::verify() {
 LogicalResult ExtentOp::verify() {
   if (int64_t(getDim()) < 0 || int64_t(getDim()) >= getView().getType().getRank())
     return emitOpError() << "asks for dimension " << getDim() << " of " << getView().getType();
-  return success();
-}
-
-LogicalResult AlignedRowsOp::verify() {
-  if (getView().getType().getRank() != 2)
-    return emitOpError() << "asks for the rows of a view of two dimensions, got " << getView().getType();
   return success();
 }
 
@@ -544,8 +537,9 @@ LogicalResult ArriveWarpsOp::verify() { return verifyNamedBarrier(*this, getThre
 
 LogicalResult TensorMapOp::verify() {
   TensorMapType map = getResult().getType();
-  if (getView().getType().getRank() != 4 || getView().getType().getElementType() != map.getElementType())
-    return emitOpError() << "needs a view of batch, head, row and column of " << map.getElementType();
+  const int64_t rank = getView().getType().getRank();
+  if (rank < 2 || rank > 4 || getView().getType().getElementType() != map.getElementType())
+    return emitOpError() << "needs a view of two to four dimensions, rows and columns last, of " << map.getElementType();
   int64_t bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
   if (bytes != getSwizzle().getPanel())
     return emitOpError() << "boxes are " << bytes << " bytes wide, panels " << getSwizzle().getPanel();

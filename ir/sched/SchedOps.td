@@ -418,21 +418,6 @@ def ExtentOp : SchedOp<"extent", [Pure]> {
   let hasVerifier = 1;
 }
 
-def AlignedRowsOp : SchedOp<"aligned_rows", [Pure]> {
-  let summary = "whether rows of a view may be copied 16 bytes at a time";
-  let description = [{
-    Of two dimensions: columns lie side by side, and each row starts at a multiple of 16 bytes.
-
-    ```mlir
-    %0 = sched.aligned_rows %rows : !tile.view<2, bf16>
-    ```
-  }];
-  let arguments = (ins ViewType:$view);
-  let results = (outs I1:$result);
-  let assemblyFormat = "$view attr-dict `:` type($view)";
-  let hasVerifier = 1;
-}
-
 def IsNullOp : SchedOp<"is_null", [Pure]> {
   let summary = "whether a view's address is null";
   let description = [{
@@ -492,19 +477,21 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
-def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
+def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
   let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
   let description = [{
-    That of `tile.window`, by the role's threads from 64 on, which all arrive; elements of rows and keys beyond the sequence, of `queries` x `keys`,
-    may become anything finite. By cp.async where rows are aligned, else element by element.
+    That of `tile.window`. With `by` one thread and the copy engine copy it, where `sched.is_mapped` holds; without, the role's threads from 64 on,
+    element by element with clamped indices, and one of them arrives for all.
 
     ```mlir
-    sched.copy_window %bias[%h, %q0, %k0] limit %Sq x %Sk to %bs[%slot] signal %br : ...
+    sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br by %bm : ...
+    sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$queries, I32:$keys, TileType:$shared, I32:$stage, RingType:$ring);
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, TileType:$shared, I32:$stage, RingType:$ring, Optional<TensorMapType>:$map);
   let assemblyFormat = [{
-    $view `[` $indices `]` `limit` $queries `x` $keys `to` $shared `[` $stage `]` `signal` $ring attr-dict `:` type($view) `,` type($shared) `,` type($ring)
+    $view `[` $indices `]` `to` $shared `[` $stage `]` `signal` $ring (`by` $map^ `:` type($map) `,`):(`:`)? type($view) `,` type($shared) `,`
+    type($ring) attr-dict
   }];
 }
 
@@ -526,17 +513,15 @@ def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
   let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
   let description = [{
     `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
-    nothing is read. With `from` that is the view's column. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
-    sched.copy_async %bh[%r, %c] to %ring[%s, %row] if %valid from %k : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid,
-                       Optional<I32>:$view_column);
+  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
   let assemblyFormat = [{
-    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid (`from` $view_column^)? attr-dict
+    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict
     `:` type($view) `,` type($shared)
   }];
 }
@@ -742,8 +727,8 @@ def ArriveWarpsOp : SchedOp<"arrive_warps", [Effects]> {
 def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
   let summary = "the launch's description of a view for the copy engine";
   let description = [{
-    Boxes of the view's last two dimensions. The kernel takes the description as a parameter, which the launch makes from
-    the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
+    Boxes of the view's last two dimensions; one of fewer than four counts as having leading dimensions of extent 1. The kernel takes the
+    description as a parameter, which the launch makes from the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
     when read and left out when written. PTX ISA 5.5.8, tensor maps.
 
     ```mlir
@@ -756,20 +741,37 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
   let hasVerifier = 1;
 }
 
+def IsMappedOp : SchedOp<"is_mapped", [Pure]> {
+  let summary = "whether the launch has described a view to the copy engine";
+  let description = [{
+    Always, for q, k, v and o. For a captured tensor, where its columns lie side by side, its address and its other strides are multiples of 16
+    bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
+    and key of the sequence what a single load would.
+
+    ```mlir
+    %0 = sched.is_mapped %m : !sched.tensor_map<128 x 64, bf16>
+    ```
+  }];
+  let arguments = (ins TensorMapType:$map);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$map attr-dict `:` type($map)";
+}
+
 def LoadBoxOp : SchedOp<"load_box", [Effects]> {
   let summary = "start the copy of one box to shared memory, which completes on a ring's stage";
   let description = [{
-    The box at `map[batch, head, row, column]` goes to the panel of `shared[stage]` that starts at `column`. One thread executes it. PTX
-    ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+    The box at `map[batch, head, row, column]` goes to the panel of `shared[stage]` that starts at `column`; with `from` that is the tensor's
+    column. One thread executes it. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
 
     ```mlir
     sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...
+    sched.load_box %m[%b, %h, %row, %c] from %k to %bs[%stage] signal %br : ...
     ```
   }];
   let arguments = (ins TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, TileType:$shared, I32:$stage,
-                       RingType:$ring);
+                       RingType:$ring, Optional<I32>:$tensor_column);
   let assemblyFormat = [{
-    $map `[` $batch `,` $head `,` $row `,` $column `]` `to` $shared `[` $stage `]` `signal` $ring attr-dict
+    $map `[` $batch `,` $head `,` $row `,` $column `]` (`from` $tensor_column^)? `to` $shared `[` $stage `]` `signal` $ring attr-dict
     `:` type($map) `,` type($shared) `,` type($ring)
   }];
   let hasVerifier = 1;
@@ -876,14 +878,12 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
 def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "one element from shared memory";
   let description = [{
-    A tile of one axis has one row. As i32 a pair of 16-bit elements at an even column.
-
-    Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
+    A tile of one axis has one row. Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
     of 8, that of columns of 16 bytes and as many elements as the lane's column is below.
 
     ```mlir
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
-    %1 = sched.load_shared %b[%s, %row, %col] step [%r8, %k8] : !tile.tile<...> -> i32
+    %1 = sched.load_shared %b[%s, %row, %col] step [%r8, %k8] : !tile.tile<...> -> f32
     ```
   }];
   let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step, Optional<I32>:$column_step);

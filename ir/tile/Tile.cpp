@@ -412,6 +412,11 @@ LogicalResult DropoutOp::verify() {
 // tile.map
 //===----------------------------------------------------------------------===//
 
+/// What the region of a map takes of an input: elements in shared memory widen.
+static Type elementOf(TileType input) {
+  return input.getSpace() == MemorySpace::Shared ? attn::valueType(input.getElementType()) : input.getElementType();
+}
+
 void MapOp::build(OpBuilder &builder, OperationState &state, Type result, ValueRange inputs,
                   ArrayRef<std::pair<StringRef, Value>> coordinates, Value onlyIf) {
   OpBuilder::InsertionGuard guard(builder);
@@ -429,7 +434,7 @@ void MapOp::build(OpBuilder &builder, OperationState &state, Type result, ValueR
   state.addTypes(result);
   Block *body = builder.createBlock(state.addRegion());
   for (Value input : inputs)
-    body->addArgument(cast<TileType>(input.getType()).getElementType(), state.location);
+    body->addArgument(elementOf(cast<TileType>(input.getType())), state.location);
   for (auto [axis, origin] : coordinates)
     body->addArgument(origin.getType(), state.location);
 }
@@ -553,7 +558,7 @@ LogicalResult MapOp::verify() {
   SmallVector<Type> expected;
   for (Value input : getInputs()) {
     auto type = cast<TileType>(input.getType());
-    expected.push_back(type.getSpace() == MemorySpace::Shared ? attn::valueType(type.getElementType()) : type.getElementType());
+    expected.push_back(elementOf(type));
     if (isByDistance(type) && result.hasAxis("q") && result.hasAxis("k")) {
       if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
         return emitOpError() << "input " << type << " is read by distance within " << result << ", which has " << distances << " distances";

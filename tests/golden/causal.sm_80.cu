@@ -36,7 +36,7 @@ struct Params {
   void *workspace;
   int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;
   float keep_scale;
-  int reserved;
+  int mapped;  // bit n: the copy engine can read by the n-th tensor map
 };
 static_assert(sizeof(Params) == 240, "the launch parameters differ");
 
@@ -215,7 +215,7 @@ causal(const __grid_constant__ Params p) {
   const int kv_head = h / p.group;
   const int q_end = min(wrap_add(q0, 128), p.query_length);
   const int tiles_end = wrap_add(min(q_end, p.key_length), 63) / 64;
-  const int full_end = min(wrap_add(q0, 1), p.key_length) / 64;
+  const int full_to = min(wrap_add(q0, 1), p.key_length);
   float m[2][2];  // q 128 f32
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -355,7 +355,7 @@ causal(const __grid_constant__ Params p) {
         }
       }
     }
-    if (tile >= full_end) {
+    if (wrap_add(k0, 64) > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
@@ -373,8 +373,9 @@ causal(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n3 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row + i * 16 + r * 8);
-              const int k = k0 + (lane_column + j * 8 + e);
-              s[i][j][n3] = q >= k && k < p.key_length ? s[i][j][n3] : -infinity;
+              const int row_end = min(wrap_add(q, 1), p.key_length);
+              const float x = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n3] : -infinity;
+              s[i][j][n3] = x;
             }
           }
         }

@@ -37,7 +37,7 @@ struct Params {
   void *workspace;
   int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;
   float keep_scale;
-  int reserved;
+  int mapped;  // bit n: the copy engine can read by the n-th tensor map
   const float *slopes;
   long long slopes_stride[1], slopes_extent[1];
 };
@@ -262,9 +262,8 @@ gemma_local(const __grid_constant__ Params p) {
   const int n2 = min(q_end, p.key_length);
   const int tiles_begin = n / 64;
   const int tiles_end = n2 <= n ? tiles_begin : wrap_add(n2, 63) / 64;
-  const int n3 = min(wrap_add(max(min(wrap_sub(q_end, 4096), p.key_length), 0), 63) / 64, tiles_end);
-  const int full_begin = max(n3, tiles_begin);
-  const int full_end = max(min(min(wrap_add(q0, 1), p.key_length) / 64, tiles_end), full_begin);
+  const int full_to = min(wrap_add(q0, 1), p.key_length);
+  const int full_from = wrap_sub(q_end, 4096);
   float m[2][2];  // q 128 f32
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -307,11 +306,11 @@ gemma_local(const __grid_constant__ Params p) {
   const bf16 *const q_head = p.q + b * p.q_stride[0] + h * p.q_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 8; ++copy) {
-    const int n4 = thread / 8 + copy * 16;
+    const int n3 = thread / 8 + copy * 16;
     const int column = thread % 8 * 8;
-    const int n5 = q0 + n4;
-    copy_async_16_if(n5 < p.query_length, q_tile + swizzle<128, 128>(n4, column * 2),
-        q_head + n5 * p.q_stride[2] + column);
+    const int n4 = q0 + n3;
+    copy_async_16_if(n4 < p.query_length, q_tile + swizzle<128, 128>(n3, column * 2),
+        q_head + n4 * p.q_stride[2] + column);
   }
   const bool flag = tiles_begin < tiles_end;
   const bf16 *const k_head = p.k + b * p.k_stride[0] + kv_head * p.k_stride[1];
@@ -319,11 +318,11 @@ gemma_local(const __grid_constant__ Params p) {
     const int k0 = wrap_mul(tiles_begin, 64);
     #pragma unroll
     for (int copy = 0; copy < 4; ++copy) {
-      const int n4 = thread / 8 + copy * 16;
+      const int n3 = thread / 8 + copy * 16;
       const int column = thread % 8 * 8;
-      const int n5 = k0 + n4;
-      copy_async_16_if(n5 < p.key_length, k_ring + swizzle<64, 128>(n4, column * 2),
-          k_head + n5 * p.k_stride[2] + column);
+      const int n4 = k0 + n3;
+      copy_async_16_if(n4 < p.key_length, k_ring + swizzle<64, 128>(n3, column * 2),
+          k_head + n4 * p.k_stride[2] + column);
     }
   }
   const bf16 *const v_head = p.v + b * p.v_stride[0] + kv_head * p.v_stride[1];
@@ -331,11 +330,11 @@ gemma_local(const __grid_constant__ Params p) {
     const int k0 = wrap_mul(tiles_begin, 64);
     #pragma unroll
     for (int copy = 0; copy < 4; ++copy) {
-      const int n4 = thread / 8 + copy * 16;
+      const int n3 = thread / 8 + copy * 16;
       const int column = thread % 8 * 8;
-      const int n5 = k0 + n4;
-      copy_async_16_if(n5 < p.key_length, v_ring + swizzle<64, 128>(n4, column * 2),
-          v_head + n5 * p.v_stride[2] + column);
+      const int n4 = k0 + n3;
+      copy_async_16_if(n4 < p.key_length, v_ring + swizzle<64, 128>(n3, column * 2),
+          v_head + n4 * p.v_stride[2] + column);
     }
   }
   commit_copies();
@@ -355,39 +354,39 @@ gemma_local(const __grid_constant__ Params p) {
   #pragma unroll 1
   for (int tile = tiles_begin, slot = 0; tile < tiles_end;) {
     const int k0 = wrap_mul(tile, 64);
-    const int n4 = wrap_add(tile, 1);
+    const int n3 = wrap_add(tile, 1);
     wait_copies<0>();
     __syncthreads();
-    const int n5 = slot + 1;
-    const unsigned free_slot = (unsigned)n5 % 2u;
-    const bool flag2 = n4 < tiles_end;
+    const int n4 = slot + 1;
+    const unsigned free_slot = (unsigned)n4 % 2u;
+    const bool flag2 = n3 < tiles_end;
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n4, 64);
+      const int k0_2 = wrap_mul(n3, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n6 = thread2 / 8 + copy * 16;
+        const int n5 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n7 = k0_2 + n6;
-        copy_async_16_if(n7 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
-            k_head + n7 * p.k_stride[2] + column);
+        const int n6 = k0_2 + n5;
+        copy_async_16_if(n6 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
+            k_head + n6 * p.k_stride[2] + column);
       }
     }
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n4, 64);
+      const int k0_2 = wrap_mul(n3, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n6 = thread2 / 8 + copy * 16;
+        const int n5 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n7 = k0_2 + n6;
-        copy_async_16_if(n7 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
-            v_head + n7 * p.v_stride[2] + column);
+        const int n6 = k0_2 + n5;
+        copy_async_16_if(n6 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
+            v_head + n6 * p.v_stride[2] + column);
       }
     }
     commit_copies();
     const int next_tile = wrap_add(tile, 1);
-    const unsigned next_slot = (unsigned)n5 % 2u;
+    const unsigned next_slot = (unsigned)n4 % 2u;
     float s[2][8][4];  // q 128 x k 64 f32
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -412,10 +411,10 @@ gemma_local(const __grid_constant__ Params p) {
             128>(k_ring + slot * 8192 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
             kk * 16 * 2));
         #pragma unroll
-        for (int n6 = 0; n6 < 2; ++n6) {
+        for (int n5 = 0; n5 < 2; ++n5) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(s[i][nn * 2 + n6], q_tile_fragment[i][kk], k_fragment[n6][0]);
+            mma_bf16(s[i][nn * 2 + n5], q_tile_fragment[i][kk], k_fragment[n5][0]);
           }
         }
       }
@@ -434,16 +433,16 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
-              const float x2 = fast_tanh(s[i][j][n6] * 0.0025f) +
+              const int n5 = r * 2 + e;
+              const float x2 = fast_tanh(s[i][j][n5] * 0.0025f) +
                   x * (distance + (float)lane_column + (float)(j * 8 + e));  // score:1
-              s[i][j][n6] = x2;
+              s[i][j][n5] = x2;
             }
           }
         }
       }
     }
-    if ((tile < full_begin) || (tile >= full_end)) {
+    if (wrap_add(k0, 64) > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
@@ -459,12 +458,37 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
+              const int n5 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int k = k0 + (lane_column + j * 8 + e);
               const int row_end = min(wrap_add(q, 1), p.key_length);
+              const float x2 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x2;
+            }
+          }
+        }
+      }
+    }
+    if (k0 < full_from) {
+      const int thread2 = read_thread_id();
+      const int warp2 = thread2 / 32;
+      const int warp_row2 = warp2 * 32;
+      const int lane2 = thread2 % 32;
+      const int lane_row2 = lane2 / 4;
+      const int quad_lane2 = lane2 % 4;
+      const int lane_column = quad_lane2 * 2;
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n5 = r * 2 + e;
+              const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int row_begin = wrap_sub(q, 4095);
-              s[i][j][n6] = k >= row_begin && k < row_end ? s[i][j][n6] : -infinity;
+              const float x2 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x2;
             }
           }
         }
@@ -478,8 +502,8 @@ gemma_local(const __grid_constant__ Params p) {
         m_next[i][r] = m[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const int n6 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n6], s[i][j][n6 + 1]));
+          const int n5 = r * 2;
+          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n5], s[i][j][n5 + 1]));
         }
         const float x2 = m_next[i][r];
         const float x3 = shuffle_xor(x2, 1);
@@ -515,8 +539,8 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
-              acc[i][j][n6] *= m[i][r];
+              const int n5 = r * 2 + e;
+              acc[i][j][n5] *= m[i][r];
             }
           }
         }
@@ -534,7 +558,7 @@ gemma_local(const __grid_constant__ Params p) {
     const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
     const unsigned high_threshold = (unsigned)p.drop_threshold << 16;
-    const int n6 = (q0 + warp_row) / 16;
+    const int n5 = (q0 + warp_row) / 16;
     const unsigned bits = (unsigned)k0 / 16u;
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
@@ -546,31 +570,31 @@ gemma_local(const __grid_constant__ Params p) {
           for (int r = 0; r < 2; ++r) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n7 = kk * 2 + half;
-              const int n8 = r * 2 + e;
-              const float x2 = fast_exp2(fmaf(s[i][n7][n8], 72.13475f, m_base[i][r] * -72.13475f));
-              s[i][n7][n8] = x2;
+              const int n6 = kk * 2 + half;
+              const int n7 = r * 2 + e;
+              const float x2 = fast_exp2(fmaf(s[i][n6][n7], 72.13475f, m_base[i][r] * -72.13475f));
+              s[i][n6][n7] = x2;
               l[i][r] += x2;
             }
           }
         }
-        const uint4 random = philox((n6 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
+        const uint4 random = philox((n5 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
             key0, key1);
-        const int n7 = kk * 2;
-        s[i][n7][0] = (random.x << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
-        s[i][n7][2] = random.x >= high_threshold ? s[i][n7][2] : 0.0f;
-        const int n8 = n7 + 1;
-        s[i][n8][0] = (random.y << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
-        s[i][n8][2] = random.y >= high_threshold ? s[i][n8][2] : 0.0f;
-        s[i][n7][1] = (random.z << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
-        s[i][n7][3] = random.z >= high_threshold ? s[i][n7][3] : 0.0f;
-        s[i][n8][1] = (random.w << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
-        s[i][n8][3] = random.w >= high_threshold ? s[i][n8][3] : 0.0f;
+        const int n6 = kk * 2;
+        s[i][n6][0] = (random.x << 16) >= high_threshold ? s[i][n6][0] : 0.0f;
+        s[i][n6][2] = random.x >= high_threshold ? s[i][n6][2] : 0.0f;
+        const int n7 = n6 + 1;
+        s[i][n7][0] = (random.y << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
+        s[i][n7][2] = random.y >= high_threshold ? s[i][n7][2] : 0.0f;
+        s[i][n6][1] = (random.z << 16) >= high_threshold ? s[i][n6][1] : 0.0f;
+        s[i][n6][3] = random.z >= high_threshold ? s[i][n6][3] : 0.0f;
+        s[i][n7][1] = (random.w << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
+        s[i][n7][3] = random.w >= high_threshold ? s[i][n7][3] : 0.0f;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int n9 = n7 + e / 2;
-          const int n10 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n9][n10], s[i][n9][n10 + 1]);
+          const int n8 = n6 + e / 2;
+          const int n9 = e % 2 * 2;
+          p_[i][kk][e] = pack_bf16(s[i][n8][n9], s[i][n8][n9 + 1]);
         }
       }
     }
@@ -584,10 +608,10 @@ gemma_local(const __grid_constant__ Params p) {
             128>(v_ring + slot * 8192 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
             nn * 16 * 2));
         #pragma unroll
-        for (int n7 = 0; n7 < 2; ++n7) {
+        for (int n6 = 0; n6 < 2; ++n6) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n7], p_[i][kk], v_fragment[n7][0]);
+            mma_bf16(acc[i][nn * 2 + n6], p_[i][kk], v_fragment[n6][0]);
           }
         }
       }
@@ -640,8 +664,8 @@ gemma_local(const __grid_constant__ Params p) {
       for (int j = 0; j < 8; ++j) {
         #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int n4 = r * 2 + e;
-          acc[i][j][n4] *= inverse_l[i][r];
+          const int n3 = r * 2 + e;
+          acc[i][j][n3] *= inverse_l[i][r];
         }
       }
     }
@@ -676,9 +700,9 @@ gemma_local(const __grid_constant__ Params p) {
     for (int r = 0; r < 2; ++r) {
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        const int n4 = r * 2;
+        const int n3 = r * 2;
         store_shared(o_tile + swizzle<128, 128>(warp_row2 + lane_row2 + i * 16 + r * 8, (lane_column + j * 8) * 2),
-            pack_bf16(acc[i][j][n4], acc[i][j][n4 + 1]));
+            pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
       }
     }
   }
@@ -686,11 +710,11 @@ gemma_local(const __grid_constant__ Params p) {
   bf16 *const o_head = p.o + work2.batch * p.o_stride[0] + work2.head * p.o_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 8; ++copy) {
-    const int n4 = thread2 / 8 + copy * 16;
+    const int n3 = thread2 / 8 + copy * 16;
     const int column = thread2 % 8 * 8;
-    const int n5 = work2.row + n4;
-    if (n5 < p.query_length) {
-      copy_to_global_16(o_head + n5 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n4, column * 2));
+    const int n4 = work2.row + n3;
+    if (n4 < p.query_length) {
+      copy_to_global_16(o_head + n4 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n3, column * 2));
     }
   }
 }

@@ -65,12 +65,8 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       sched.copy_tile %K[%batch, %head, %n] limit %Sk to %ring[%stage] : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} : <2, bf16>, <stage 2 x
       sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
-      // CHECK: sched.copy_async %[[KH]][%[[N]], %[[THREAD]]] to %[[RING]][%[[STAGE]], %[[THREAD]]] if %{{.*}} from %[[N]] : <2, bf16>, <stage 2 x
-      sched.copy_async %kh[%n, %thread] to %ring[%stage, %thread] if %null from %n : !tile.view<2, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.extent %[[KH]], 1 : <2, bf16>
       %columns = sched.extent %kh, 1 : !tile.view<2, bf16>
-      // CHECK: sched.aligned_rows %[[KH]] : <2, bf16>
-      %aligned = sched.aligned_rows %kh : !tile.view<2, bf16>
       // CHECK: sched.unpack %[[N]][%[[N]]] : bf16
       %low = sched.unpack %n[%n] : bf16
       // CHECK: sched.commit_copies
@@ -147,6 +143,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
   sched.fence_init
   // CHECK: %[[MAP:.*]] = sched.tensor_map %{{.*}} swizzle <128> : <4, bf16> -> <64 x 64, bf16>
   %map = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  // CHECK: sched.is_mapped %[[MAP]] : <64 x 64, bf16>
+  %mapped = sched.is_mapped %map : !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   // CHECK: sched.role "producer" warps 4 registers 24 {
@@ -173,16 +171,20 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.commit %kr[%zero] : !sched.ring<2>
       // CHECK: sched.commit %[[KR]][%{{.*}}] copies : <2>
       sched.commit %kr[%zero] copies : !sched.ring<2>
-      // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> i32
-      %two = sched.load_shared %k[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> i32
-      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} x %{{.*}} to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
-      sched.copy_window %K[%zero, %zero, %zero, %zero] limit %zero x %Sk to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // CHECK: sched.load_box %[[MAP]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] from %[[Q0]] to %{{.*}}[%{{.*}}] signal %[[KR]] : <64 x 64, bf16>, <stage 2 x k 64 x d 64
+      sched.load_box %map[%b, %h, %zero, %zero] from %q0 to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] by %[[MAP]] : !sched.tensor_map<64 x 64, bf16>, <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr by %map : !sched.tensor_map<64 x 64, bf16>, !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes
       // CHECK: %[[BIAS:.*]] = sched.shared "bias_ring" at 131072 : <stage 2 x distance 191, i32, shared>
       %bias = sched.shared "bias_ring" at 131072 : !tile.tile<stage 2 x distance 191, i32, shared>
       // CHECK: sched.load_shared %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
       %near = sched.load_shared %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
+      // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
+      %stepped = sched.load_shared %bias[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
       // CHECK: sched.registers "near" : <q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       %held = sched.registers "near" : !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       sched.set %near, %held[%zero, %zero] : i32, !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>

@@ -5,16 +5,24 @@
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[FULL:.*]] = arith.divsi {{.*}} {tile.name = "full_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[FULL]]) full [%[[FULL]], %[[END]]) partial
+// CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
 // CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
-// CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%{{.*}}, %[[PARTIAL:.*]]) in %[[DOM]] iter_args(
+// CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
 // CHECK:           %[[K:.*]] = tile.load {{.*}} -> <k 32 x d 64, bf16, shared>
 // CHECK:           %[[S:.*]] = tile.mma %[[Q]], %[[K]]
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %{{.*}}, %cst
-// CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} only_if %[[PARTIAL]]
-// CHECK:             arith.cmpi slt
-// CHECK:             arith.cmpi sge
-// CHECK:             arith.select
+// CHECK:           %[[AFTER:.*]] = arith.addi %[[K0]], %c32_i32
+// CHECK:           %[[CROSSED:.*]] = arith.cmpi sgt, %[[AFTER]], %[[FROM]]
+// CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} at(q = %{{.*}}, k = %c0_i32{{.*}}) only_if %[[CROSSED]]
+// CHECK:           ^bb0(%{{.*}}: f32, %[[ROW:.*]]: i32, %[[COLUMN:.*]]: i32):
+// CHECK:             %[[ONE:.*]] = arith.addi %[[ROW]],
+// CHECK:             %[[END_OF_ROW:.*]] = arith.minsi %[[ONE]], {{.*}} {tile.name = "row_end"}
+// CHECK:             %[[COLUMNS:.*]] = arith.subi %[[END_OF_ROW]], %[[K0]]
+// CHECK:             arith.minsi %[[COLUMNS]]
+// CHECK:             %[[VISIBLE:.*]] = arith.maxsi
+// CHECK:             %[[SEEN:.*]] = arith.cmpi slt, %[[COLUMN]], %[[VISIBLE]]
+// CHECK:             arith.select %[[SEEN]]
 // CHECK:           %[[M:.*]] = tile.reduce max %[[X]] over "k"
 // CHECK:           tile.map(%[[M]] :
 // CHECK:             arith.cmpf oeq
@@ -43,8 +51,10 @@ attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-LABEL: tile.kernel @full
 // CHECK-DAG:     %[[SK:.*]] = tile.param "Sk"
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial
-// CHECK:         only_if
-// CHECK:           %[[IN:.*]] = arith.cmpi slt, %{{.*}}, %[[SK]] : i32
+// CHECK:         %[[LAST:.*]] = arith.cmpi sgt, %{{.*}}, %[[SK]] : i32
+// CHECK:         only_if %[[LAST]]
+// CHECK:           arith.subi %[[SK]], %{{.*}}
+// CHECK:           %[[IN:.*]] = arith.cmpi slt
 // CHECK:           arith.select %[[IN]]
 attn.attention @full dtype f16 head_dim 64 x 64 scale 0.125 score {
 } mask {
@@ -73,15 +83,20 @@ attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {drop
 
 // -----
 
-// The keys of a row are one interval: two comparisons with its ends.
+// A window has two cuts: each costs one comparison an element, in the tiles that it goes through.
 // CHECK-LABEL: tile.kernel @window
-// CHECK:       tile.map({{.*}} only_if
-// CHECK:       ^bb0(%{{.*}}: f32, %[[Q:.*]]: i32, %[[K:.*]]: i32):
-// CHECK:         %[[END:.*]] = arith.minsi {{.*}} {tile.name = "row_end"}
-// CHECK-NEXT:    %[[BELOW:.*]] = arith.cmpi slt, %[[K]], %[[END]]
-// CHECK:         arith.subi %[[Q]],
-// CHECK:         %[[ABOVE:.*]] = arith.cmpi sge, %[[K]],
-// CHECK-NEXT:    arith.andi %[[ABOVE]], %[[BELOW]]
+// CHECK:       tile.for_blocks (%[[K0:.*]], %{{.*}}) in
+// CHECK:       %[[RIGHT:.*]] = arith.cmpi sgt
+// CHECK:       tile.map({{.*}} only_if %[[RIGHT]]
+// CHECK:         arith.minsi {{.*}} {tile.name = "row_end"}
+// CHECK:         arith.cmpi slt
+// CHECK-NOT:     arith.cmpi
+// CHECK:       %[[LEFT:.*]] = arith.cmpi slt, %[[K0]],
+// CHECK:       tile.map({{.*}} only_if %[[LEFT]]
+// CHECK:         {tile.name = "row_begin"}
+// CHECK:         arith.cmpi sge
+// CHECK-NOT:     arith.cmpi
+// CHECK:       tile.reduce
 attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):

@@ -8,7 +8,7 @@
 // CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
 // CHECK:         tile.for_blocks
 // CHECK:           %[[S:.*]] = tile.mma
-// CHECK-NEXT:      %[[X:.*]] = tile.map(%[[S]] : {{.*}} only_if
+// CHECK:           %[[X:.*]] = tile.map(%[[S]] : {{.*}} only_if
 // CHECK-NOT:       arith.mulf
 // CHECK:           tile.reduce max %[[X]]
 // CHECK:           tile.map(%[[X]],

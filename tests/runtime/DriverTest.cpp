@@ -287,6 +287,56 @@ TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake]
         "compile for sm_90: CUDA_ERROR_INVALID_VALUE (invalid argument)");
 }
 
+TEST_CASE("fake: tensor maps of captured tensors", "[fake][.]") {
+  HopperSetup s;
+  s.image.signature.tensors.push_back({"bias", f16, 3});
+  s.image.signature.tensorMaps.push_back({"bias", 64, 64, 128});
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  const Tensor contiguous = Tensor::contiguous(s.memory, f16, {4, 100, 72}, Device::cuda(0));
+  Tensor bias = contiguous;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  auto launched = [&] {
+    s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
+    Expected<void> done = kernel->launch(nullptr, s.args);
+    if (!done)
+      FAIL(done.error().text());
+    LaunchParams params;
+    std::memcpy(&params, s.fake.params.data(), sizeof params);
+    return params.mapped;
+  };
+  auto map = [&] {
+    FakeTensorMap result;
+    std::memcpy(&result, s.fake.params.data() + s.fake.params.size() - 128, sizeof result);
+    return result;
+  };
+  CHECK(launched() == 31);
+  CHECK(s.fake.encodes == 5);
+  CHECK(map().type == 6); // CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+  CHECK(map().rank == 4);
+  CHECK(map().dimensions[0] == 72);
+  CHECK(map().dimensions[2] == 4);
+  CHECK(map().dimensions[3] == 1);
+  CHECK(map().strides[1] == 100 * 72 * 2);
+  CHECK(launched() == 31);
+  CHECK(s.fake.encodes == 5);
+
+  // Rows of another multiple than 16 bytes: no map, and nothing to encode.
+  bias.strides[1] = 73;
+  CHECK(launched() == 15);
+  CHECK(s.fake.encodes == 5);
+  CHECK(map().address == 0);
+  // One that the driver refuses is none either; the kernel has its elements.
+  bias = contiguous;
+  bias.strides[0] = 0;
+  s.fake.encodeResult = 1;
+  CHECK(launched() == 15);
+  CHECK(map().address == 0);
+  s.fake.encodeResult = 0;
+  CHECK(launched() == 31);
+  CHECK(s.fake.encodes == 6);
+}
+
 TEST_CASE("fake: a launch costs the host less than 5 microseconds", "[fake][timing][.]") {
   HopperSetup s;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 using namespace attune;
 
@@ -121,4 +122,56 @@ TEST_CASE("what a tensor map says", "[tensor-maps]") {
   CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 70, 1, 1}, {80, 80, 80}});
   params.keyLength = 0;
   CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 1, 1, 1}, {80, 80, 80}});
+}
+
+TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
+  const KernelSignature signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"cap", f32}},
+                                     .tensors = {{"slopes", f32, 1}, {"wide", f32, 2}, {"bias", f16, 4}},
+                                     .tensorMaps = {{"k", 64, 64, 128}, {"bias", 128, 64, 128}, {"wide", 128, 32, 128}}};
+  struct {
+    LaunchParams fixed = {};
+    int64_t cap = 0;
+    struct {
+      int64_t address = 0x1004, strides[1] = {1}, extents[1] = {8};
+    } slopes;
+    struct {
+      int64_t address = 0x2000, strides[2] = {80, 1}, extents[2] = {100, 80};
+    } wide;
+    struct {
+      int64_t address = 0x3010, strides[4] = {8 * 100 * 72, 100 * 72, 72, 1}, extents[4] = {2, 8, 100, 70};
+    } bias;
+  } packed;
+  static_assert(sizeof packed == sizeof(LaunchParams) + 8 + 24 + 40 + 72);
+  LaunchParams &params = packed.fixed;
+  params.batch = 2, params.heads = 8, params.kvHeads = 4, params.queryLength = 100, params.keyLength = 70;
+
+  CHECK(TensorMapKey::of(signature, 1, params) == TensorMapKey{1, 0x3010, {70, 100, 8, 2}, {144, 14400, 115200}});
+  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x2000, {80, 100, 1, 1}, {320, 320, 320}});
+  CHECK(elementOf(signature, 0) == bf16);
+  CHECK(elementOf(signature, 1) == f16);
+  CHECK(elementOf(signature, 2) == f32);
+  CHECK(!isCaptured(signature, 0));
+  CHECK(isCaptured(signature, 1));
+
+  // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives it back.
+  CHECK(mappedTensors(signature, params) == 7);
+  auto without = [&](auto &field, std::remove_reference_t<decltype(field)> value) {
+    const auto before = std::exchange(field, value);
+    const int32_t mapped = mappedTensors(signature, params);
+    field = before;
+    return mapped;
+  };
+  CHECK(without(packed.bias.address, 0x3008) == 5);
+  CHECK(without(packed.bias.strides[3], 2) == 5);
+  CHECK(without(packed.bias.strides[2], 76) == 5);
+  CHECK(without(packed.bias.strides[0], -8) == 5);
+  CHECK(without(packed.bias.strides[0], int64_t(1) << 39) == 5); // elements, of two bytes
+  CHECK(without(packed.bias.strides[0], 0) == 7);
+  CHECK(without(packed.bias.extents[2], 99) == 5);
+  CHECK(without(packed.bias.extents[3], 69) == 5);
+  CHECK(without(params.qOffset, 1) == 1);
+  CHECK(without(params.qOffset, -1) == 1);
+  CHECK(without(params.keyLength, 81) == 1);
+  CHECK(without(params.queryLength, 99) == 7);
+  CHECK(without(packed.wide.strides[0], 78) == 3);
 }

@@ -192,7 +192,7 @@ std::vector<Subject> subjects() {
   Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
   all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
-  // A ring that threads copy to.
+  // A ring that the copy engine fills, or threads.
   Variant dense = Variant("dense").mask(causal()).score(bias(captured("bias", bf16, rank(3))));
   all.push_back({"dense", dense, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"dense", dense, {"sm_90a", 128, 32, 8, 3, false, 1, 2, false, true}});
@@ -221,12 +221,12 @@ const std::vector<Equivalent> &equivalents() {
       {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
       // sm_90a.
       {"visible [12] is true", "blocks, .*sm_90a.*", "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
-      {"expect_bytes [123] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
+      {"expect_bytes [1234] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
       {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?", "Q fills its stage once, and nobody waits for it to be empty"},
       {"(wait 2|release 1|receive 2) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
-      {"init_ring 4 after fence_init", "(relative|dense|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
       {"wait 4 after sync_warps", "(relative|documents), .*in turn", "both stand before the first read of V"},

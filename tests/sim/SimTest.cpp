@@ -275,7 +275,7 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
   CHECK(ran.size() == all.size());
 }
 
-TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[biases]") {
+TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]") {
   using reference::HostTensor;
   struct Dense {
     std::string label;
@@ -286,11 +286,11 @@ TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[bia
   const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},        {"bias[h, q, k]", f32, {3}},
                           {"bias[b, h, q, k]", bf16, {2, 3}}, {"bias[q, k]", bf16, {}},           {"bias[h, q, k], clamped", f16, {2}, 24},
                           {"bias[h / 2, q, k]", bf16, {2}}, {"bias[h, q, k], clamped", f32, {3}, 7}};
-  // Rows of the tensor that start at multiples of 16 bytes, and such that do not.
+  // Rows of the tensor that start at multiples of 16 bytes, which the copy engine needs, and such that do not.
   const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
   const std::vector<Schedule> all = schedulesFor("sm_90a");
   std::set<size_t> ran;
-  size_t next = 0, staged = 0, aligned = 0;
+  size_t next = 0, staged = 0, boxes = 0;
   for (const Dense &each : biases)
     for (auto [queries, keys, dim] : shapes)
       for (bool reversed : {false, true}) {
@@ -304,7 +304,7 @@ TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[bia
         test.layout.reversedTensors = reversed;
         std::vector<int64_t> extents = each.leading;
         extents.insert(extents.end(), {queries - each.fewer, keys - each.fewer});
-        aligned += !reversed && (keys - each.fewer) * (each.type == f32 ? 4 : 2) % 16 == 0;
+        boxes += !reversed && !each.fewer && keys * (each.type == f32 ? 4 : 2) % 16 == 0;
         test.problem.tensors["bias"] = HostTensor::random(each.type, extents, 7);
         std::string text;
         std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
@@ -315,7 +315,58 @@ TEST_CASE("dense biases, copied by two warps of the producer's warpgroup", "[bia
       }
   CHECK(ran.size() == all.size());
   CHECK(staged * 4 >= next * 3); // where shared memory has no room, lanes load their elements
-  CHECK(aligned >= 10);
+  CHECK(boxes >= 10);
+}
+
+TEST_CASE("which dense biases the copy engine copies", "[biases]") {
+  using reference::HostTensor;
+  struct Dense {
+    std::string label;
+    std::vector<int64_t> extents;
+    bool boxes;
+    bool reversed = false;
+    int64_t qOffset = 0;
+  };
+  const Dense biases[] = {{"as long as the sequence", {2, 70, 136}, true},
+                          {"longer than the sequence", {2, 80, 144}, true},
+                          {"of fewer heads", {1, 70, 136}, true},
+                          {"rows of no multiple of 16 bytes", {2, 70, 140}, false},
+                          {"a query short", {2, 69, 136}, false},
+                          {"eight keys short", {2, 70, 128}, false},
+                          {"columns apart", {2, 72, 136}, false, true},
+                          {"queries from 33 on", {2, 103, 136}, true, false, 33},
+                          {"queries from 33 on, one short", {2, 102, 136}, false, false, 33},
+                          {"queries before the first", {2, 70, 136}, false, false, -3}};
+  for (const Dense &each : biases) {
+    auto bias = captured("bias", bf16, rank(3));
+    Variant variant = Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; }).qOffset();
+    Case test = makeCase(each.label, variant, bf16, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 136, .headDim = 64}, 5);
+    test.layout.reversedTensors = each.reversed;
+    test.problem.qOffset = each.qOffset;
+    test.problem.tensors["bias"] = HostTensor::random(bf16, each.extents, 7);
+    std::string text;
+    std::optional<Case> fitted = scheduled(test, "sm_90a", 0, text);
+    REQUIRE(fitted);
+    runText(*fitted, "sm_90a", text, {0});
+    // Without the boxes of the bias, whose column is not their place in the stage, a stage that they fill is never full.
+    std::string without;
+    int dropped = 0;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      const std::string line = text.substr(at, end - at);
+      const bool box = line.find("sched.load_box") != std::string::npos && line.find("] from ") != std::string::npos;
+      dropped += box;
+      without += box ? "" : line;
+      at = end;
+    }
+    CHECK(dropped > 0);
+    Expected<Simulation> simulation = Simulation::load({without, "kernel.mlir"});
+    REQUIRE(simulation);
+    Expected<Expectation> expected = expect(*fitted);
+    REQUIRE(expected);
+    INFO(each.label);
+    CHECK(simulate(*simulation, *fitted, *expected, 0).pass == !each.boxes);
+  }
 }
 
 TEST_CASE("random variants", "[cases]") {

@@ -1,0 +1,86 @@
+//===- AccumulateBias.cpp - Products with K start from the bias ---------------===//
+//
+//     before                                     after
+//     --------------------------------------     -------------------------------------------
+//     s = Q K                                    b = map(..) { t }
+//     x = map(s, ..) { s + t }                   x = Q K + b
+//
+// A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would wait for its turn or for
+// K, and not between the product and the exponentials.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ACCUMULATEBIAS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
+  using AccumulateBiasBase::AccumulateBiasBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getPlan().getCopyWarps())
+        continue;
+      SmallVector<tile::MapOp> maps;
+      kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
+      for (tile::MapOp map : maps)
+        if (Value bias = biasOf(map))
+          startFrom(map, bias);
+    }
+  }
+
+  /// The product whose elements are the map's first input and that nothing else reads.
+  static tile::MmaOp productOf(tile::MapOp map) {
+    auto product = map.getInputs().empty() ? tile::MmaOp() : map.getInputs().front().getDefiningOp<tile::MmaOp>();
+    return product && !product.getAcc() && product.getResult().hasOneUse() && map.getResult().getType() == product.getResult().getType()
+               ? product
+               : tile::MmaOp();
+  }
+
+  /// What the map adds to the product, if that is all it does.
+  static Value biasOf(tile::MapOp map) {
+    auto sum = map.getOnlyIf() || !productOf(map) ? arith::AddFOp() : map.getYield().getValues().front().getDefiningOp<arith::AddFOp>();
+    BlockArgument element = map.getInputs().empty() ? BlockArgument() : map.getElement(0);
+    if (!sum || !element.hasOneUse() || (sum.getLhs() != element && sum.getRhs() != element))
+      return {};
+    return sum.getLhs() == element ? sum.getRhs() : sum.getLhs();
+  }
+
+  static void startFrom(tile::MapOp map, Value bias) {
+    tile::MmaOp product = productOf(map);
+    OpBuilder builder(map);
+    SmallVector<std::pair<StringRef, Value>> coordinates;
+    for (auto [axis, origin] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins()))
+      coordinates.push_back({axis, origin});
+    auto start = tile::MapOp::create(builder, map.getLoc(), map.getResult().getType(), map.getInputs().drop_front(), coordinates);
+    tile::named(start.getResult(), "s");
+    IRMapping mapping;
+    for (auto [old, argument] : llvm::zip(map.getBody().getArguments().drop_front(), start.getBody().getArguments()))
+      mapping.map(old, argument);
+    builder.setInsertionPointToEnd(&start.getBody().front());
+    Operation *sum = map.getYield().getValues().front().getDefiningOp();
+    for (Operation &op : map.getBody().front().without_terminator())
+      if (&op != sum)
+        builder.clone(op, mapping);
+    tile::YieldOp::create(builder, map.getLoc(), mapping.lookupOrDefault(bias));
+    // What the map reads may stand behind the product.
+    product->moveAfter(start);
+    product.getAccMutable().assign(start.getResult());
+    map.getResult().replaceAllUsesWith(product.getResult());
+    map.erase();
+  }
+};
+
+} // namespace

@@ -1,0 +1,63 @@
+// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
+// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-to-sched=arch=sm_90a -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
+
+// Where the launch has described both tensors the first warp starts their boxes between those of K and V; else two warps copy both.
+// ROLES-LABEL: tile.kernel @two
+// ROLES-DAG:     %[[AM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "a_map"} : <3, f16> -> <128 x 64, f16>
+// ROLES-DAG:     %[[BM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "b_map"} : <2, f32> -> <128 x 32, f32>
+// ROLES-DAG:     %[[AIS:.*]] = sched.is_mapped %[[AM]]
+// ROLES-DAG:     %[[BIS:.*]] = sched.is_mapped %[[BM]]
+// ROLES-DAG:     %[[MAPPED:.*]] = arith.andi %[[AIS]], %[[BIS]]
+// ROLES-DAG:     %[[AR:.*]] = sched.ring "a_barriers" at 0 filled_by 1 emptied_by 8
+// ROLES-DAG:     %[[BR:.*]] = sched.ring "b_barriers" at 0 filled_by 1 emptied_by 8
+// ROLES:         sched.role "producer"
+// ROLES:           sched.for_tiles
+// ROLES:             sched.copy_tile {{.*}} signal
+// ROLES:             scf.if %[[MAPPED]]
+// ROLES:               sched.acquire %[[AR]]
+// ROLES-NEXT:          sched.copy_window {{.*}} signal %[[AR]] by %[[AM]]
+// ROLES:               sched.acquire %[[BR]]
+// ROLES-NEXT:          sched.copy_window {{.*}} signal %[[BR]] by %[[BM]]
+// ROLES:             sched.copy_tile {{.*}} signal
+// ROLES:           %[[LAST:.*]] = arith.cmpi sge, %{{.*}}, %c64_i32
+// ROLES:           %[[UNMAPPED:.*]] = arith.xori %[[MAPPED]], %true
+// ROLES:           %[[COPIES:.*]] = arith.andi %[[LAST]], %[[UNMAPPED]]
+// ROLES:           scf.if %[[COPIES]]
+// ROLES:             sched.acquire %[[AR]]
+// ROLES:             sched.copy_window {{.*}} signal %[[AR]] :
+// ROLES:             sched.acquire %[[BR]]
+// ROLES:             sched.copy_window {{.*}} signal %[[BR]] :
+// ROLES:         sched.role "consumer"
+// ROLES:           sched.wait %[[AR]]
+// ROLES:           sched.release %[[AR]]
+
+// A leading index is clamped; the tensor's column is not the stage's. Of f16 a fragment of 16 columns at a time, of f32 element by element.
+// SCHED-LABEL: sched.kernel @two
+// SCHED:         sched.expect_bytes 16384 on %[[AR:.*]][%{{.*}}] : <2>
+// SCHED-NEXT:    sched.load_box %{{.*}}[%c0_i32, %[[H:.*]], %[[Q0:.*]], %c0_i32] from %[[K0:.*]] to %[[A:.*]][%{{.*}}] signal %[[AR]]
+// SCHED-NOT:     sched.load_box
+// SCHED:         sched.expect_bytes 32768 on %[[BR:.*]][%{{.*}}] : <2>
+// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c0_i32] from %[[K0]] to %[[B:.*]][%{{.*}}] signal %[[BR]]
+// SCHED:         %[[K32:.*]] = arith.addi %[[K0]], %c32_i32
+// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c32_i32] from %[[K32]] to %[[B]][%{{.*}}] signal %[[BR]]
+// SCHED:         tile.element
+// SCHED:         sched.store_shared %{{.*}}, %[[A]]
+// SCHED:         sched.sync_warps %c15_i32 threads 64
+// SCHED:         scf.if
+// SCHED-NEXT:      sched.commit %[[AR]]
+// SCHED:         sched.role "consumer"
+// SCHED:           sched.load_matrix %[[A]][{{.*}}] step[{{.*}}] to %[[F:.*]][%c0_i32, %c0_i32]
+// SCHED:           sched.get %[[F]]
+// SCHED:           sched.unpack {{.*}} : f16
+// SCHED:           sched.load_shared %[[B]]
+attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>, #attn.tensor<b, f32, rank 2>], tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %c2 = arith.constant 2 : i32
+  %pair = arith.divsi %h, %c2 : i32
+  %0 = attn.load "a"[%pair, %q, %k] : (i32, i32, i32) -> f32
+  %1 = attn.load "b"[%q, %k] : (i32, i32) -> f32
+  %2 = arith.mulf %s, %0 : f32
+  %3 = arith.addf %2, %1 : f32
+  attn.yield %3 : f32
+} mask {
+}
