@@ -43,12 +43,10 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
-  /// Tiles by distance are computed lane by lane by one warp, and stored one value after the other.
+  /// Vectors in shared memory are computed lane by lane by one warp, and stored one value after the other.
   Attribute layoutFor(TileType type) {
-    if (tile::isByDistance(type))
-      return type.getSpace() == MemorySpace::Shared ? Attribute() : FragmentAttr::get(&getContext(), FragmentRole::Lanes, 1);
     if (type.getSpace() == MemorySpace::Shared)
-      return swizzle(type);
+      return type.rank() == 1 ? Attribute() : swizzle(type);
     if (type.rank() == 1)
       return type.hasAxis("q") ? fragment(FragmentRole::Rows) : fragment(FragmentRole::Columns, columnWarpsOf(type));
     return fragment(FragmentRole::C, columnWarpsOf(type));
@@ -57,6 +55,18 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   void assign(Value value) {
     if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout())
       value.setType(type.withLayout(layoutFor(type)));
+  }
+
+  /// What each lane computes for the others: what one warp stores to shared memory, and what lanes load for those of their warp.
+  void assignLanes(tile::MapOp map) {
+    TileType type = map.getResult().getType();
+    const bool stored = type.rank() == 1 && !map.getResult().use_empty() &&
+                        llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
+                          auto convert = dyn_cast<tile::ConvertOp>(user);
+                          return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
+                        });
+    if (stored || (map.getOnlyIf() && map.getInputs().empty()))
+      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Lanes, stored ? 1 : warps)));
   }
 
   /// Makes `mma`'s left operand an `a` fragment: P always, Q if the plan keeps it in registers.
@@ -90,6 +100,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
         assignLeftOperand(mma, kernel.getPlan().getQRegisters());
+      kernel.walk([&](tile::MapOp map) { assignLanes(map); });
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
     }

@@ -18,7 +18,8 @@ using namespace attune;
 
 namespace {
 
-constexpr int64_t alignment = 1024;
+/// Swizzles repeat within 1024 bytes.
+int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? 1024 : 128; }
 
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;
@@ -50,7 +51,7 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
   static void place(Lifetime &lifetime, ArrayRef<Lifetime> placed) {
     SmallVector<int64_t> candidates{0};
     for (const Lifetime &other : placed)
-      candidates.push_back(llvm::alignTo(other.end(), alignment));
+      candidates.push_back(llvm::alignTo(other.end(), alignmentOf(lifetime.buffer)));
     llvm::sort(candidates);
     for (int64_t offset : candidates) {
       lifetime.buffer.setOffset(offset);

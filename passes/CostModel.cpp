@@ -220,20 +220,18 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = search == TileSearch::Pattern || values > 1 ? 56 : search == TileSearch::Bounds || values ? 40 : 24;
+  const int least = values > 1 ? 56 : values ? 40 : searches ? 32 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const TileSearch search = request.patternRows > 0   ? TileSearch::Pattern
-                            : request.maskLoadsByKey ? TileSearch::Bounds
-                                                     : TileSearch::None;
-  return roleRegisters(plan.warps, plan.copyWarps, search, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0)).consumer;
+  const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
+  return roleRegisters(plan.warps, plan.copyWarps, searches, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0)).consumer;
 }
 
 /// With fewer a kernel is not worth compiling.
@@ -271,9 +269,11 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
   if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage
-    buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
+    buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
   if (request.distanceValues) // each ring starts at a multiple of 1024
     buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
+  if (request.stagedColumns)
+    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, 1024)});
   return buffers;
 }
 

@@ -24,7 +24,8 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance.
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance; what it
+// loads by key for the mask has 4 * stages bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -56,7 +57,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 8;
+inline constexpr int costModelVersion = 9;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows could, which lose more.
 inline constexpr int spillFreeHeadDim = 128;
@@ -88,16 +89,13 @@ struct Plan {
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
-/// How a role finds the tiles that it visits: it counts; asks for bounds of what the mask loads; looks at a block pattern.
-enum class TileSearch { None, Bounds, Pattern };
-
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
-/// its launch, and waits for ever for more. A role that searches takes more, with the two divisions of a block pattern most; so does one that
-/// computes `values` by distance for the others; a window of a tensor counts as two.
+/// its launch, and waits for ever for more. Copy warps that search the tiles to visit take more; so do those that compute `values` by distance for the
+/// others; a window of a tensor counts as two.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, TileSearch search, int values = 0);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values = 0);
 
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {
@@ -144,6 +142,7 @@ struct PlanRequest {
   int uniformValues = 0;        ///< values of score and mask that the whole block shares: run-time scalars, loads
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k
+  int stagedColumns = 0;        ///< of the mask's, those of four bytes that a copy warp loads: not among columnVectors
   int elementLoads = 0;         ///< loads indexed by q and k
   int biases = 0;               ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
   int biasBytes = 0;            ///< of an element of each

@@ -108,20 +108,24 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop goes over
-  /// would be computed for each of its tiles: those of a conditional map stay in it.
+  /// would be computed for each of its tiles: those of a conditional map stay in it, but for loads, which may come from a map under the same
+  /// condition.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
     Dependence dependence(map);
     StringAttr along = loopAxis(map);
-    SmallVector<Value> roots;
+    SmallVector<Value> roots, loads, outermost;
     for (Operation &op : map.getBody().front().without_terminator()) {
       if (op.getNumResults() != 1 || !dependence.only(op.getResult(0), along) || !isPure(&op))
         continue;
       // A root is the last value of its axis: some user varies along another one or with the loop, or leaves the region.
       Value value = op.getResult(0);
-      if (map.getOnlyIf() && dependence.only(value, along) == along)
+      if (map.getOnlyIf() && dependence.only(value, along) == along) {
+        if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
+          loads.push_back(value);
         continue;
+      }
       bool isRoot = llvm::any_of(value.getUsers(), [&](Operation *user) {
         return isa<tile::YieldOp>(user) || !dependence.only(user->getResult(0), along);
       });
@@ -129,7 +133,13 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         roots.push_back(value);
     }
     for (Value root : roots)
-      extract(map, root, dependence.only(root, along));
+      extract(map, root, dependence.only(root, along), /*onlyIf=*/{});
+    // A load by what another has loaded takes that one along.
+    for (Value load : loads)
+      if (llvm::none_of(loads, [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
+        outermost.push_back(load);
+    for (Value load : outermost)
+      extract(map, load, along, map.getOnlyIf());
   }
 
   /// The axis of the loop around the map, or null.
@@ -139,24 +149,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     return domain ? domain.getAxisAttr() : StringAttr();
   }
 
-  bool isWorthKeeping(Value root) {
-    SmallVector<Operation *> work{root.getDefiningOp()};
-    while (!work.empty()) {
-      Operation *op = work.pop_back_val();
-      if (isCostly(op))
-        return true;
-      for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock())
-          work.push_back(producer);
-    }
-    return false;
-  }
-
-  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
-  void extract(tile::MapOp map, Value root, StringAttr axis) {
-    OpBuilder builder(map);
-    Block *body = &map.getBody().front();
-    // The backward slice within the region, in order.
+  /// The ops of the region that `root` follows from.
+  static llvm::SetVector<Operation *> sliceOf(Value root) {
     llvm::SetVector<Operation *> slice;
     SmallVector<Operation *> work{root.getDefiningOp()};
     while (!work.empty()) {
@@ -164,16 +158,34 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       if (!slice.insert(op))
         continue;
       for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == body)
+        if (Operation *producer = operand.getDefiningOp(); producer && producer->getBlock() == op->getBlock())
           work.push_back(producer);
     }
-    SmallVector<Operation *> ordered(slice.getArrayRef());
+    return slice;
+  }
+
+  static bool isWorthKeeping(Value root) { return llvm::any_of(sliceOf(root), isCostly); }
+
+  /// Whether `value` follows from a coordinate, and from no input of the map.
+  static bool followsFromCoordinate(tile::MapOp map, Value value) {
+    return llvm::none_of(sliceOf(value), [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value operand) {
+        auto argument = dyn_cast<BlockArgument>(operand);
+        return argument && argument.getOwner() == &map.getBody().front() && argument.getArgNumber() < map.getInputs().size();
+      });
+    });
+  }
+
+  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
+  void extract(tile::MapOp map, Value root, StringAttr axis, Value onlyIf) {
+    OpBuilder builder(map);
+    SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
 
     SmallVector<Value> inputs;
     SmallVector<BlockArgument> inputArguments;
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      if (cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
+      if (!onlyIf && cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
         inputs.push_back(input);
         inputArguments.push_back(map.getElement(i));
       }
@@ -184,7 +196,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     auto resultType = cast<TileType>(map.getResult().getType());
     TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}}, root.getType(),
                                    tile::MemorySpace::Register);
-    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates);
+    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
     std::string name = (axis.getValue() == "q" ? "row_" : "column_") + std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
     tile::named(vector.getResult(), name);
     {

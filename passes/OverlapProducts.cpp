@@ -103,9 +103,15 @@ public:
     IRMapping first;
     for (auto [old, argument] : llvm::zip(loop.getBody().getArguments(), entered))
       first.map(old, argument);
-    for (Operation &op : loop.getBody().front().without_terminator())
-      if (!isValuesPart(&op) && &op != parts.rescale)
-        builder.clone(op, first);
+    for (Operation &op : loop.getBody().front().without_terminator()) {
+      if (isValuesPart(&op) || &op == parts.rescale || first.contains(&op))
+        continue;
+      Operation *copy = builder.clone(op, first);
+      if (&op == parts.scores) {
+        copy->setAttr(sched::asyncAttr, builder.getUnitAttr());
+        finishScores(first, copy->getResult(0), 0);
+      }
+    }
     if (early)
       wait(parts.waitValues, entered[1], entered[2]);
     Value accumulator = entered[scalars + parts.accumulator];
@@ -153,6 +159,19 @@ private:
   }
   void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage); }
 
+  /// Beside the products that have been started: what else is read of the stage of K, and loads that follow from no product. Then waits for S,
+  /// `pending` products older than the last.
+  void finishScores(IRMapping &mapping, Value scores, int64_t pending) {
+    Block *body = &loop.getBody().front();
+    for (Operation *read = parts.scores->getNextNode(); read != parts.releaseKeys; read = read->getNextNode())
+      builder.clone(*read, mapping);
+    for (auto map : body->getOps<tile::MapOp>())
+      if (map.getOnlyIf() && map.getInputs().empty())
+        cloneWithOperands(map, body, builder, mapping);
+    sched::MmaWaitOp::create(builder, loc, pending, scores);
+    builder.clone(*parts.releaseKeys, mapping);
+  }
+
   /// O + P V of the given stage.
   Value multiplyValues(IRMapping &mapping, Value probability, Value accumulator, Value stage, Value phase, bool async) {
     if (!early)
@@ -181,7 +200,7 @@ private:
 
     Value output;
     for (Operation &op : loop.getBody().front().without_terminator()) {
-      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || &op == parts.releaseKeys || mapping.contains(&op))
+      if (isValuesPart(&op) || &op == parts.rescale || &op == parts.probability || mapping.contains(&op))
         continue;
       Operation *copy = builder.clone(op, mapping);
       if (&op != parts.scores)
@@ -189,12 +208,8 @@ private:
       copy->setAttr(sched::asyncAttr, builder.getUnitAttr());
       IRMapping before;
       output = multiplyValues(before, probability, accumulator, valueStage, valuePhase, /*async=*/true);
-      // The search for the next tile reads global memory: beside the products.
-      for (auto next : loop.getBody().getOps<sched::NextVisibleOp>())
-        cloneWithOperands(next, &loop.getBody().front(), builder, mapping);
       // S is the older of two groups.
-      sched::MmaWaitOp::create(builder, loc, 1, copy->getResult(0));
-      release(parts.releaseKeys, mapping.lookupOrDefault(parts.releaseKeys.getStage()));
+      finishScores(mapping, copy->getResult(0), 1);
     }
     if (early)
       wait(parts.waitValues, arguments[1], arguments[2]);

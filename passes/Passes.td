@@ -101,11 +101,14 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: no map computes what depends on the block alone; costly values of one axis (loads, divisions, special functions)
-    come from a map over that axis, but for values along the loop's axis in a conditional map; what a loop does not change stands before it.
+    come from a map over that axis; what a loop does not change stands before it. Values along the loop's axis in a conditional map stay in it;
+    with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
     After: `%e = math.exp2`, `%t = map(q) { table[q] * e }`, `map(q, k) { s + t }`
   }];
+  let options = [Option<"conditionalColumns", "conditional-columns", "bool", "false",
+                        "what conditional maps load along the loop's axis comes from conditional maps over it: for targets whose lanes share vectors">];
 }
 
 def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
@@ -129,6 +132,17 @@ def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
     Why here: hoisting has taken leading indices to the block.
     Before: `map(%s) at(q, k) { s + bias[h, q, k] }`
     After: `%w = window %bias[%h, %q0, %k0]`, `map(%s, %w) { s + w }`
+  }];
+}
+
+def StageColumns : Pass<"tile-stage-columns", "::mlir::ModuleOp"> {
+  let summary = "bring what conditional maps load by key to shared memory";
+  let description = [{
+    Requires: conditional maps over k (tile-hoist-invariants with `conditional-columns`).
+    Ensures: with copy warps, those of 32-bit values are unconditional, and converted to shared.
+    Why here: hoisting has made them.
+    Before: `%c = map() at(k) only_if %partial { ids[k] }`, `map(%s, %c) only_if %partial`
+    After: `%c = map() at(k) { ids[k] }`, `%t = convert %c : register -> shared`, `map(%s, %t) only_if %partial`
   }];
 }
 
@@ -209,7 +223,7 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: every tile type carries its layout; left operands of products are `a` fragments or shared tiles.
+    Ensures: every tile type carries its layout: conditional vectors are spread over the lanes of a warp; left operands of products are `a` fragments or shared tiles.
     Why here: copies and expansion depend on layouts, and nothing before does.
     Before: `!tile.tile<q 128 x k 64, f32, register>`
     After: `!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>`
@@ -238,7 +252,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
-    engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere.
+    engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
+    follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,

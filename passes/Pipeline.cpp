@@ -55,10 +55,11 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   if (!cpu)
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
-  passes.addPass(createHoistInvariants());
+  passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
     passes.addPass(createStageDistances());
     passes.addPass(createStageBiases());
+    passes.addPass(createStageColumns());
   }
   // Of the distances that are left.
   passes.addPass(createSplitDistances());

@@ -157,10 +157,11 @@ private:
 
   /// One buffer each: the copy of one operand runs during the product with the other.
   void alternate() {
-    copyTile(rings[0], sequence.first, i32(0));
+    Value first = sequence.first(builder);
+    copyTile(rings[0], first, i32(0));
     commit();
     readEarly();
-    sched::ForTilesOp tiles = openLoop(sequence.first);
+    sched::ForTilesOp tiles = openLoop(first);
     Value index = tiles.getBody().getArgument(0);
     Value zero = i32(0);
     Value next = sequence.next(builder, index);
@@ -196,7 +197,7 @@ private:
   /// from a search: the indices ahead are carried too.
   void fillRings() {
     bool dense = !sequence.searches();
-    SmallVector<Value> indices{sequence.first};
+    SmallVector<Value> indices{sequence.first(builder)};
     for (int64_t s = 0; s + 1 < stages; ++s) {
       for (Ring &ring : rings)
         copyTile(ring, indices.back(), i32(s));
@@ -256,8 +257,7 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
       SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
       for (tile::ForBlocksOp loop : loops) {
         auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-        OpBuilder builder(loop);
-        FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
+        FailureOr<TileSequence> sequence = TileSequence::create(domain);
         if (failed(sequence))
           return signalPassFailure();
         LoopPipeliner(kernel, loop, *sequence).run();

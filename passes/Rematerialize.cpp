@@ -88,12 +88,12 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       use->set(renew(use->get(), builder, renewed));
   }
 
-  /// The `sched.receive_work` that `value` is a result of, by way of `sched.uniform` or not, else null.
+  /// The `sched.receive` that `value` is a result of, by way of `sched.uniform` or not, else null.
   static Operation *receiver(Value value) {
     Operation *op = value.getDefiningOp();
     if (isa_and_nonnull<sched::UniformOp>(op))
       op = op->getOperand(0).getDefiningOp();
-    return isa_and_nonnull<sched::ReceiveWorkOp>(op) ? op : nullptr;
+    return isa_and_nonnull<sched::ReceiveOp>(op) ? op : nullptr;
   }
 
   static Value renewReceived(Value value, OpBuilder &builder, IRMapping &renewed) {
@@ -108,7 +108,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     OpBuilder builder(loop->getContext());
     builder.setInsertionPointAfter(loop);
     sched::ReadWorkOp position;
-    sched::ReceiveWorkOp received;
+    sched::ReceiveOp received;
     SmallVector<OpOperand *> uses;
     for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
       op->walk([&](Operation *nested) {
@@ -123,7 +123,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         use->set(position->getResult(argument.getArgNumber()));
       } else if (Operation *origin = receiver(value); origin && isBefore(origin, loop)) {
         if (!received)
-          received = cast<sched::ReceiveWorkOp>(builder.clone(*origin, renewed));
+          received = cast<sched::ReceiveOp>(builder.clone(*origin, renewed));
         use->set(renewReceived(value, builder, renewed));
       } else if (isLaneValue(value) && isBefore(value.getDefiningOp(), loop)) {
         use->set(renew(value, builder, renewed));

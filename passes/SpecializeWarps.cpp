@@ -10,11 +10,12 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes and converts to shared memory, as a bias by distance, is a ring too: the producer's second warp computes it and
+// What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it and
 // stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
-// All walk the same tiles and the same stages. Registers move from the producer to the consumers. Persistent blocks do this for one tile
+// All walk the same tiles and the same stages. Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
+// sends the consumers what it found: with Q the first tile, with K(n) the tile after n and whether the mask decides within n. Registers move from the producer to the consumers. Persistent blocks do this for one tile
 // of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
 //===----------------------------------------------------------------------===//
@@ -36,12 +37,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-TileSearch searchOf(tile::DomainOp domain) {
-  if (!domain.skips())
-    return TileSearch::None;
-  return domain.getWhere().getOps<tile::TouchesOp>().empty() ? TileSearch::Bounds : TileSearch::Pattern;
-}
 
 class WarpSpecializer {
 public:
@@ -75,11 +70,14 @@ public:
     for (Ring &ring : windows)
       declare(ring, plan.getStages());
     describeWindows();
-    if (plan.getPersistent())
-      declareTasks();
+    auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+    if (plan.getPersistent() || domain.skips())
+      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0));
+    if (domain.skips())
+      visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()),
-                                            searchOf(loop.getDomain().getDefiningOp<tile::DomainOp>()), int(staged.size() + 2 * windows.size()));
+    const auto byDistance = llvm::count_if(staged, [](const Ring &ring) { return tile::isByDistance(cast<TileType>(ring.value().getType())); });
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(byDistance + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
@@ -106,11 +104,12 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Where the producer says which tile of work a stage of Q is of.
-  void declareTasks() {
-    SmallVector<StringAttr> axes{builder.getStringAttr("stage"), builder.getStringAttr("work"), builder.getStringAttr("field")};
-    auto type = TileType::get(builder.getContext(), axes, {plan.getQStages(), 1, 4}, builder.getI32Type(), tile::MemorySpace::Shared, {});
-    tasks = sched::SharedOp::create(builder, loc, type, "tasks");
+  /// Where the producer tells what is in each stage of a ring.
+  Value declareMessages(StringRef name, int64_t stages, int64_t fields) {
+    const int64_t room = std::max<int64_t>(2, llvm::PowerOf2Ceil(fields));
+    auto type = TileType::make(builder.getContext(), {{"stage", stages}, {"message", 1}, {"field", room}}, builder.getI32Type(),
+                               tile::MemorySpace::Shared);
+    return sched::SharedOp::create(builder, loc, type, name);
   }
 
   void declare(Ring &ring, int64_t stages, int64_t filledBy = 1) {
@@ -239,7 +238,7 @@ private:
       Value secondWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, warp, i32(1));
       auto computes = scf::IfOp::create(builder, loc, secondWarp, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(computes.thenBlock());
-      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at) { computeStaged(mapping, at); })))
+      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); })))
         return failure();
       builder.setInsertionPointAfter(computes);
     }
@@ -249,7 +248,7 @@ private:
       Value copy = arith::AndIOp::create(builder, loc, others, unmapped);
       auto copiesWindows = scf::IfOp::create(builder, loc, copy, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(copiesWindows.thenBlock());
-      auto copyEach = [&](IRMapping &mapping, Position at) {
+      auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
         for (Ring &ring : windows)
           copyWindow(ring, mapping, at, /*map=*/{});
       };
@@ -258,20 +257,25 @@ private:
     }
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work) {
-      Value more = tasks ? tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more") : Value();
+    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first) {
+      SmallVector<Value> task;
+      if (plan.getPersistent()) {
+        llvm::append_range(task, work.getBody().getArguments().take_front(3));
+        task.push_back(tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more"));
+      }
+      if (visits)
+        task.push_back(first);
       elected(one, [&] {
         for (Ring &ring : once) {
-          if (tasks) {
-            auto place = work.getBody().getArguments();
+          if (plan.getPersistent())
             sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
-            sched::SendWorkOp::create(builder, loc, place[0], place[1], place[2], more, tasks, query.stage);
-          }
+          if (tasks)
+            sched::SendOp::create(builder, loc, task, tasks, query.stage);
           copy(ring, mapping, query.stage);
         }
       });
     };
-    return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at) {
+    return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
       elected(one, [&] {
         // In the order of their first use, which is that of their release.
         SmallVector<Ring *> rings;
@@ -284,14 +288,17 @@ private:
             continue;
           }
           sched::AcquireOp::create(builder, loc, ring->barriers, at.stage, at.phase);
+          if (visits && ring == &streamed.front())
+            sched::SendOp::create(builder, loc, visit, visits, at.stage);
           copy(*ring, mapping, at.stage);
         }
       });
     });
   }
 
-  using AtStage = function_ref<void(IRMapping &mapping, Position at)>;
-  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work)>;
+  /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
+  using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first)>;
 
   /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
@@ -306,21 +313,29 @@ private:
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
-    FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
+    FailureOr<TileSequence> sequence = TileSequence::create(domain);
     if (failed(sequence))
       return failure();
-    Position first = start(work);
+    // Questions to tables are loads, several of which may be under way; those to a block pattern are mostly divisions.
+    if (sequence->searches() && domain.getWhere().getOps<tile::TouchesOp>().empty())
+      sequence->perLane = 4;
+    Position entry = start(work);
+    Value first = sequence->first(builder);
     if (before)
-      before(mapping, queryPosition(work), work);
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, first.stage, first.phase}, sequence->bound, ValueRange(),
+      before(mapping, queryPosition(work), work, first);
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{first, entry.stage, entry.phase}, sequence->bound, ValueRange(),
                                            /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     builder.setInsertionPointToStart(&tiles.getBody().front());
     Value index = tiles.getBody().getArgument(0);
     Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
     mapping.map(loop.getOrigin(), sequence->origin(builder, index));
-    each(mapping, at);
+    // A search stands before the wait for a stage, and runs beside it.
     Value following = sequence->next(builder, index);
+    SmallVector<Value> visit;
+    if (before && visits)
+      visit = {following, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, index))};
+    each(mapping, at, visit);
     Position next = advance(at, plan.getStages());
     sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
     nextWork(work, tiles);
@@ -376,43 +391,51 @@ private:
   LogicalResult writeConsumer(sched::ForWorkOp work) {
     builder.setInsertionPoint(loop);
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-    FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
+    FailureOr<TileSequence> sequence = TileSequence::create(domain);
     if (failed(sequence))
       return failure();
     Position query, entry = start(work);
-    Value more;
-    if (tasks) {
-      // Where the tile of work is comes with the stage of Q.
+    Value more, first;
+    {
+      // What the producer says of the tile of work comes with the stage of Q.
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(&work.getBody().front());
       query = queryPosition(work);
-      sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
-      more = receive(work, query.stage);
-    } else {
-      query = queryPosition(work);
+      if (tasks)
+        std::tie(more, first) = receiveTask(work, query);
     }
+    if (!first)
+      first = sequence->first(builder);
     for (Ring &ring : once)
       readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
     builder.setInsertionPoint(loop);
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{sequence->first, entry.stage, entry.phase}, sequence->bound, loop.getInits(),
+    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{first, entry.stage, entry.phase}, sequence->bound, loop.getInits(),
                                            /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     Block &body = tiles.getBody().front();
     builder.setInsertionPointToStart(&body);
     Value index = body.getArgument(0);
     Position at{body.getArgument(1), body.getArgument(2)};
-    loop.getPartial().replaceAllUsesWith(sequence->partial(builder, index));
     loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
+    Value following;
+    if (!visits)
+      loop.getPartial().replaceAllUsesWith(sequence->partial(builder, index));
     for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(3)))
       old.replaceAllUsesWith(argument);
     tile::YieldOp yield = loop.getYield();
     SmallVector<Value> carried(yield.getValues());
     yield.erase();
     body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
-    for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
-      readStage(ring, at, /*refilled=*/true);
+    for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+      const bool withVisit = visits && &ring == &streamed.front();
+      readStage(ring, at, /*refilled=*/true, /*waited=*/false, [&] {
+        if (withVisit)
+          following = receiveVisit(at);
+      });
+    }
     builder.setInsertionPointToEnd(&body);
-    Value following = sequence->next(builder, index);
+    if (!following)
+      following = sequence->next(builder, index);
     Position next = advance(at, plan.getStages());
     SmallVector<Value> values{following, next.stage, next.phase};
     llvm::append_range(values, carried);
@@ -424,21 +447,38 @@ private:
     return success();
   }
 
-  /// Batch, head and first query row of the tile of work as the producer has sent them, the same in all lanes; whether it sends another.
-  Value receive(sched::ForWorkOp work, Value stage) {
-    Type type = builder.getI32Type();
-    auto received = sched::ReceiveWorkOp::create(builder, loc, type, type, type, type, tasks, stage);
-    for (auto index : llvm::make_early_inc_range(work.getBody().getOps<tile::BlockIndexOp>())) {
-      Value sent = received.getResult(index.getPosition());
-      Value same = tile::named(sched::UniformOp::create(builder, loc, type, sent), tile::nameOf(index.getResult()));
-      index.getResult().replaceAllUsesWith(same);
-      index.erase();
-    }
-    return received.getMore();
+  /// Field `i` of a message, the same in all lanes.
+  Value field(sched::ReceiveOp message, unsigned i, StringRef name) {
+    return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
   }
 
-  /// The load is the ring's stage: full from its wait on, released after its last reader where it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled, bool waited = false) {
+  /// Waits for Q and receives where its tile of work is. Whether the producer sends another, and the first tile of keys, where these are sent.
+  std::pair<Value, Value> receiveTask(sched::ForWorkOp work, Position query) {
+    sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
+    const unsigned place = plan.getPersistent() ? 4 : 0;
+    auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0), builder.getI32Type()), tasks, query.stage);
+    Value first = visits ? field(task, place, "first_tile") : Value();
+    if (!plan.getPersistent())
+      return {{}, first};
+    for (auto index : llvm::make_early_inc_range(work.getBody().getOps<tile::BlockIndexOp>())) {
+      index.getResult().replaceAllUsesWith(field(task, index.getPosition(), tile::nameOf(index.getResult())));
+      index.erase();
+    }
+    return {task.getResult(3), first};
+  }
+
+  /// The tile after this one, as the producer has sent it with K; `partial` is what it says of this one. Behind the first product's start.
+  Value receiveVisit(Position at) {
+    Type type = builder.getI32Type();
+    auto visit = sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
+    Value following = field(visit, 0, "next_tile");
+    Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
+    loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
+    return following;
+  }
+
+  /// The load is the ring's stage: full from its wait on, released after its last reader, and what `alsoRead` makes, where it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {}) {
     Location loc = ring.tile->getLoc();
     Operation *first = nullptr, *last = nullptr;
     for (Operation *user : ring.value().getUsers()) {
@@ -453,6 +493,8 @@ private:
       sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
     Value slot = sched::SlotOp::create(builder, loc, ring.value().getType(), ring.buffer, at.stage);
     builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
+    if (alsoRead)
+      alsoRead();
     if (refilled) {
       // Products read by the warpgroup, maps by the lane.
       if (isa_and_nonnull<tile::MapOp>(last))
@@ -472,7 +514,8 @@ private:
   Location loc;
   tile::PlanAttr plan;
   SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
-  Value tasks;                      ///< of persistent blocks: the tile of work of each stage of Q
+  Value tasks;                      ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
+  Value visits;                     ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
   SmallVector<Ring> staged;         ///< what one warp computes for the others in it

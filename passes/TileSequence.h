@@ -2,8 +2,8 @@
 //
 // What a schedule needs of a domain: its first tile, the one after a tile, and where it ends.
 //
-//     FailureOr<TileSequence> sequence = TileSequence::create(domain, builder);
-//     for (n = sequence->first; n < sequence->bound; n = sequence->next(builder, n))
+//     FailureOr<TileSequence> sequence = TileSequence::create(domain);
+//     for (n = sequence->first(builder); n < sequence->bound; n = sequence->next(builder, n))
 //       sequence->origin(builder, n)          first key of tile n
 //       sequence->partial(builder, n)         whether the mask decides within it
 //
@@ -19,27 +19,28 @@ namespace attune {
 /// The tiles that a domain visits, as a sequence of tile indices.
 struct TileSequence {
   tile::DomainOp domain;
-  mlir::Value first, bound;
+  mlir::Value bound;
+  int64_t perLane = 1; ///< tiles that a lane asks for at a time
 
-  static mlir::FailureOr<TileSequence> create(tile::DomainOp domain, mlir::OpBuilder &builder) {
+  static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
     for (unsigned i = 1; i < domain.getBegins().size(); ++i)
       if (domain.getBegins()[i] != domain.getEnds()[i - 1])
         return domain.emitError("segments that are not contiguous are not supported; start each where the one before ends");
     if (domain.getReverse())
       return domain.emitError("a reversed domain is not supported by this schedule; visit it forward");
-    TileSequence sequence{domain, domain.getBegins().front(), domain.getEnds().back()};
-    sequence.first = sequence.visibleFrom(builder, sequence.first);
-    return sequence;
+    return TileSequence{domain, domain.getEnds().back()};
   }
 
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
 
+  mlir::Value first(mlir::OpBuilder &builder) { return visibleFrom(builder, domain.getBegins().front()); }
+
   /// The first visited tile at or after `index`.
   mlir::Value visibleFrom(mlir::OpBuilder &builder, mlir::Value index) {
     if (!searches())
       return index;
-    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound);
+    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound, perLane);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&search.getCondition(), {}, index.getType(), domain.getLoc());
     mlir::Value visible = ask(builder, search.getCondition().getArgument(0), domain.getVisible());

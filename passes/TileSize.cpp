@@ -33,7 +33,7 @@ struct OpCost {
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int uniformValues = 0, rowVectors = 0, columnVectors = 0, elementLoads = 0, distanceValues = 0, biases = 0, biasBytes = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, distanceValues = 0, biases = 0, biasBytes = 0;
 };
 } // namespace
 
@@ -115,6 +115,8 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
       ++cost.biases;
       cost.biasBytes += int(tensorElement(load).getIntOrFloatBitWidth() / 8);
     }
+    if (isa<attn::LoadOp>(op) && on == onColumn && op.getResult(0).getType().getIntOrFloatBitWidth() == 32)
+      ++cost.wordColumns;
     if (isa<attn::LoadOp>(op))
       ++(on == onElement  ? cost.elementLoads
          : on == onRow    ? cost.rowVectors
@@ -273,8 +275,12 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   if (!mask.empty()) {
     RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise, staged);
     request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
-    keep(cost);
     request.maskLoadsByKey = cost.columnVectors > 0;
+    if (staged) {
+      request.stagedColumns = cost.wordColumns;
+      cost.columnVectors -= cost.wordColumns;
+    }
+    keep(cost);
     BandReader reader(mask.front(), request);
     Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
     request.mask = reader.read(visible).value_or(MaskShape::partly(0.5));

@@ -215,6 +215,8 @@ private:
       return get(buffer, {i, j, add(mul(r, 2), c)});
     case FragmentRole::Rows:
       return get(buffer, {i, r});
+    case FragmentRole::Lanes:
+      return columnElement(tile, j, c);
     case FragmentRole::Diagonals: {
       Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
       Value steps = add(mul(i, 2), r);
@@ -331,11 +333,11 @@ private:
     if (deferred.contains(op))
       return success();
     return TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<sched::SendWorkOp, sched::ReceiveWorkOp>([&](auto work) {
+        .Case<sched::SendOp, sched::ReceiveOp>([&](auto message) {
           IRMapping with = mapping;
-          with.map(work.getShared(), buffers.lookup(work.getShared()));
-          Operation *copy = builder.clone(*work, with);
-          mapping.map(work->getResults(), copy->getResults());
+          with.map(message.getShared(), buffers.lookup(message.getShared()));
+          Operation *copy = builder.clone(*message, with);
+          mapping.map(message->getResults(), copy->getResults());
           return success();
         })
         .Case<tile::BlockIndexOp>([&](auto index) {
@@ -391,72 +393,29 @@ private:
     return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
   }
 
-  //===--------------------------------------------------------------------===//
-  // Loads by column
-  //===--------------------------------------------------------------------===//
-
-  /// Whether `value` of the map's region follows from the column, and from values outside, alone.
-  static bool followsFromColumn(tile::MapOp map, Value value) {
-    if (value.getParentBlock() != &map.getBody().front())
-      return true;
-    if (isa<BlockArgument>(value))
-      return value == map.getCoordinate("k");
-    return llvm::all_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return followsFromColumn(map, operand); });
-  }
-
-  /// The map's loads by column: eight lanes of a warp want the same element of each.
-  static SmallVector<tile::ElementOp> columnLoads(tile::MapOp map) {
-    SmallVector<tile::ElementOp> loads;
-    if (layoutOf(map.getResult()).getRole() != FragmentRole::C || layoutOf(map.getResult()).getColumnWarps() != 1 ||
-        cast<TileType>(map.getResult().getType()).axis(1) != "k" || !map.getCoordinate("k"))
-      return loads;
-    for (auto load : map.getBody().getOps<tile::ElementOp>())
-      if (followsFromColumn(map, load.getResult()))
-        loads.push_back(load);
-    return loads;
-  }
-
-  /// Loads each column's element once a warp, lane by lane: a lane holds an element of every 32 columns, in place of one of
-  /// every four.
-  void loadColumns(tile::MapOp op, ArrayRef<tile::ElementOp> loads) {
-    if (loads.empty())
-      return;
-    int64_t columns = cast<TileType>(op.getResult().getType()).getShape()[1];
-    Value origin = mapping.lookup(op.originOf(op.getCoordinate("k")));
-    for (tile::ElementOp load : loads) {
-      StringRef name = tile::nameOf(load.getResult());
-      Type type = load.getResult().getType();
-      Value buffer = registers(("column_" + (name.empty() ? "value" : name)).str(),
-                               fragmentType({{"k", columns}}, type, FragmentRole::Lanes, warps));
-      repeat(llvm::divideCeil(columns, 32), "i", [&](Value i) {
-        Value column = add(lane, mul(i, 32));
-        if (columns % 32)
-          column = arith::MinSIOp::create(builder, loc, column, i32(columns - 1));
-        IRMapping inner(mapping);
-        inner.map(op.getCoordinate("k"), tile::named(add(origin, column), "k"));
-        for (Operation &nested : op.getBody().front().without_terminator())
-          if (followsFromColumn(op, nested.getResult(0)) && (&nested == load || nested.isBeforeInBlock(load)))
-            builder.clone(nested, inner);
-        set(inner.lookup(load.getResult()), buffer, i);
-      });
-      loadedColumns[load.getResult()] = buffer;
-    }
-  }
-
-  /// The element of column 8 j + 2 (lane % 4) + c, from the lane that has it, outside the loops over rows.
-  Value exchangedColumn(tile::ElementOp load, Value buffer, Value j, Value c) {
+  /// Element of column 8 j + 2 (lane % 4) + c of a vector in shared memory, or that is spread over lanes; outside the loops over rows.
+  Value columnElement(Value tile, Value j, Value c) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
-    Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
-    Value held = get(buffer, div(j, 4));
-    Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
-    return tile::nameOf(load.getResult()).empty() ? element : tile::named(element, tile::nameOf(load.getResult()));
+    StringRef name = tile::nameOf(tile);
+    name.consume_front("column_");
+    Value element;
+    if (inShared(tile)) {
+      auto [ring, stage] = slotOf(tile);
+      element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), columnInShare(j, c));
+      name.consume_back("_tile");
+    } else {
+      Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+      Value held = get(buffers.lookup(tile), div(j, 4));
+      element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
+    }
+    return name.empty() ? element : tile::named(element, name);
   }
 
-  /// The region of a map over distances for element 32 i + lane of its tile; beyond the tile, for the last.
+  /// The region of a map over one axis for element 32 i + lane of its tile; beyond the tile, for the last.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
-    for (auto [origin, argument] : llvm::zip(op.getOrigins(), op.getBody().getArguments()))
-      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), tile::distanceAxis));
+    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
+      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), axis));
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
   }
@@ -532,6 +491,8 @@ private:
     auto type = cast<TileType>(input.getType());
     if (!inShared(input) || tile::isByDistance(type))
       return element(input, i, r, j, c);
+    if (type.rank() == 1)
+      return columnElement(input, j, c);
     if (Value fragment = windows.lookup(input)) {
       Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
       return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
@@ -543,9 +504,6 @@ private:
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
     IRMapping inner(mapping);
-    for (auto load : op.getBody().getOps<tile::ElementOp>())
-      if (Value buffer = loadedColumns.lookup(load.getResult()))
-        inner.map(load.getResult(), exchangedColumn(load, buffer, j, c));
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, inputElement(input, i, r, j, c));
@@ -566,8 +524,6 @@ private:
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator()) {
-      if (loadedColumns.contains(nested.getResult(0)))
-        continue;
       if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
         inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
       else if (auto product = dyn_cast<arith::MulFOp>(nested); product && Value(slopeOf(op, product)))
@@ -712,6 +668,11 @@ private:
       buffers.map(tile::DropoutOp(chain.dropout).getResult(), scores);
   }
 
+  /// Whether a vector has an element of every 32 columns in each lane.
+  bool isSpread(Value vector) {
+    return !inShared(vector) && layoutOf(buffers.lookup(vector)).getRole() == FragmentRole::Lanes;
+  }
+
   /// Whether an element depends on its column: on the coordinate or on a vector along the columns.
   bool readsColumns(tile::MapOp op) {
     const unsigned inputs = op.getInputs().size();
@@ -735,15 +696,14 @@ private:
       return success();
     }
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
-    if (op.getOnlyIf() && buffers.lookup(op.getInputs().front()) != buffer)
+    if (op.getOnlyIf() && !op.getInputs().empty() && buffers.lookup(op.getInputs().front()) != buffer)
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
     // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive. So does what
-    // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use.
-    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || (plan.getCopyWarps() && readsColumns(op));
+    // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
+    // serves four rows too.
+    const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
+    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
-      // Only in a branch: elsewhere the columns' elements are a vector of their own (hoist-invariants).
-      SmallVector<tile::ElementOp> byColumn = op.getOnlyIf() ? columnLoads(op) : SmallVector<tile::ElementOp>();
-      loadColumns(op, byColumn);
       SmallVector<Diagonals> byDistance = openDiagonals(op);
       SmallVector<Window> read = openWindows(op);
       auto loadWindows = [&](Value jj) {
@@ -1509,7 +1469,6 @@ private:
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
-  llvm::DenseMap<Value, Value> loadedColumns;                 ///< results of loads by column to who holds them
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };
 

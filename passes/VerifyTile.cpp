@@ -74,11 +74,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is staged: values by distance that one warp computes, in kernels that have one for it.
+  /// What is staged: values by distance or by key that one warp computes, in kernels that have one for it.
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
-    if (!tile::isByDistance(convert.getResult().getType()) || !map || !map.getInputs().empty() || !isa<tile::ForBlocksOp>(convert->getParentOp()))
-      return convert.emitOpError("stages what is not a map over distances without inputs, in the loop over tiles");
+    TileType type = convert.getResult().getType();
+    if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp()))
+      return convert.emitOpError("stages what is not a map over distances or keys without inputs and condition, in the loop over tiles");
     if (!kernel.getPlan().getCopyWarps())
       return convert.emitOpError("stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element");
     return success();

@@ -960,7 +960,7 @@ private:
         coordinates.push_back(coordinateAt(axis, lookup(origin), at));
       return lowerMapBody(map, elements, coordinates);
     };
-    if (!map.getOnlyIf())
+    if (!map.getOnlyIf() || map.getInputs().empty())
       return evaluate();
     Value plain = widen(read(map.getInputs()[0]), at.lanes);
     auto choice = scf::IfOp::create(b, TypeRange{plain.getType()}, lookup(map.getOnlyIf()), true);

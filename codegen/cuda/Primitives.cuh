@@ -299,24 +299,39 @@ template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned r
   return (deal * gridDim.x + (blockIdx.x + deal * (gridDim.x * 5 / 8)) % gridDim.x) * 2 + round % 2;
 }
 
-//@ send_work
-/// A tile of work for the roles that read it, into 16 bytes of shared memory. PTX 9.7.9.11, st.shared.v4.
-__device__ __forceinline__ void send_work(unsigned address, int batch, int head, int row, int more) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(batch), "r"(head), "r"(row), "r"(more) : "memory");
+//@ message
+/// What one role tells another, in shared memory.
+template <int Fields> struct Message {
+  int field[Fields];
+};
+
+//@ send : message
+/// Writes 2 fields, or fours. PTX 9.7.9.11, st.shared.v2 and v4.
+template <int Fields> __device__ __forceinline__ void send(unsigned address, Message<Fields> message) {
+  if constexpr (Fields == 2)
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(message.field[0]), "r"(message.field[1]) : "memory");
+  else
+#pragma unroll
+    for (int i = 0; i < Fields; i += 4)
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 4 * i), "r"(message.field[i]), "r"(message.field[i + 1]),
+                   "r"(message.field[i + 2]), "r"(message.field[i + 3])
+                   : "memory");
 }
 
-//@ receive_work
-/// A tile of work that another role sent, and whether it sends another (1 or 0). PTX 9.7.9.8, ld.shared.v4.
-struct Work {
-  int batch, head, row, more;
-};
-__device__ __forceinline__ Work receive_work(unsigned address) {
-  Work work;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(work.batch), "=r"(work.head), "=r"(work.row), "=r"(work.more)
-               : "r"(address)
-               : "memory");
-  return work;
+//@ receive : message
+/// Reads what another role sent. PTX 9.7.9.8, ld.shared.v2 and v4.
+template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigned address) {
+  Message<Fields> message;
+  if constexpr (Fields == 2)
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(message.field[0]), "=r"(message.field[1]) : "r"(address) : "memory");
+  else
+#pragma unroll
+    for (int i = 0; i < Fields; i += 4)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(message.field[i]), "=r"(message.field[i + 1]), "=r"(message.field[i + 2]), "=r"(message.field[i + 3])
+                   : "r"(address + 4 * i)
+                   : "memory");
+  return message;
 }
 
 //@ read_again
@@ -344,14 +359,21 @@ __device__ __forceinline__ int read_thread_id() {
 }
 
 //@ next_visible
-/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for one of 32 tiles.
-template <typename Visible>
+/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart;
+/// past the last it asks for the last again.
+template <int per_lane, typename Visible>
 __device__ __forceinline__ int next_visible(int from, int bound, Visible visible) {
-  for (int first = from; first < bound; first += 32) {
-    const int tile = first + int(threadIdx.x % 32);
-    const unsigned found = __ballot_sync(0xffffffffu, tile < bound && visible(tile));
-    if (found)
-      return first + __ffs(int(found)) - 1;
+  for (int first = from; first < bound; first += 32 * per_lane) {
+    bool is_visible[per_lane];
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i)
+      is_visible[i] = visible(min(first + 32 * i + int(threadIdx.x % 32), bound - 1));
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      const unsigned found = __ballot_sync(0xffffffffu, is_visible[i]);
+      if (found)
+        return first + 32 * i + __ffs(int(found)) - 1;
+    }
   }
   return bound;
 }

@@ -1155,18 +1155,20 @@ void Printer::printStatement(Operation *op) {
         Expr next = workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
-      .Case([&](SendWorkOp o) {
-        statement(op, primitive("send_work", {sharedAddress(op, o.getShared(), o.getStage(), {}, {}), integer(o.getBatch()), integer(o.getHead()),
-                                              integer(o.getRow()), integer(o.getMore())})
-                              .text +
-                          ";");
+      .Case([&](SendOp o) {
+        std::string fields;
+        for (Value value : o.getValues())
+          fields += (fields.empty() ? "" : ", ") + integer(value).text;
+        std::string message = "Message<" + std::to_string(o.getShared().getType().getShape()[2]) + ">{" + fields + "}";
+        statement(op, primitive("send", {sharedAddress(op, o.getShared(), o.getStage(), {}, {}), {message}}).text + ";");
       })
-      .Case([&](ReceiveWorkOp o) {
-        std::string work = names.take("work");
-        statement(op, "const Work " + work + " = " + primitive("receive_work", {sharedAddress(op, o.getShared(), o.getStage(), {}, {})}).text + ";");
-        constexpr StringRef member[] = {".batch", ".head", ".row", ".more"};
+      .Case([&](ReceiveOp o) {
+        std::string fields = "<" + std::to_string(o.getShared().getType().getShape()[2]) + ">";
+        std::string name = names.take(o.getShared().getDefiningOp<SharedOp>().getName().str() + "_message");
+        Expr message = primitive("receive", fields, {sharedAddress(op, o.getShared(), o.getStage(), {}, {})});
+        statement(op, "const Message" + fields + " " + name + " = " + message.text + ";");
         for (auto [i, result] : llvm::enumerate(o.getResults()))
-          values[result] = natural({work + member[i].str()});
+          values[result] = natural({name + ".field[" + std::to_string(i) + "]"});
       })
       .Case([&](ShuffleXorOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
@@ -1487,7 +1489,7 @@ void Printer::printNextVisible(NextVisibleOp op) {
   Expr from = integer(op.getFrom()), bound = integer(op.getBound());
   size_t mark = names.open();
   std::string tile = names.take("n");
-  std::string search = primitive("next_visible", {from, bound, {"[&](int " + tile + ")"}}).text;
+  std::string search = primitive("next_visible", "<" + Twine(op.getPerLane()) + ">", {from, bound, {"[&](int " + tile + ")"}}).text;
   open(op, "const int " + name + " = " + StringRef(search).drop_back().str());
   values[condition.getArgument(0)] = natural({tile});
   printBlock(condition);

@@ -338,7 +338,7 @@ public:
 private:
   void visit(Operation *op) {
     if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
-            sched::ShuffleOp, sched::ReceiveWorkOp>(op))
+            sched::ShuffleOp, sched::ReceiveOp>(op))
       return add(op->getResults());
     if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
       return;
@@ -832,10 +832,10 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::MoreWorkOp o) {
         emit(o, sim::moreWork, {}, {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
       })
-      .Case([&](sched::SendWorkOp o) {
-        emit(o, sim::sendWork, {o.getBatch(), o.getHead(), o.getRow(), o.getMore(), o.getStage()}, {sharedOf(o.getShared())});
+      .Case([&](sched::SendOp o) { emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o.getShared())}); })
+      .Case([&](sched::ReceiveOp o) {
+        emit(o, sim::receiveMessage, o.getStage(), {sharedOf(o.getShared())}, {int64_t(o.getNumResults())});
       })
-      .Case([&](sched::ReceiveWorkOp o) { emit(o, sim::receiveWork, o.getStage(), {sharedOf(o.getShared())}); })
       .Case([&](sched::AnyLaneOp o) { emit(o, sim::anyLane, o.getCondition()); })
       .Case([&](sched::UniformOp o) { emit(o, sim::uniform, o.getValue()); })
       .Case([&](sched::ShuffleXorOp o) {

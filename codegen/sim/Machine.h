@@ -245,8 +245,8 @@ Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
 Go moreWork(Machine &, Warp &, const Step &);
-Go sendWork(Machine &, Warp &, const Step &);    ///< in: batch, head, row, whether another follows, stage; at[0]: shared
-Go receiveWork(Machine &, Warp &, const Step &); ///< in: stage; out: batch, head, row, whether another follows; at[0]: shared
+Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
+Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: how many
 Go anyLane(Machine &, Warp &, const Step &);
 Go uniform(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask

@@ -216,37 +216,37 @@ Go sim::moreWork(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-Go sim::sendWork(Machine &machine, Warp &warp, const Step &step) {
+Go sim::sendMessage(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
-    const int64_t stage = warp.get<int32_t>(step.in[4], lane);
-    if (!inside(machine, warp, step, buffer, stage, 0, 0, 4))
+    const int64_t stage = warp.get<int32_t>(step.in[0], lane);
+    if (!inside(machine, warp, step, buffer, stage, 0, 0, buffer.columns))
       return Go::Stop;
     const int64_t address = buffer.place(stage, 0, 0);
-    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 16))
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 4 * buffer.columns))
       return machine.fail(warp, step, "writes", buffer, stage, *fault);
-    for (int i = 0; i < 4; ++i) {
-      const int32_t value = warp.get<int32_t>(step.in[i], lane);
+    for (int64_t i = 0; i < buffer.columns; ++i) {
+      const int32_t value = i + 1 < step.inputs ? warp.get<int32_t>(step.in[i + 1], lane) : 0;
       std::memcpy(machine.memory.at(address + 4 * i), &value, 4);
     }
   }
   return Go::Next;
 }
 
-Go sim::receiveWork(Machine &machine, Warp &warp, const Step &step) {
+Go sim::receiveMessage(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
     const int64_t stage = warp.get<int32_t>(step.in[0], lane);
-    if (!inside(machine, warp, step, buffer, stage, 0, 0, 4))
+    if (!inside(machine, warp, step, buffer, stage, 0, 0, buffer.columns))
       return Go::Stop;
     const int64_t address = buffer.place(stage, 0, 0);
-    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 16))
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4 * buffer.columns))
       return machine.fail(warp, step, "reads", buffer, stage, *fault);
-    for (int i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < step.number[0]; ++i) {
       int32_t value;
       std::memcpy(&value, machine.memory.at(address + 4 * i), 4);
       warp.set(step.out[i], lane, value);

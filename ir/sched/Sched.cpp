@@ -299,16 +299,19 @@ LogicalResult ForWorkOp::verify() {
   return success();
 }
 
-/// A place for a tile of work in each stage: four i32.
-static LogicalResult verifyWork(Operation *op, TileType type) {
-  if (type.rank() == 3 && type.axis(0) == "stage" && type.getShape().drop_front() == ArrayRef<int64_t>{1, 4} && type.getElementType().isInteger(32) && type.getSpace() == MemorySpace::Shared)
-    return success();
-  return op->emitOpError("takes a shared tile of 1 x 4 i32 a stage, got ") << type;
+/// Room for `values` i32 fields in each stage, in pairs or fours.
+static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
+  if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 || !llvm::is_contained({2, 4, 8}, type.getShape()[2]) ||
+      !type.getElementType().isInteger(32) || type.getSpace() != MemorySpace::Shared)
+    return op->emitOpError("takes a shared tile of 1 x 2, 4 or 8 i32 a stage, got ") << type;
+  if (!values || int64_t(values) > type.getShape()[2])
+    return op->emitOpError() << "has " << values << " values, a message of this tile 1 to " << type.getShape()[2];
+  return success();
 }
 
-LogicalResult SendWorkOp::verify() { return verifyWork(*this, getShared().getType()); }
+LogicalResult SendOp::verify() { return verifyMessage(*this, getShared().getType(), getValues().size()); }
 
-LogicalResult ReceiveWorkOp::verify() { return verifyWork(*this, getShared().getType()); }
+LogicalResult ReceiveOp::verify() { return verifyMessage(*this, getShared().getType(), getNumResults()); }
 
 void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles, bool keeps) {
   OpBuilder::InsertionGuard guard(builder);

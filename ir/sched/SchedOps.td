@@ -94,7 +94,7 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
         | persistent | one of every n, n blocks in the grid; the body also takes how many came before (i32)         |
         | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
-        | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive_work` |
+        | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive` |
 
     Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then. In order received the
     first value of `sched.next` says whether there is another tile: 1 or 0.
@@ -109,9 +109,9 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
     sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
     sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
     sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
-      %b, %h, %q0, %more = sched.receive_work from %tasks[%stage] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+      %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       ...
-      sched.next %more, %stage1 : i32, i32
+      sched.next %work#3, %stage1 : i32, i32
     }
     ```
   }];
@@ -161,32 +161,32 @@ def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def SendWorkOp : SchedOp<"send_work", [MemoryEffects<[MemWrite]>]> {
-  let summary = "a tile of work into a stage of a shared tile, for the roles that receive it";
+def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
+  let summary = "a message of i32 fields into a stage of a shared tile, for the roles that receive it";
   let description = [{
-    Batch, head, first query row, and whether another follows (1 or 0). One thread sends, and publishes it with the ring whose stage it acquired.
+    One thread sends, and publishes the message with the ring whose stage it acquired. The tile has 2, 4 or 8 fields; those beyond the values are 0.
 
     ```mlir
-    sched.send_work %b, %h, %q0, %more to %tasks[%s] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+    sched.send %next, %partial to %notes[%s] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
     ```
   }];
-  let arguments = (ins I32:$batch, I32:$head, I32:$row, I32:$more, TileType:$shared, I32:$stage);
-  let assemblyFormat = "$batch `,` $head `,` $row `,` $more `to` $shared `[` $stage `]` attr-dict `:` type($shared)";
+  let arguments = (ins Variadic<I32>:$values, TileType:$shared, I32:$stage);
+  let assemblyFormat = "$values `to` $shared `[` $stage `]` attr-dict `:` type($shared)";
   let hasVerifier = 1;
 }
 
-def ReceiveWorkOp : SchedOp<"receive_work", [Effects]> {
-  let summary = "a tile of work that another role sent";
+def ReceiveOp : SchedOp<"receive", [Effects]> {
+  let summary = "the first fields of a message that another role sent";
   let description = [{
-    What `sched.send_work` put there; every thread reads it, between the wait for the stage and its release.
+    What `sched.send` put there; every thread reads it, between the wait for the stage and its release.
 
     ```mlir
-    %b, %h, %q0, %more = sched.receive_work from %tasks[%s] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+    %m:2 = sched.receive from %notes[%s] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
     ```
   }];
   let arguments = (ins TileType:$shared, I32:$stage);
-  let results = (outs I32:$batch, I32:$head, I32:$row, I32:$more);
-  let assemblyFormat = "`from` $shared `[` $stage `]` attr-dict `:` type($shared)";
+  let results = (outs Variadic<I32>:$values);
+  let assemblyFormat = "`from` $shared `[` $stage `]` attr-dict `:` type($shared) `->` type($values)";
   let hasVerifier = 1;
 }
 
@@ -233,20 +233,21 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
   let summary = "first tile at or after `from` that meets a condition";
   let description = [{
     The first tile index n, `from <= n < bound`, for which the region yields true; `bound` when there is none. The lanes of a warp
-    look at 32 tiles at a time. All threads get the same value.
+    look at 32 tiles at a time, or, each of them at `per_lane` tiles, at as many times more. All threads get the same value. The region may be
+    evaluated for tiles up to the last that is not before `from`.
 
     ```mlir
-    %n = sched.next_visible from %a below %end {
+    %n = sched.next_visible from %a below %end per_lane 4 {
     ^bb0(%tile: i32):
       ...
       sched.visible %1
     }
     ```
   }];
-  let arguments = (ins I32:$from, I32:$bound);
+  let arguments = (ins I32:$from, I32:$bound, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$per_lane);
   let results = (outs I32:$result);
   let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound $condition attr-dict";
+  let assemblyFormat = "`from` $from `below` $bound (`per_lane` $per_lane^)? $condition attr-dict";
   let hasVerifier = 1;
 }
 

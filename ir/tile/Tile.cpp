@@ -575,6 +575,12 @@ LogicalResult MapOp::verify() {
   ValueRange values = getYield().getValues();
   if (values.size() != 1 || values.front().getType() != result.getElementType())
     return emitOpError() << "the region must yield one " << result.getElementType();
+  if (getOnlyIf() && getInputs().empty() && result.rank() == 1) {
+    for (Operation *user : getResult().getUsers())
+      if (auto map = dyn_cast<MapOp>(user); !map || map.getOnlyIf() != getOnlyIf())
+        return emitOpError("holds nothing where its flag is false; only maps with the same only_if may take it");
+    return success();
+  }
   if (getOnlyIf() && (getInputs().empty() || getInputs().front().getType() != result))
     return emitOpError("with only_if the first input must have the type of the result");
   return success();

@@ -270,7 +270,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     For each element of the result the region takes the inputs' elements at the same named coordinates (an input may
     lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
-    false flag the result is the first input unchanged.
+    false flag the result is the first input unchanged; a vector without inputs then holds nothing, and only maps under the same flag take it.
 
     Elements of 16 bits in shared memory widen to f32.
 
@@ -290,6 +290,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
       tile.yield %2 : f32
     }
     %t = tile.map() at(distance = %first) -> !tile.tile<distance 191, f32, register> { ... }
+    %c = tile.map() at(k = %k0) only_if %partial -> !tile.tile<k 64, i32, register> { ... }
     ```
   }];
   let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);

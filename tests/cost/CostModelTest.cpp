@@ -506,13 +506,33 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048);
   CHECK(with.cost.shared.back().name == "values by distance");
   CHECK(with.cost.registers > without.cost.registers);
-  CHECK(with.cost.registerLimit == roleRegisters(8, 4, TileSearch::None, 1).consumer);
+  CHECK(with.cost.registerLimit == roleRegisters(8, 4, false, 1).consumer);
   CHECK(with.cost.registerLimit < without.cost.registerLimit);
   CHECK(with.cost.aluSeconds > without.cost.aluSeconds);
   CHECK(with.cost.totalSeconds < best(loaded).cost.totalSeconds);
   // The warp that computes has room for one value, or for several.
-  CHECK(roleRegisters(8, 4, TileSearch::None, 1).producer == 40);
-  CHECK(roleRegisters(8, 4, TileSearch::None, 2).producer == 56);
+  CHECK(roleRegisters(8, 4, false, 1).producer == 40);
+  CHECK(roleRegisters(8, 4, false, 2).producer == 56);
+}
+
+TEST_CASE("what a mask loads by key costs shared memory, and the consumers no registers") {
+  PlanRequest plain = makeRequest(64);
+  plain.arch = "sm_90a";
+  PlanRequest staged = plain, loaded = plain;
+  staged.stagedColumns = 1;
+  staged.maskLoadsByKey = true;
+  loaded.columnVectors = 1;
+  loaded.maskLoadsByKey = true;
+  for (PlanRequest *request : {&plain, &staged, &loaded})
+    request->fixed = {192, 128, 12, 3};
+  const RankedPlan without = best(plain), with = best(staged);
+  // Three stages of 128 words, from a multiple of 1024 bytes on, and their barriers.
+  CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048 + 48);
+  CHECK(with.cost.shared.back().name == "values by key");
+  CHECK(with.cost.registers == without.cost.registers);
+  CHECK(with.cost.registerLimit == without.cost.registerLimit);
+  CHECK(!with.cost.spills);
+  CHECK(best(loaded).cost.spills);
 }
 
 TEST_CASE("dense biases are staged where shared memory has room") {
@@ -669,13 +689,13 @@ TEST_CASE("a window is planned for sequences that are longer than it") {
 
 TEST_CASE("roles share out the registers that a block has at its launch") {
   for (int warpgroups : {1, 2, 3})
-    for (TileSearch search : {TileSearch::None, TileSearch::Bounds, TileSearch::Pattern}) {
-      const RoleRegisters roles = roleRegisters(4 * warpgroups, 4, search);
+    for (bool searches : {false, true}) {
+      const RoleRegisters roles = roleRegisters(4 * warpgroups, 4, searches);
       const int ofThread = 65536 / ((warpgroups + 1) * 128) / 8 * 8;
       INFO(warpgroups << " warpgroups: " << roles.producer << " and " << roles.consumer);
       CHECK(roles.producer + warpgroups * roles.consumer <= (warpgroups + 1) * ofThread);
-      CHECK(roles.producer >= (search == TileSearch::None ? 24 : search == TileSearch::Bounds ? 40 : 56));
-      CHECK(roles.consumer >= (warpgroups == 3 ? 152 : 224));
+      CHECK(roles.producer >= (searches ? 32 : 24));
+      CHECK(roles.consumer >= (warpgroups == 3 ? 160 : 232));
       CHECK(roles.producer % 8 + roles.consumer % 8 == 0);
     }
 }

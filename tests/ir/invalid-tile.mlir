@@ -704,6 +704,23 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 // -----
 
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %zero = arith.constant 0 : i32
+  %f = arith.constant true
+  // expected-error @+1 {{'tile.map' op holds nothing where its flag is false; only maps with the same only_if may take it}}
+  %0 = tile.map() at(k = %zero) only_if %f -> !tile.tile<k 64, i32, register> {
+  ^bb0(%k: i32):
+    tile.yield %k : i32
+  }
+  %1 = tile.map(%0 : !tile.tile<k 64, i32, register>) -> !tile.tile<k 64, i32, register> {
+  ^bb0(%x: i32):
+    %2 = arith.addi %x, %x : i32
+    tile.yield %2 : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "q" : i32
   %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
   ^bb0(%d: i32):

@@ -48,11 +48,11 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
     // CHECK: sched.is_null %{{.*}} : <3, f32>
     %null = sched.is_null %LSE : !tile.view<3, f32>
-    // CHECK: sched.next_visible from %[[THREAD]] below %{{.*}} {
+    // CHECK: sched.next_visible from %[[THREAD]] below %{{.*}} per_lane 4 {
     // CHECK: ^bb0(%[[TILE:.*]]: i32):
     // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%[[HEAD]], %[[Q0]], %[[TILE]]] tile 128 x 64 blocks 64 x 64 : <3, i8>
     // CHECK: sched.visible %[[SET]]
-    %first = sched.next_visible from %thread below %Sk {
+    %first = sched.next_visible from %thread below %Sk per_lane 4 {
     ^bb0(%tile: i32):
       %set = tile.touches %pattern[%head, %q0, %tile] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
       sched.visible %set
@@ -146,7 +146,7 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
   // CHECK: sched.is_mapped %[[MAP]] : <64 x 64, bf16>
   %mapped = sched.is_mapped %map : !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
-  %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+  %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   // CHECK: sched.role "producer" warps 4 registers 24 {
   sched.role "producer" warps 4 registers 24 {
     // CHECK: sched.thread_id in_role : i32
@@ -159,8 +159,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
     sched.for_work persistent tile_q 128 longest_first (%b, %h, %q0, %count) {
       // CHECK: %[[MORE:.*]] = sched.more_work : i32
       %more = sched.more_work : i32
-      // CHECK: sched.send_work %[[B]], %[[H]], %[[Q0]], %[[MORE]] to %{{.*}}[%{{.*}}] : <stage 2 x work 1 x field 4, i32, shared>
-      sched.send_work %b, %h, %q0, %more to %tasks[%zero] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+      // CHECK: sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]] to %{{.*}}[%{{.*}}] : <stage 2 x message 1 x field 4, i32, shared>
+      sched.send %b, %h, %q0, %more to %tasks[%zero] : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
       // CHECK: sched.acquire %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.acquire %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.expect_bytes 8192 on %[[KR]][%{{.*}}] : <2>
@@ -205,12 +205,12 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
     // CHECK: {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
     // CHECK: sched.for_work received tile_q 128 carries (%[[ZERO]]) (%{{.*}}, %[[STAGE:.*]]) {
     sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
-      // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %[[MORE:.*]] = sched.receive_work from %{{.*}}[%[[STAGE]]] : <stage 2 x work 1 x field 4, i32, shared>
-      %b, %h, %q0, %more = sched.receive_work from %tasks[%stage] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
-      // CHECK: sched.store_matrix %[[MORE]], %[[MORE]], %[[MORE]], %[[MORE]] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
-      sched.store_matrix %more, %more, %more, %more to %k[%zero, %zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
-      // CHECK: sched.next %[[MORE]], %[[STAGE]] : i32, i32
-      sched.next %more, %stage : i32, i32
+      // CHECK: %[[WORK:.*]]:4 = sched.receive from %{{.*}}[%[[STAGE]]] : <stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
+      %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
+      // CHECK: sched.store_matrix %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3 to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
+      sched.store_matrix %work#3, %work#3, %work#3, %work#3 to %k[%zero, %zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.next %[[WORK]]#3, %[[STAGE]] : i32, i32
+      sched.next %work#3, %stage : i32, i32
     }
     // CHECK: sched.for_work atomic tile_q 128 from %{{.*}} : !sched.ring<1> carries (%[[ZERO]]) (
     sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> carries (%zero) (%b, %h, %q0, %count, %stage) {

@@ -1,4 +1,5 @@
 // RUN: attune-opt %s -tile-hoist-invariants | FileCheck %s
+// RUN: attune-opt %s -tile-hoist-invariants=conditional-columns | FileCheck %s --check-prefix=COLUMNS
 
 // Of one map: what no coordinate reaches goes to the block, what only q or only k reaches to a vector.
 // CHECK-LABEL: tile.kernel @levels
@@ -53,6 +54,17 @@ tile.kernel @levels dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 // CHECK-NOT:       tile<k 32, i32
 // CHECK:           tile.map(%{{.*}}, %[[ROW]] : {{.*}} only_if
 // CHECK:             tile.element
+
+// Where lanes share vectors, what it loads by key comes from a map under the same condition, and a load by what was loaded takes that along; what
+// is not loaded stays.
+// COLUMNS-LABEL: tile.kernel @conditional
+// COLUMNS:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
+// COLUMNS:           %[[COLUMN:.*]] = tile.map() at(k = %[[K0]]) only_if %[[PARTIAL]] -> !tile.tile<k 32, i32, register> {
+// COLUMNS:             %[[ID:.*]] = tile.element %{{.*}}[%{{.*}}]
+// COLUMNS:             tile.element %{{.*}}[%[[ID]]]
+// COLUMNS:           tile.map(%{{.*}}, %{{.*}}, %[[COLUMN]] : {{.*}} only_if %[[PARTIAL]]
+// COLUMNS-NOT:         tile.element
+// COLUMNS:             arith.divsi
 tile.kernel @conditional dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
@@ -70,8 +82,12 @@ tile.kernel @conditional dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k =
     %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 64 x k 32, f32, register> {
     ^bb0(%v: f32, %q: i32, %k: i32):
       %0 = tile.element %ids[%q] in_range [false] : !tile.view<1, i32> (i32) -> i32
-      %1 = tile.element %ids[%k] in_range [false] : !tile.view<1, i32> (i32) -> i32
-      %2 = arith.cmpi eq, %0, %1 : i32
+      %id = tile.element %ids[%k] in_range [false] : !tile.view<1, i32> (i32) -> i32
+      %1 = tile.element %ids[%id] in_range [false] : !tile.view<1, i32> (i32) -> i32
+      %c7 = arith.constant 7 : i32
+      %chunk = arith.divsi %k, %c7 : i32
+      %sum = arith.addi %0, %chunk : i32
+      %2 = arith.cmpi eq, %sum, %1 : i32
       %3 = arith.select %2, %v, %zero : f32
       tile.yield %3 : f32
     }

@@ -57,26 +57,26 @@ sched.kernel @persistent arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0
 // Of a tile of work that another role sent, what is needed after the loop is received again there, as uniform as it was.
 // CHECK-LABEL: sched.kernel @received
 // CHECK: sched.for_work received
-// CHECK: %{{.*}}, %{{.*}}, %[[FIRST:.*]], %{{.*}} = sched.receive_work
-// CHECK: sched.uniform %[[FIRST]]
+// CHECK: %[[FIRST:.*]]:4 = sched.receive
+// CHECK: sched.uniform %[[FIRST]]#2
 // CHECK: sched.for_tiles
-// CHECK: %{{.*}}, %{{.*}}, %[[AGAIN:.*]], %[[MORE:.*]] = sched.receive_work
-// CHECK: %[[ROW:.*]] = sched.uniform %[[AGAIN]]
+// CHECK: %[[AGAIN:.*]]:4 = sched.receive
+// CHECK: %[[ROW:.*]] = sched.uniform %[[AGAIN]]#2
 // CHECK: sched.store_element %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[ROW]]]
-// CHECK: sched.next %[[MORE]]
+// CHECK: sched.next %[[AGAIN]]#3
 sched.kernel @received arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %x = arith.constant 1.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
-  %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
+  %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   sched.for_work received tile_q 64 (%count) {
-    %b, %h, %q0, %more = sched.receive_work from %tasks[%c0] : !tile.tile<stage 2 x work 1 x field 4, i32, shared>
-    %row = sched.uniform %q0 : i32
+    %work:4 = sched.receive from %tasks[%c0] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
+    %row = sched.uniform %work#2 : i32
     sched.for_tiles (%n) = (%c0) below %row {
       sched.store_element %x, %lse[%c0, %c0, %n] : f32, !tile.view<3, f32>
       sched.next %row : i32
     }
     sched.store_element %x, %lse[%c0, %c0, %row] : f32, !tile.view<3, f32>
-    sched.next %more : i32
+    sched.next %work#3 : i32
   }
 }

@@ -12,7 +12,7 @@
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[KR:.*]] = sched.ring "k_barriers" at 0 filled_by 1 emptied_by 8 : <2>
 // ROLES-DAG:     %[[VR:.*]] = sched.ring "v_barriers" at 0 filled_by 1 emptied_by 8 : <2>
-// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x work 1 x field 4, i32, shared>
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 4, i32, shared>
 // ROLES:         sched.init_ring %[[QR]]
 // ROLES:         sched.fence_init
 // ROLES:         sched.barrier
@@ -25,7 +25,7 @@
 // ROLES:             %[[QPHASE:.*]] = arith.andi %[[WALKS]], %c1_i32
 // ROLES:             %[[MORE:.*]] = sched.more_work
 // ROLES:             sched.acquire %[[QR]][%[[QSTAGE]]] phase %[[QPHASE]]
-// ROLES-NEXT:        sched.send_work %[[B:.*]], %[[H:.*]], %[[Q0:.*]], %[[MORE]] to %[[TASKS]][%[[QSTAGE]]]
+// ROLES-NEXT:        sched.send %[[B:.*]], %[[H:.*]], %[[Q0:.*]], %[[MORE]] to %[[TASKS]][%[[QSTAGE]]]
 // ROLES-NEXT:        sched.copy_tile {{.*}} to %[[Q]][%[[QSTAGE]]] signal %[[QR]]
 // ROLES:             %[[AFTER:.*]]:3 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.acquire %[[KR]][%[[STAGE]]] phase %[[PHASE]]
@@ -40,8 +40,8 @@
 // ROLES-NEXT:      sched.for_work received tile_q 128 carries (%c0_i32, %c0_i32) (%[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
 // ROLES:             sched.wait %[[QR]][%[[QSTAGE]]]
-// ROLES-NEXT:        %{{.*}}, %{{.*}}, %[[ROW:.*]], %[[MORE:.*]] = sched.receive_work from %[[TASKS]][%[[QSTAGE]]]
-// ROLES:             sched.uniform %[[ROW]]
+// ROLES-NEXT:        %[[WORK:.*]]:4 = sched.receive from %[[TASKS]][%[[QSTAGE]]]
+// ROLES:             sched.uniform %[[WORK]]#2
 // ROLES:             sched.slot %[[Q]][%[[QSTAGE]]]
 // ROLES:             %[[AFTER:.*]]:6 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.wait %[[KR]][%[[STAGE]]] phase %[[PHASE]]
@@ -53,7 +53,7 @@
 // ROLES:             sched.release %[[QR]][%[[QSTAGE]]]
 // ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#4
 // ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#5
-// ROLES:             sched.next %[[MORE]], %[[NEXT0]], %[[NEXT1]]
+// ROLES:             sched.next %[[WORK]]#3, %[[NEXT0]], %[[NEXT1]]
 
 // The loop is rotated: V of the tile before, then the softmax between the two waits.
 // OVERLAP-LABEL: tile.kernel @full
@@ -161,27 +161,84 @@ attn.attention @widest dtype bf16 head_dim 256 x 256 scale 0.125 score {
 } mask {
 }
 
-// Both roles search; the producer then has more registers, and most where it looks at a block pattern.
+// The producer searches, with a few registers more, and says with Q what the first tile is, with K what the next one is and whether the mask
+// decides within this one. The consumers do not search.
 // ROLES-LABEL: tile.kernel @blocks
-// ROLES:         sched.role "producer" warps 4 registers 56
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 8, i32, shared>
+// ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
+// ROLES:         sched.role "producer" warps 4 registers 40
+// ROLES:           %[[FIRST:.*]] = sched.next_visible from %{{.*}} below %{{[^ ]*}} {
 // ROLES:             tile.touches
-// ROLES:         sched.role "consumer" warps 8 registers 224
+// ROLES:           sched.send %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]] to %[[TASKS]]
+// ROLES:         sched.role "consumer" warps 8 registers 232
+// ROLES-NOT:       sched.next_visible
+// ROLES-NOT:       tile.touches
 attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {pattern = #attn.blocks<pattern, 128 x 64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} score {
 } mask {
 }
 
 // ROLES-LABEL: tile.kernel @documents
+// ROLES:         %[[KR:.*]] = sched.ring "k_barriers"
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 8, i32, shared>
+// ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
 // ROLES:         sched.role "producer" warps 4 registers 40
-// ROLES:           sched.next_visible
-// ROLES:           sched.for_tiles
-// ROLES:             sched.next_visible
+// ROLES:           %[[FIRST:.*]] = sched.next_visible from %{{.*}} below %{{.*}} per_lane 4
+// ROLES:           sched.send %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]] to %[[TASKS]]
+// ROLES:           sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %{{.*}}) = (%[[FIRST]],
+// ROLES:             %[[NEXT:.*]] = sched.next_visible
+// ROLES:             %[[PARTIAL:.*]] = arith.extui
+// ROLES:             sched.acquire %[[KR]][%[[STAGE]]]
+// ROLES-NEXT:        sched.send %[[NEXT]], %[[PARTIAL]] to %[[VISITS]][%[[STAGE]]]
+// ROLES-NEXT:        sched.copy_tile {{.*}} signal %[[KR]]
+// ROLES:             sched.next %[[NEXT]],
 // ROLES:         sched.role "consumer" warps 8 registers 232
-// ROLES:           sched.next_visible
-// ROLES:           sched.for_tiles
-// ROLES:             {tile.name = "partial"}
-// ROLES:             sched.wait
-// ROLES:             sched.next_visible
+// ROLES-NOT:       sched.next_visible
+// ROLES:           %[[TASK:.*]]:5 = sched.receive from %[[TASKS]]
+// ROLES:           %[[FIRST:.*]] = sched.uniform %[[TASK]]#4
+// ROLES:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %{{.*}}) = (%[[FIRST]],
+// ROLES:             sched.wait %[[KR]][%[[STAGE]]]
+// ROLES:             tile.mma
+// ROLES-NEXT:        %[[VISIT:.*]]:2 = sched.receive from %[[VISITS]][%[[STAGE]]]
+// ROLES-NEXT:        %[[NEXT:.*]] = sched.uniform %[[VISIT]]#0
+// ROLES-NEXT:        %[[FLAG:.*]] = sched.uniform %[[VISIT]]#1
+// ROLES-NEXT:        %[[PARTIAL:.*]] = arith.cmpi ne, %[[FLAG]]
+// ROLES-NEXT:        sched.release %[[KR]][%[[STAGE]]]
+// ROLES:             only_if %[[PARTIAL]]
+// ROLES:             sched.next %[[NEXT]],
+// What is received is read beside the first product, in the first tile as in the others.
+// OVERLAP-LABEL: tile.kernel @documents
+// OVERLAP:       sched.role "consumer"
+// OVERLAP:         tile.mma {{.*}}sched.async
+// OVERLAP-NEXT:    sched.receive
+// OVERLAP:         sched.mma_wait pending 0
+// OVERLAP-NEXT:    sched.release
+// OVERLAP:         sched.for_tiles
+// OVERLAP:           tile.mma {{.*}}sched.async
+// OVERLAP:           tile.mma {{.*}}sched.async
+// OVERLAP-NEXT:      sched.receive
+// OVERLAP:           sched.mma_wait pending 1
+// OVERLAP-NEXT:      sched.release
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  attn.yield %2 : i1
+}
+
+// Without room for O beside Q a block has one tile of work: the first tile of keys is all that is sent with Q.
+// ROLES-LABEL: tile.kernel @widest_documents
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 1 x message 1 x field 2, i32, shared>
+// ROLES:           %[[FIRST:.*]] = sched.next_visible
+// ROLES:           sched.send %[[FIRST]] to %[[TASKS]][%c0_i32]
+// ROLES:         sched.role "consumer"
+// ROLES:           sched.for_work grid
+// ROLES:             sched.wait
+// ROLES-NEXT:        %[[TASK:.*]] = sched.receive from %[[TASKS]][%c0_i32]
+// ROLES-NEXT:        %[[FIRST:.*]] = sched.uniform %[[TASK]]
+// ROLES:             sched.for_tiles (%{{.*}}, %{{.*}}, %{{.*}}) = (%[[FIRST]],
+attn.attention @widest_documents dtype bf16 head_dim 256 x 256 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "ids"[%q] : (i32) -> i32

@@ -1,4 +1,5 @@
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants=conditional-columns -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s --check-prefix=COLUMNS
 
 // No tile op but parameters is left; tiles are a lane's arrays, in unrolled loops.
 // CHECK-LABEL: sched.kernel @full arch "sm_86" threads 128 blocks_per_sm
@@ -58,21 +59,21 @@ attn.attention @wide dtype bf16 head_dim 128 x 128 scale 0.125 attributes {dropo
 } mask {
 }
 
-// Loads by key in a conditional mask: a lane loads one of 32 keys, all lanes exchange them, rows are the inner loops.
-// CHECK-LABEL: sched.kernel @documents
-// CHECK-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 32>]
-// CHECK:         sched.for_tiles
-// CHECK:           scf.if %{{.*}} {
-// CHECK:             %[[HELD:.*]] = sched.registers "column_ids" : <k 32, i32, register, #sched.fragment<lanes, warps 4>>
-// CHECK:             tile.element
-// CHECK:             sched.set %{{.*}}, %[[HELD]]
-// CHECK-NOT:         sched.shuffle
-// CHECK:             scf.for
-// CHECK:               scf.for
-// CHECK:                 sched.get %[[HELD]]
-// CHECK-NEXT:            sched.shuffle %{{.*}}, %{{.*}} : i32
-// CHECK:                 scf.for
-// CHECK:                   arith.select
+// What a conditional mask loads by key: a lane loads one of 32 keys, all lanes exchange them, rows are the inner loops.
+// COLUMNS-LABEL: sched.kernel @documents
+// COLUMNS-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 32>]
+// COLUMNS:         sched.for_tiles
+// COLUMNS:           %[[HELD:.*]] = sched.registers "column_ids" : <k 32, i32, register, #sched.fragment<lanes, warps 4>>
+// COLUMNS-NEXT:      scf.if %{{.*}} {
+// COLUMNS:             tile.element
+// COLUMNS:             sched.set %{{.*}}, %[[HELD]]
+// COLUMNS-NOT:         sched.shuffle
+// COLUMNS:             scf.for
+// COLUMNS:               scf.for
+// COLUMNS:                 sched.get %[[HELD]]
+// COLUMNS-NEXT:            sched.shuffle %{{.*}}, %{{.*}} : i32
+// COLUMNS:                 scf.for
+// COLUMNS:                   arith.select
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):

@@ -188,7 +188,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
-  // expected-error @below {{'tile.convert' op stages what is not a map over distances without inputs, in the loop over tiles}}
+  // expected-error @below {{'tile.convert' op stages what is not a map over distances or keys without inputs and condition, in the loop over tiles}}
   %s = tile.convert %l : <q 64, f32, register> -> <q 64, f32, shared>
 }
 

@@ -298,16 +298,16 @@ TEST_CASE("one tile of work after another", "[faults]") {
                                              "stage 1 of k_barriers to be full, where 1 of 1 arrivals are missing \\(line [0-9]+\\)")));
   }
   SECTION("a last tile of work that is not announced as the last") {
-    CHECK(kernel.find("(sched.send_work .*, )%[^ ,]* to", "$1%c1_i32 to").find("'sched.wait' op never ends, as no warp can go on: warps 4 to 11 wait") ==
+    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c1_i32 to").find("'sched.wait' op never ends, as no warp can go on: warps 4 to 11 wait") ==
           0);
   }
   SECTION("a tile of work announced as the last before it is") {
-    CHECK(kernel.find("(sched.send_work .*, )%[^ ,]* to", "$1%c0_i32 to").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
+    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c0_i32 to").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
           0);
   }
   SECTION("a tile of work read after its stage was released") {
-    CHECK(kernel.find("(\n[^\n]*sched.receive_work[^\n]*)((?:\n[^\n]*){1,20}?)(\n *sched.release %[0-9]*\\[%c0_i32\\] [^\n]*)", "$3$1$2", 1) ==
-          "'sched.send_work' op writes tasks, which another warp may still read; no barrier or ring orders the two");
+    CHECK(kernel.find("(\n[^\n]*sched.receive[^\n]*)((?:\n[^\n]*){1,20}?)(\n *sched.release %[0-9]*\\[%c0_i32\\] [^\n]*)", "$3$1$2", 1) ==
+          "'sched.send' op writes tasks, which another warp may still read; no barrier or ring orders the two");
   }
   SECTION("roles whose tiles of work differ in size") {
     CHECK(kernel.find("tile_q 128 longest_first", "tile_q 64 longest_first") ==

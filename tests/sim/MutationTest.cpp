@@ -1,7 +1,7 @@
 //===- MutationTest.cpp - The simulator finds changed synchronisation -------===//
 //
 // Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths; so is what keeps
-// roles together: the tiles that a search finds, the order of work, where rings go on with the next tile of work. The mutant runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
+// roles together: the tiles that a search finds, what one role tells another, the order of work, where rings go on with the next tile of work. The mutant runs in the simulator as it is, whatever sched-verify says of it. One that computes the same without a finding must be equivalent: those
 // are listed with the reason.
 //
 //===----------------------------------------------------------------------===//
@@ -75,8 +75,8 @@ const std::vector<Change> &changes() {
 std::vector<Mutant> mutantsOf(const std::string &text) {
   static const std::regex op(
       "sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_bytes|commit|release|sync_warps|arrive_warps|"
-      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|ring|visible|for_work|next)( |$)");
-  static const std::set<std::string> structure = {"ring", "visible", "for_work", "next"};
+      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|visible|for_work|next)( |$)");
+  static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
@@ -133,8 +133,16 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
           changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" +
                        lines[i].substr(part.position(which) + part.length(which));
         });
+    if (std::smatch part; kind == "send" && std::regex_search(lines[i], part, std::regex("send (.*) to "))) {
+      static const std::regex operand("%[^ ,]*");
+      const std::string fields = part[1];
+      size_t field = 0;
+      for (std::sregex_iterator value(fields.begin(), fields.end(), operand), end; value != end; ++value)
+        add(fmt::format("of field {} as 0", ++field),
+            [&](auto &changed) { changed[i].replace(size_t(part.position(1) + value->position()), size_t(value->length()), "%c0_i32"); });
+    }
     // Stages other than the op's own.
-    static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on) %[^ ]*\\[(%[^ ]*)\\]");
+    static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on|send .* to|receive from) %[^ ]*\\[(%[^ ]*)\\]");
     if (std::smatch part; std::regex_search(lines[i], part, stage) && part[1] != "%c0_i32")
       add("of stage 0", [&](auto &changed) { changed[i].replace(size_t(part.position(1)), size_t(part.length(1)), "%c0_i32"); });
     // Too late where it waits, too early where it arrives: one op further on.
@@ -169,7 +177,7 @@ std::vector<Subject> subjects() {
       all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, turns, !turns}});
   all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"blocks", sparse, {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}});
-  // Tiles of queries that see no key, one tile, two, and three.
+  // Tiles of queries that see no key, two tiles, five, and the last one.
   auto rows = captured("rows", i32, rank(1)), columns = captured("columns", i32, rank(1));
   Variant documents = Variant("documents").mask([=](Index, Index, Index q, Index k) { return rows[q] == columns[k]; });
   all.push_back({"documents", documents, {"sm_80", 64, 32, 4, 2, false}});
@@ -212,17 +220,20 @@ const std::vector<Equivalent> &equivalents() {
        "awaited later"},
       {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
       // sm_90a.
+      {"visible [12] is true", "blocks, .*sm_90a.*", "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
       {"expect_bytes [1234] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
       {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?", "Q fills its stage once, and nobody waits for it to be empty"},
-      {"(wait 2|release 1) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
+      {"(wait 2|release 1|receive 2) of stage 0", ".*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
-      {"init_ring 4 after fence_init", "relative, .*", "the ring that other warps fill is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
+      {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
-      {"wait 4 after sync_warps", "relative, .*in turn", "both stand before the first read of V"},
+      {"wait 4 after sync_warps", "(relative|documents), .*in turn", "both stand before the first read of V"},
+      {"(wait 3|release 2) of stage 0", "documents, .*stages, in turn", "so are the first tile's ids"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "(causal|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
-      {"for_work 3 from the other end", "(relative|dense), .*persistent.*", "the consumers receive theirs"},
+      {"for_work [12] from the other end", "causal, .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
+      {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
       {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
@@ -251,7 +262,7 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
           const bool ofKeys = name[0] == 'c';
           reference::HostTensor ids = reference::HostTensor::zeros(i32, {std::max<int64_t>(ofKeys ? keys : queries, 1)});
           for (int64_t i = 0; i < ids.shape[0]; ++i)
-            ids.setInt(i, ofKeys ? i / 32 : i < 64 ? 0 : i < 128 ? -5 : 1 + i % 2 * (keys < 150 ? 1 : 2));
+            ids.setInt(i, ofKeys ? i / 32 : i < 64 ? i % 2 : i < 128 ? -5 : keys < 150 ? 4 : 1 + i % 2 * 4);
           cases.back().problem.tensors[name] = ids;
         }
       else if (subject.name == "relative")

@@ -1,0 +1,51 @@
+//===- StageColumns.cpp - What masks load by key comes to shared memory ----------===//
+//
+//     before                                              after
+//     -----------------------------------------------     ------------------------------------------------
+//     c = map() at(k) only_if partial { ids[k] }          c = map() at(k) { ids[k] }
+//                                                         t = convert c : register -> shared
+//     map(s, c) only_if partial { r == c ? s : -inf }     map(s, t) only_if partial { r == c ? s : -inf }
+//
+// Beside warpgroup-level products, S, P and O take all but a few of a lane's registers: there is no room for loads under way, nor for their
+// addresses. A warp that has nothing else to do loads ahead.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_STAGECOLUMNS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
+  using StageColumnsBase::StageColumnsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>())
+      if (kernel.getPlan().getCopyWarps())
+        kernel.walk([&](tile::MapOp map) {
+          if (map.getOnlyIf() && map.getInputs().empty() && map.getResult().getType().getElementType().getIntOrFloatBitWidth() == 32)
+            stage(map);
+        });
+  }
+
+  static void stage(tile::MapOp map) {
+    map.getOnlyIfMutable().clear();
+    OpBuilder builder(map);
+    builder.setInsertionPointAfter(map);
+    TileType type = map.getResult().getType();
+    auto staged = tile::ConvertOp::create(builder, map.getLoc(), type.withSpace(tile::MemorySpace::Shared), map.getResult());
+    tile::named(staged.getResult(), (tile::nameOf(map.getResult()) + "_tile").str());
+    map.getResult().replaceAllUsesExcept(staged.getResult(), staged);
+  }
+};
+
+} // namespace

@@ -1,0 +1,55 @@
+// RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse | FileCheck %s
+// RUN: attune-opt %s --attn-tile-size="arch=sm_90 tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse | FileCheck %s --check-prefix=WARPS
+// RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse --tile-assign-layouts --tile-specialize-warps --tile-overlap-products --tile-to-sched=arch=sm_90a --canonicalize --cse | FileCheck %s --check-prefix=SCHED
+
+// A copy warp loads for all tiles what the mask reads in partial ones. Words alone: others stay a vector that lanes load for each other.
+// CHECK-LABEL: tile.kernel @documents
+// CHECK:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
+// CHECK:           %[[IDS:.*]] = tile.map() at(k = %[[K0]]) -> !tile.tile<k 64, i32, register> {
+// CHECK:           %[[STAGED:.*]] = tile.convert %[[IDS]] {tile.name = "column_ids_tile"} : <k 64, i32, register> -> <k 64, i32, shared>
+// CHECK:           %[[LONG:.*]] = tile.map() at(k = %[[K0]]) only_if %[[PARTIAL]] -> !tile.tile<k 64, i64, register> {
+// CHECK-NOT:       tile.convert %[[LONG]]
+// CHECK:           tile.map(%{{.*}}, %{{.*}}, %{{.*}}, %[[STAGED]], %[[LONG]] : {{.*}} only_if %[[PARTIAL]]
+
+// Without copy warps lanes load all of them.
+// WARPS-LABEL: tile.kernel @documents
+// WARPS:         tile.map() at({{.*}}) only_if %{{.*}} -> !tile.tile<k 64, i32, register> {
+// WARPS-NOT:     -> <k 64, i32, shared>
+
+// One ring more, that the lanes of the second warp fill. Columns are read once for all rows; the loads of the others stand before the wait for the
+// product.
+// SCHED-LABEL: sched.kernel @documents
+// SCHED:         %[[RING:.*]] = sched.shared "column_ids_ring" at 0 : <stage 2 x k 64, i32, shared>
+// SCHED:         %[[BARRIERS:.*]] = sched.ring "column_ids_barriers" at 0 filled_by 32 emptied_by 8 : <2>
+// SCHED:         sched.role "producer" warps 4 registers 40
+// SCHED:           %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<lanes, warps 1>>
+// SCHED:             tile.element
+// SCHED:           sched.acquire %[[BARRIERS]]
+// SCHED:             sched.store_shared %{{.*}}, %[[RING]]
+// SCHED:           sched.commit %[[BARRIERS]]
+// SCHED:         sched.role "consumer" warps 8 registers 232
+// SCHED:           sched.mma_async
+// SCHED:           sched.receive
+// SCHED:           scf.if %[[PARTIAL:.*]] {
+// SCHED:             tile.element {{.*}} -> i64
+// SCHED:           sched.mma_wait pending 0
+// SCHED:           sched.wait %[[BARRIERS]]
+// SCHED:           scf.if %[[PARTIAL]] {
+// SCHED:             scf.for
+// SCHED:               scf.for
+// SCHED:                 sched.load_shared %[[RING]]
+// SCHED:                 scf.for
+// SCHED:           sched.sync_lanes
+// SCHED-NEXT:      sched.release %[[BARRIERS]]
+attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>, #attn.tensor<long, i64, rank 1>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "ids"[%q] : (i32) -> i32
+  %1 = attn.load "ids"[%k] : (i32) -> i32
+  %2 = arith.cmpi eq, %0, %1 : i32
+  %3 = attn.load "long"[%q] : (i32) -> i64
+  %4 = attn.load "long"[%k] : (i32) -> i64
+  %5 = arith.cmpi eq, %3, %4 : i64
+  %6 = arith.andi %2, %5 : i1
+  attn.yield %6 : i1
+}
