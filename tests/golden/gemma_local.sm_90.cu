@@ -435,7 +435,7 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n5 = r * 2 + e;
               const float x2 = fast_tanh(s[i][j][n5] * 0.0025f) +
-                  x * (distance + (float)lane_column + (float)(j * 8 + e));  // score:1
+                  fmaf(x, (float)(j * 8 + e), x * (distance + (float)lane_column));  // score:1
               s[i][j][n5] = x2;
             }
           }
