@@ -262,14 +262,14 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", plan.stages * plan.tileK * d * e},
                                        {"V", plan.stages * plan.tileK * dv * e}};
+  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage
+    buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
   if (plan.persistent)
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
-  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage
-    buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
   if (request.distanceValues) // each ring starts at a multiple of 1024
     buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
   if (request.stagedColumns)
