@@ -131,12 +131,8 @@ private:
     for (Ring &ring : windows) {
       auto window = cast<tile::WindowOp>(ring.tile);
       TileType type = window.getResult().getType();
-      auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
-      const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
-      auto param = window.getView().getDefiningOp<tile::ParamOp>();
-      Value view = tile::ParamOp::create(builder, window.getLoc(), param.getResult().getType(), param.getName());
-      auto mapType = sched::TensorMapType::get(builder.getContext(), type.getShape()[0], columns, type.getElementType());
-      ring.map = tile::named(sched::TensorMapOp::create(builder, window.getLoc(), mapType, view, swizzle), (param.getName() + "_map").str());
+      ring.map = sched::describe(builder, window.getLoc(), window.getView().getDefiningOp<tile::ParamOp>(), type.getShape()[0],
+                                 cast<sched::SwizzleAttr>(type.getLayout()));
       Value is = sched::IsMappedOp::create(builder, window.getLoc(), builder.getI1Type(), ring.map);
       mapped = mapped ? Value(arith::AndIOp::create(builder, window.getLoc(), mapped, is)) : is;
     }

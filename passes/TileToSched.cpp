@@ -386,12 +386,13 @@ private:
   /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a constant once
   /// loops are unrolled.
   Value floatCoordinate(Value origin, Value lanePart, Value placePart) {
-    auto toFloat = [&](Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); };
-    Value start = toFloat(lanePart);
-    if (!matchPattern(origin, m_AnyZeroFloat()))
-      start = arith::AddFOp::create(builder, loc, origin, start);
-    return arith::AddFOp::create(builder, loc, start, toFloat(placePart));
+    return arith::AddFOp::create(builder, loc, floatStart(origin, lanePart), toFloat(placePart));
   }
+  Value floatStart(Value origin, Value lanePart) {
+    Value start = toFloat(lanePart);
+    return matchPattern(origin, m_AnyZeroFloat()) ? start : arith::AddFOp::create(builder, loc, origin, start);
+  }
+  Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
 
   /// Element of column 8 j + 2 (lane % 4) + c of a vector in shared memory, or that is spread over lanes; outside the loops over rows.
   Value columnElement(Value tile, Value j, Value c) {
@@ -515,51 +516,51 @@ private:
                                                    op.getBody().getArguments().drop_front(op.getInputs().size()))) {
       if (argument.use_empty())
         continue;
-      Value firstOfColumns = firstColumn(cast<TileType>(op.getResult().getType()));
-      auto columnPart = [&] { return firstOfColumns ? add(firstOfColumns, laneColumn) : laneColumn; };
       if (origin.getType().isF32())
         inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow), add(mul(i, 16), mul(r, 8)))
-                                        : floatCoordinate(mapping.lookup(origin), columnPart(), add(mul(j, 8), c)));
+                                        : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
       else
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     for (Operation &nested : op.getBody().front().without_terminator()) {
       if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
         inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
-      else if (auto product = dyn_cast<arith::MulFOp>(nested); product && Value(slopeOf(op, product)))
-        inner.map(product.getResult(), lineThroughColumns(op, product, inner, j, c));
+      else if (auto line = lineThroughColumns(op, nested))
+        inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
       else
         builder.clone(nested, inner);
     }
     return inner.lookupOrDefault(op.getYield().getValues().front());
   }
 
-  /// The factor, the same for all elements, by which `product` multiplies the columns' f32 coordinate; null where it does not.
-  Value slopeOf(tile::MapOp op, arith::MulFOp product) {
-    if (kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
-      return {};
-    for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
-      if (auto coordinate = dyn_cast<BlockArgument>(other); coordinate && coordinate.getOwner() == &op.getBody().front() &&
-                                                            coordinate.getArgNumber() >= op.getInputs().size() && coordinate.getType().isF32() &&
-                                                            axisOf(op, coordinate) == "k" && factor.getParentBlock() != coordinate.getOwner())
-        return factor;
-    return {};
-  }
-
-  static StringRef axisOf(tile::MapOp op, BlockArgument coordinate) {
-    return cast<StringAttr>(op.getAxes()[coordinate.getArgNumber() - op.getInputs().size()]);
-  }
-
-  /// slope * (start + place) as one multiply-add, whose addend is the same for all columns of the lane.
-  Value lineThroughColumns(tile::MapOp op, arith::MulFOp product, IRMapping &inner, Value j, Value c) {
-    Value slope = slopeOf(op, product), other = product.getLhs() == slope ? product.getRhs() : product.getLhs();
-    Value origin = mapping.lookup(op.originOf(cast<BlockArgument>(other)));
+  /// The part of the columns' coordinate that differs from lane to lane.
+  Value laneColumns(tile::MapOp op) {
     Value first = firstColumn(cast<TileType>(op.getResult().getType()));
-    Value factor = inner.lookupOrDefault(slope);
-    auto toFloat = [&](Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); };
-    Value start = arith::AddFOp::create(builder, loc, origin, toFloat(first ? add(first, laneColumn) : laneColumn));
-    Value addend = arith::MulFOp::create(builder, loc, factor, start);
-    return math::FmaOp::create(builder, loc, factor, toFloat(add(mul(j, 8), c)), addend);
+    return first ? add(first, laneColumn) : laneColumn;
+  }
+
+  /// slope * (origin + column), `slope` being the same for all elements.
+  struct Line {
+    Value slope, origin;
+  };
+
+  std::optional<Line> lineThroughColumns(tile::MapOp op, Operation &nested) {
+    auto product = dyn_cast<arith::MulFOp>(nested);
+    if (!product || kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
+      return std::nullopt;
+    Block *body = &op.getBody().front();
+    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), body->getArguments().drop_front(op.getInputs().size())))
+      for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+        if (other == argument && axis == "k" && factor.getParentBlock() != body)
+          return Line{factor, origin};
+    return std::nullopt;
+  }
+
+  /// One multiply-add, whose addend is the same for all columns of the lane.
+  Value lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c) {
+    Value slope = inner.lookupOrDefault(line.slope);
+    Value addend = arith::MulFOp::create(builder, loc, slope, floatStart(mapping.lookup(line.origin), laneColumns(op)));
+    return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
   }
 
   /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
@@ -577,10 +578,7 @@ private:
 
   /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant.
   Value columnComparison(tile::MapOp op, arith::CmpIOp compare, Value columns, Value j, Value c) {
-    Value lanePart = laneColumn;
-    if (Value first = firstColumn(cast<TileType>(op.getResult().getType())))
-      lanePart = add(first, laneColumn);
-    Value left = arith::SubIOp::create(builder, compare.getLoc(), columns, lanePart, arith::IntegerOverflowFlags::nsw);
+    Value left = arith::SubIOp::create(builder, compare.getLoc(), columns, laneColumns(op), arith::IntegerOverflowFlags::nsw);
     return arith::CmpIOp::create(builder, compare.getLoc(), compare.getPredicate(), add(mul(j, 8), c), left);
   }
 
@@ -1229,14 +1227,9 @@ private:
 
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
-    auto param = view.getDefiningOp<tile::ParamOp>();
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
-    auto type = cast<tile::ViewType>(view.getType());
-    int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
-    auto mapType = sched::TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
-    Value parameter = tile::ParamOp::create(builder, loc, type, param.getName());
-    return tile::named(sched::TensorMapOp::create(builder, loc, mapType, parameter, swizzle), (param.getName() + "_map").str());
+    return sched::describe(builder, loc, view.getDefiningOp<tile::ParamOp>(), rows, swizzle);
   }
 
   /// One box for each panel of the tile; the stage is full when all of their bytes are there.

@@ -458,6 +458,14 @@ static LogicalResult verifyLaneAccess(Operation *op, TileType type, OperandRange
 LogicalResult GetOp::verify() { return verifyLaneAccess(*this, getBuffer().getType(), getIndices()); }
 LogicalResult SetOp::verify() { return verifyLaneAccess(*this, getBuffer().getType(), getIndices()); }
 
+Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle) {
+  auto type = cast<ViewType>(view.getResult().getType());
+  const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
+  auto mapType = TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
+  Value parameter = tile::ParamOp::create(builder, loc, type, view.getName());
+  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle), (view.getName() + "_map").str());
+}
+
 LogicalResult SlotOp::verify() {
   TileType ring = getRing().getType();
   if (!ring.hasAxis("stage") || ring.dropAxis("stage") != getResult().getType())

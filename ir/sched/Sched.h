@@ -38,3 +38,8 @@ class NextOp;
 }
 #define GET_OP_CLASSES
 #include "ir/sched/SchedOps.h.inc"
+
+namespace attune::sched {
+/// Reads the parameter `view` again and makes its tensor map: boxes of `rows` rows and a panel of `swizzle`.
+mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle);
+} // namespace attune::sched
