@@ -233,12 +233,11 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
                                          double traceMilliseconds) {
   constexpr int maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
-      std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim)
+  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target))
     return best;
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
-  if (!ranked)
+  if (!ranked || std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(ranked->front().plan.copyWarps > 0))
     return best;
   auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
   int attempts = 1, unchanged = 0, tried = free(ranked->front());

@@ -79,12 +79,12 @@ static constexpr int dropoutRegisters = 17;      // Philox's keys of each round 
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
-static constexpr int distanceRegisters = 4;      // a value by distance on its way from shared memory, and its address
+static constexpr int distanceRegisters = 3;      // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
-static constexpr int warpgroupRegisters = 31; // beside S, P and O of a warpgroup: m, l, addresses, the loop
+static constexpr int leastWarpgroupRegisters = 31; // beside S, P and O of a warpgroup: m, l, addresses, the loop
 
 // Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
 static constexpr int wideHeadDim = 256;
@@ -239,11 +239,19 @@ static int leastRegisters(const PlanRequest &request, const Plan &plan) {
   return tileRegisters(request, plan) + leastAddressRegisters + (request.dropout ? leastDropoutRegisters : 0);
 }
 
+/// What a warpgroup takes beside S, P and O. Beyond 192 columns O is more operands of a product than ptxas keeps apart from what else is
+/// alive, the more so beside special functions or Philox.
+static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
+  const int beyond = std::max<int>(0, int(paddedHeadDimV(request, plan)) / 2 - 96);
+  const bool busy = request.dropout || request.specialPerElement > 0;
+  return leastWarpgroupRegisters + (beyond ? 2 * beyond / 3 + (busy ? 8 : 0) : 0);
+}
+
 /// What the kernel takes without spilling.
 static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
-    return tileRegisters(request, plan) + warpgroupRegisters + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
+    return tileRegisters(request, plan) + warpgroupRegisters(request, plan) + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
            2 * request.rowVectors + (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
            (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
@@ -809,10 +817,10 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
   std::vector<size_t> order(plans.size());
   std::iota(order.begin(), order.end(), 0);
-  const bool spillFree = std::max(request.headDim, request.headDimV) <= spillFreeHeadDim;
+  const int headDim = std::max(request.headDim, request.headDimV);
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
-    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, spillFree && p.cost.spills,
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills,
                       p.cost.mixSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
