@@ -10,6 +10,7 @@
 
 #include "attune/Builtins.h"
 #include "attune/Compile.h"
+#include "passes/CostModel.h"
 #include "runtime/ArchInfo.h"
 #include "runtime/Cubin.h"
 
@@ -134,6 +135,9 @@ std::vector<Point> grid(const std::string &full) {
                                                  {"window", 64}, {"documents", 128}, {"bias", 64},  {"blocks", 96}, {"plain", 8},    {"causal", 256}};
   for (auto [variant, dim] : hopper)
     points.push_back({"sm_90a", variant, bf16, dim, dim});
+  // Where O takes most of a lane's registers.
+  for (auto [variant, dim] : {std::pair("softcap", 192), {"gemma", 256}, {"dropout", 256}})
+    points.push_back({"sm_90a", variant, bf16, dim, dim});
   // Values by distance, which a producer warp of few registers computes.
   for (int dim : {64, 96, 128, 256})
     points.push_back({"sm_90a", "relative", dim == 96 ? f16 : bf16, dim, dim});
@@ -166,8 +170,8 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   if (!image->log.empty())
     found.push_back("NVRTC says: " + image->log);
 
-  bool small = point.headDim <= 128 && point.headDimV <= 128 && point.dtype != f32;
-  if (small && image->spillBytes)
+  const bool spillFree = std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["copyWarps"].get<int>() > 0) && point.dtype != f32;
+  if (spillFree && image->spillBytes)
     found.push_back(fmt::format("{} bytes of local memory a thread", image->spillBytes));
   // O takes nearly all registers: some spills are known, many would be a plan that does not fit.
   constexpr int wideSpills = 256;
