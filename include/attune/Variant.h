@@ -127,7 +127,9 @@ public:
   Variant &blocks(const Captured &pattern, int rows, int columns,
                   std::source_location where = std::source_location::current());
 
-  /// Functions accurate to float32 instead of fast approximations.
+  /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written. Without it a
+  /// bias of 16-bit kernels may be divided by the scale: one beyond 3.4e38 * scale in magnitude, as the least finite
+  /// number, is then infinite, and hides its key if it is negative.
   Variant &precise();
 
   /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...
