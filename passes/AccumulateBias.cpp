@@ -52,8 +52,10 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
 
   /// What the map adds to the product, if that is all it does.
   static Value biasOf(tile::MapOp map) {
-    auto sum = map.getOnlyIf() || !productOf(map) ? arith::AddFOp() : map.getYield().getValues().front().getDefiningOp<arith::AddFOp>();
-    BlockArgument element = map.getInputs().empty() ? BlockArgument() : map.getElement(0);
+    if (map.getOnlyIf() || !productOf(map))
+      return {};
+    auto sum = map.getYield().getValues().front().getDefiningOp<arith::AddFOp>();
+    BlockArgument element = map.getElement(0);
     if (!sum || !element.hasOneUse() || (sum.getLhs() != element && sum.getRhs() != element))
       return {};
     return sum.getLhs() == element ? sum.getRhs() : sum.getLhs();

@@ -74,31 +74,6 @@ bool isBlockValue(Value value, Block *block) {
   return op && llvm::all_of(op->getOperands(), [&](Value operand) { return isBlockValue(operand, block); });
 }
 
-struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(arith::AddFOp op, PatternRewriter &rewriter) const override {
-    for (auto [scaled, term] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
-      auto product = scaled.getDefiningOp<arith::MulFOp>(), bias = term.getDefiningOp<arith::MulFOp>();
-      if (!product || !bias || !product->hasOneUse())
-        continue;
-      auto [value, factor] = splitFactor(product);
-      if (!value || factor <= 0 || !isModerate(factor))
-        continue;
-      for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())}) {
-        if (!n.getDefiningOp<arith::SIToFPOp>() || !isBlockValue(u, op->getBlock()))
-          continue;
-        Location loc = op.getLoc();
-        Value smaller = arith::MulFOp::create(rewriter, loc, u, constant(rewriter, loc, 1.0f / factor));
-        Value sum = arith::AddFOp::create(rewriter, loc, value, arith::MulFOp::create(rewriter, loc, smaller, n));
-        rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));
-        return success();
-      }
-    }
-    return rewriter.notifyMatchFailure(op, "no sum of a scaled value and a bias by an integer");
-  }
-};
-
 /// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
 bool isStaged(Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
@@ -113,22 +88,37 @@ bool isStaged(Value term, tile::MapOp map) {
   return llvm::is_contained(values.roots(), term);
 }
 
-struct FactorOfStagedSum : OpRewritePattern<arith::AddFOp> {
+/// A bias that can be divided at no cost to its elements: the factor that the block computes of `factor * integer`, or a value that copy warps
+/// compute. The factor is what to divide, null where there is none.
+Value divisibleFactor(Value term, arith::AddFOp sum) {
+  if (auto bias = term.getDefiningOp<arith::MulFOp>())
+    for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())})
+      if (n.getDefiningOp<arith::SIToFPOp>() && isBlockValue(u, sum->getBlock()))
+        return u;
+  return isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
+}
+
+struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(arith::AddFOp op, PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
     for (auto [scaled, term] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
       auto product = scaled.getDefiningOp<arith::MulFOp>();
       auto [value, factor] = product && product->hasOneUse() ? splitFactor(product) : std::pair<Value, float>();
-      if (!value || factor <= 0 || !isModerate(factor) || !isStaged(term, dyn_cast<tile::MapOp>(op->getParentOp())))
+      Value divisible = value && factor > 0 && isModerate(factor) ? divisibleFactor(term, op) : Value();
+      if (!divisible)
         continue;
-      Location loc = op.getLoc();
-      Value smaller = arith::MulFOp::create(rewriter, loc, term, constant(rewriter, loc, 1.0f / factor));
-      Value sum = arith::AddFOp::create(rewriter, loc, value, smaller);
+      Value bias = arith::MulFOp::create(rewriter, loc, divisible, constant(rewriter, loc, 1.0f / factor));
+      if (divisible != term) {
+        auto ofInteger = term.getDefiningOp<arith::MulFOp>();
+        bias = arith::MulFOp::create(rewriter, loc, bias, ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
+      }
+      Value sum = arith::AddFOp::create(rewriter, loc, value, bias);
       rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));
       return success();
     }
-    return rewriter.notifyMatchFailure(op, "no sum of a scaled value and a staged bias");
+    return rewriter.notifyMatchFailure(op, "no sum of a scaled value and a bias that is divided for free");
   }
 };
 
@@ -137,7 +127,7 @@ struct FoldFactors : attune::impl::FoldFactorsBase<FoldFactors> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DivisionByConstant, ProductOfConstants, FactorOfSum, FactorOfStagedSum>(&getContext());
+    patterns.add<DivisionByConstant, ProductOfConstants, FactorOfSum>(&getContext());
     FrozenRewritePatternSet frozen(std::move(patterns));
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
       if (!kernel.getPrecise() && !kernel.getDtype().isF32())

@@ -1458,21 +1458,21 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   split.rest = std::move(ofRow.rest);
   SmallVector<tile::BoundsAttr> tables;
   MaskAnalysis analysis(op, builder, values, &tables);
-  auto add = [&](SmallVector<Conjunct> &conjuncts, bool lower, bool upper, bool always) {
-    if (conjuncts.empty() && !always)
+  auto add = [&](SmallVector<Conjunct> &conjuncts, bool withSk) {
+    if (conjuncts.empty() && !withSk)
       return;
     Interval full = analysis.fullInterval(conjuncts);
-    MaskCut cut{std::move(conjuncts), lower, upper, {}, {}};
+    MaskCut cut{std::move(conjuncts), {}, {}};
     if (full.lo)
       cut.fullBegin = analysis.beginOf(full, "full_from");
-    if (full.hi || always)
+    if (full.hi || withSk)
       cut.fullEnd = analysis.endOf(full, "full_to");
     split.cuts.push_back(std::move(cut));
   };
   // Keys end at Sk in every row.
-  add(ofRow.upper, false, true, true);
-  add(ofRow.lower, true, false, false);
-  add(ofRow.both, true, true, false);
+  add(ofRow.upper, true);
+  add(ofRow.lower, false);
+  add(ofRow.both, false);
   for (tile::BoundsAttr table : tables)
     if (!llvm::is_contained(bounds, table))
       bounds.push_back(table);
@@ -1492,11 +1492,11 @@ Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValue
     return arith::MaxSIOp::create(builder, loc, columns, constant(0));
   };
   Value visible;
-  if (cut.upper) {
+  if (interval.hi || cut.conjuncts.empty()) {
     Value end = within(analysis.endOf(interval, "row_end"));
     visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column, end);
   }
-  if (cut.lower && interval.lo) {
+  if (interval.lo) {
     Value begin = within(analysis.beginOf(interval, "row_begin"));
     Value begun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column, begin);
     visible = visible ? arith::AndIOp::create(builder, loc, begun, visible) : begun;

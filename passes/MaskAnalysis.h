@@ -66,10 +66,9 @@ mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const Bl
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// Conjuncts that leave an interval of keys of each row, of which some lie at a tile's lower end, its upper end, or both.
+/// Conjuncts that leave an interval of keys of each row; without any, the keys up to Sk.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  bool lower = false, upper = false;
   /// Every row sees all keys from here to there: i32, null for 0 and for Sk. A tile of keys within needs no cut.
   mlir::Value fullBegin, fullEnd;
 };

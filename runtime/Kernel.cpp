@@ -183,23 +183,21 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   };
   std::byte *out = packed.bytes + tensorMapOffset(image.signature);
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
-    if (!(packed.params().mapped >> i & 1)) {
-      std::memset(out, 0, tensorMapBytes);
-      continue;
-    }
-    const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
-    if (int code = tensorMaps->get(key, out, encode)) {
-      // Of a captured tensor any strides are allowed.
-      if (isCaptured(image.signature, i)) {
-        packed.params().mapped &= ~int32_t(1u << i);
-        std::memset(out, 0, tensorMapBytes);
+    const int32_t bit = int32_t(1u << i);
+    if (packed.params().mapped & bit) {
+      const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
+      const int code = tensorMaps->get(key, out, encode);
+      if (code == 0)
         continue;
-      }
-      return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
-                                            "engine; make it contiguous, or compile for sm_90",
-                                            image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
-                                            int64_t(key.strides[2])));
+      // Of a captured tensor any strides are allowed.
+      if (!isCaptured(image.signature, i))
+        return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
+                                              "engine; make it contiguous, or compile for sm_90",
+                                              image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
+                                              int64_t(key.strides[2])));
+      packed.params().mapped &= ~bit;
     }
+    std::memset(out, 0, tensorMapBytes);
   }
   return {};
 }

@@ -16,21 +16,27 @@ struct PackedTensor {
   int64_t strides[4], extents[4];
 };
 
-/// The one that a map is of; nothing where that is q, k, v or o.
+/// The parameter that a map is of; null for q, k, v and o.
+const TensorParam *capturedParam(const KernelSignature &signature, size_t map) {
+  for (const TensorParam &tensor : signature.tensors)
+    if (tensor.name == signature.tensorMaps[map].tensor)
+      return &tensor;
+  return nullptr;
+}
+
 std::optional<PackedTensor> capturedBy(const KernelSignature &signature, size_t map, const LaunchParams &params) {
+  const TensorParam *captured = capturedParam(signature, map);
+  if (!captured)
+    return std::nullopt;
   const auto *cursor = reinterpret_cast<const std::byte *>(&params) + sizeof(LaunchParams) + 8 * signature.scalars.size();
-  for (const TensorParam &tensor : signature.tensors) {
-    if (tensor.name == signature.tensorMaps[map].tensor) {
-      PackedTensor packed = {.dtype = tensor.dtype, .rank = tensor.rank, .address = 0, .strides = {}, .extents = {}};
-      const size_t bytes = 8 * size_t(tensor.rank);
-      std::memcpy(&packed.address, cursor, 8);
-      std::memcpy(packed.strides, cursor + 8, bytes);
-      std::memcpy(packed.extents, cursor + 8 + bytes, bytes);
-      return packed;
-    }
-    cursor += 8 + 16 * size_t(tensor.rank);
-  }
-  return std::nullopt;
+  for (const TensorParam *before = signature.tensors.data(); before != captured; ++before)
+    cursor += 8 + 16 * size_t(before->rank);
+  PackedTensor packed = {.dtype = captured->dtype, .rank = captured->rank, .address = 0, .strides = {}, .extents = {}};
+  const size_t bytes = 8 * size_t(captured->rank);
+  std::memcpy(&packed.address, cursor, 8);
+  std::memcpy(packed.strides, cursor + 8, bytes);
+  std::memcpy(packed.extents, cursor + 8 + bytes, bytes);
+  return packed;
 }
 
 bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
@@ -44,14 +50,6 @@ bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
 }
 
 } // namespace
-
-/// The parameter that a map is of; null for q, k, v and o.
-static const TensorParam *capturedParam(const KernelSignature &signature, size_t map) {
-  for (const TensorParam &tensor : signature.tensors)
-    if (tensor.name == signature.tensorMaps[map].tensor)
-      return &tensor;
-  return nullptr;
-}
 
 bool attune::isCaptured(const KernelSignature &signature, size_t map) { return capturedParam(signature, map); }
 
