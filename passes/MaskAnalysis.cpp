@@ -131,19 +131,20 @@ public:
       : op(op), loc(op.getLoc()), tileQ(tileQ), tileK(tileK), queryBegin(constantOf(q0)), queryCount(constantOf(Sq)),
         keyCount(constantOf(Sk)), queryOffset(constantOf(qOffset)) {}
 
-  Bounds bounds() {
-    if (op.getMask().empty())
-      return {Interval::all(), Interval::all()};
-    Value mask = cast<attn::YieldOp>(op.getMask().front().back()).getValue();
-    auto conjuncts = conjunctsByTile();
-    if (conjuncts.empty())
-      return visit<Bounds>(mask, false);
-    // What the loads of a tile decide about full tiles, they decide tile by tile.
+  /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's loads decide.
+  Bounds bounds(std::optional<ArrayRef<Conjunct>> deciding) {
     Bounds result = everything<Bounds>();
+    if (op.getMask().empty())
+      return result;
+    Value mask = cast<attn::YieldOp>(op.getMask().front().back()).getValue();
+    if (!deciding)
+      return visit<Bounds>(mask, false);
+    auto byTile = conjunctsByTile();
     forEachConjunct(mask, false, [&](Value value, bool negate) {
       Bounds bounds = visit<Bounds>(value, negate);
       result.hull = intersect(result.hull, bounds.hull);
-      if (!llvm::is_contained(conjuncts, Conjunct(value, negate)))
+      Conjunct conjunct(value, negate);
+      if (llvm::is_contained(*deciding, conjunct) && !llvm::is_contained(byTile, conjunct))
         result.full = intersect(result.full, bounds.full);
     });
     return result;
@@ -173,9 +174,9 @@ public:
     return condition.known ? Value(arith::ConstantOp::create(*builder, loc, builder->getBoolAttr(*condition.known))) : condition.value;
   }
 
-  /// begin, fullBegin, fullEnd, end.
-  std::array<Linear, 4> tiles() {
-    auto [hull, full] = bounds();
+  /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the keys, or by `deciding` alone.
+  std::array<Linear, 4> tiles(std::optional<ArrayRef<Conjunct>> deciding = {}) {
+    auto [hull, full] = bounds(deciding);
     bool fromZero = !hull.lo;
     Linear lo = fromZero ? constantOf(0) : clampToKeys(*hull.lo);
     Linear hi = hull.hi ? clampToKeys(*hull.hi) : keyCount;
@@ -184,11 +185,14 @@ public:
       end = select(lessEqual(hi, lo), begin, end);
     if (full.isEmpty() || patternNeedsElementMask(op, tileQ, tileK))
       return {begin, end, end, end};
+    if (deciding && full.isAll())
+      return {begin, begin, end, end};
     Linear fullLo = full.lo ? clampToKeys(*full.lo) : constantOf(0);
     Linear fullHi = full.hi ? clampToKeys(*full.hi) : keyCount;
-    Linear fullBegin = divide(addConstant(fullLo, tileK - 1), tileK), fullEnd = divide(fullHi, tileK);
-    // A full interval that starts at 0 is empty or lies within the hull. Any other may be empty anywhere.
-    if (!fromZero || full.lo) {
+    Linear fullBegin = divide(addConstant(fullLo, tileK - 1), tileK);
+    Linear fullEnd = deciding && !full.hi ? end : divide(fullHi, tileK);
+    // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty anywhere.
+    if (deciding || !fromZero || full.lo) {
       fullBegin = maximum(minimum(fullBegin, end), begin);
       fullEnd = maximum(minimum(fullEnd, end), fullBegin);
     }
@@ -1358,6 +1362,17 @@ static void eraseDead(ArrayRef<Operation *> ops) {
       op->erase();
 }
 
+/// The conjuncts by what they leave of any one row.
+static MaskAnalysis::RowConjuncts rowConjuncts(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+  // It shows in what the analysis of one row emits, which nothing else needs.
+  OpBuilder::InsertionGuard guard(builder);
+  Region scratch;
+  BlockValues row = values;
+  row.q0 = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
+  row.tileQ = 1;
+  return MaskAnalysis(op, builder, row).rowConjuncts();
+}
+
 Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
                           SmallVectorImpl<tile::BoundsAttr> &bounds) {
   Location loc = op.getLoc();
@@ -1365,7 +1380,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   Operation *before = builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
   SmallVector<tile::BoundsAttr> tables;
   MaskAnalysis analysis(op, builder, values, &tables);
-  auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
+  // Cuts have conditions of their own.
+  auto [begin, fullBegin, fullEnd, end] = analysis.tiles(ArrayRef<Conjunct>(rowConjuncts(builder, op, values).rest));
 
   // The region, first: without full tiles in it the segments have none.
   bool hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
@@ -1415,7 +1431,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   } else {
     if (!(begin == fullBegin))
       segment(begin, "tiles_begin", fullBegin, "full_begin", false);
-    segment(fullBegin, "full_begin", fullEnd, "full_end", true);
+    segment(fullBegin, begin == fullBegin ? "tiles_begin" : "full_begin", fullEnd, fullEnd == end ? "tiles_end" : "full_end", true);
     if (!(fullEnd == end))
       segment(fullEnd, "full_end", end, "tiles_end", false);
   }
@@ -1444,16 +1460,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
 }
 
 MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, SmallVectorImpl<tile::BoundsAttr> &bounds) {
-  MaskAnalysis::RowConjuncts ofRow;
-  {
-    // Which conjuncts are intervals shows in what the analysis of one row emits, which nothing else needs.
-    OpBuilder::InsertionGuard guard(builder);
-    Region scratch;
-    BlockValues row = values;
-    row.q0 = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
-    row.tileQ = 1;
-    ofRow = MaskAnalysis(op, builder, row).rowConjuncts();
-  }
+  MaskAnalysis::RowConjuncts ofRow = rowConjuncts(builder, op, values);
   MaskSplit split;
   split.rest = std::move(ofRow.rest);
   SmallVector<tile::BoundsAttr> tables;

@@ -10,10 +10,13 @@
 //                                   full [n * ((end - 1) / n), n * (q0 / n + 1))
 //     keyPadding(lengths):          hull = full = [0, lengths[b])
 //
-// cut to [0, Sk) and rounded to tiles they become the segments of a tile.domain:
+// cut to [0, Sk) and rounded to tiles they are segments of tiles:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
+//
+// A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the domain's tiles are full or
+// partial by the conjuncts that remain beside the cuts.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
 // the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
@@ -57,7 +60,7 @@ struct BlockValues {
 };
 
 /// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments
-/// partial, full, partial in this order, without those that are always empty. A block pattern (see patternNeedsElementMask) and what
+/// partial, full, partial in this order, without those that are always empty, by splitMask's `rest` alone. A block pattern (see patternNeedsElementMask) and what
 /// depends on loads by key become the domain's `where`; the bounds that these need are added to `bounds`. Reads of scalars, uniform
 /// captured tensors and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
@@ -98,7 +101,7 @@ struct TileSegments {
   int64_t begin = 0, fullBegin = 0, fullEnd = 0, end = 0;
 };
 
-/// The segments of buildDomain for given sizes. What depends on b, h, run-time scalars or uniform loads counts
+/// The tiles that buildDomain visits for given sizes, and those that are full by the whole mask and Sk. What depends on b, h, run-time scalars or uniform loads counts
 /// as visible, what depends on other loads as partial; a block pattern counts as all set.
 TileSegments evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
                             int64_t tileK);

@@ -78,8 +78,8 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
 def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "the tiles along an axis that a loop visits";
   let description = [{
-    Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a `full`
-    segment every element is visible and within the sequence; in a `partial` one the mask decides. Empty segments
+    Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a tile of a `partial`
+    segment the maps that are `only_if` the loop's partial flag decide; in a `full` one they would hide nothing. Empty segments
     (begin >= end) are skipped. The region of `where` takes the index of one of the segments' tiles and says whether it is visited,
     and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. `reverse`
     visits the last tile first.

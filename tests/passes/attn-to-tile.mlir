@@ -3,8 +3,7 @@
 // The block's query tile, its keys up to the diagonal, the online softmax, and the stores.
 // CHECK-LABEL: tile.kernel @causal dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32,
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
-// CHECK:         %[[FULL:.*]] = arith.divsi {{.*}} {tile.name = "full_end"}
-// CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[FULL]]) full [%[[FULL]], %[[END]]) partial
+// CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
 // CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
 // CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
@@ -47,10 +46,10 @@ attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // -----
 
-// Without a mask only the last tile is partial, and the map hides what lies past Sk.
+// Without a mask only the last tile is cut, and the map hides what lies past Sk.
 // CHECK-LABEL: tile.kernel @full
 // CHECK-DAG:     %[[SK:.*]] = tile.param "Sk"
-// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full{{$}}
 // CHECK:         %[[LAST:.*]] = arith.cmpi sgt, %{{.*}}, %[[SK]] : i32
 // CHECK:         only_if %[[LAST]]
 // CHECK:           arith.subi %[[SK]], %{{.*}}
@@ -111,7 +110,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // -----
 
 // Documents: each tile of keys is judged by the least and the greatest id in it, and by those of the block's queries, which are read
-// once. Causality stays in the segments.
+// once. Causality is a cut: a tile is partial by its ids alone, on the diagonal too.
 // CHECK-LABEL: tile.kernel @documents
 // CHECK-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 1 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 1 along "k" by 32>]
 // CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
@@ -122,7 +121,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%[[B]], %[[QE]]] in_range [false, true] {tile.name = "ids_q_min"}
 // CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%[[B]], %{{.*}}] in_range [false, true] {tile.name = "ids_q_max"}
 // CHECK:         %[[OFK:.*]] = tile.param "ids.k" {{.*}} : !tile.view<2, i32>
-// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial where {
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
 // CHECK:         ^bb0(%[[N:.*]]: i32):
 // CHECK:           %[[KE:.*]] = arith.muli %[[N]], %c2_i32
 // CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%[[B]], %[[KE]]] in_range [false, true] {tile.name = "ids_k_min"}
@@ -152,7 +151,7 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
 // CHECK-SAME:    bounds = [#tile.bounds<"windows.q", "windows" dim 0 along "q" by 64>]
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_min"}
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_max"}
-// CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) partial [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
+// CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) full{{$}}
 attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<windows, i32, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
@@ -166,10 +165,36 @@ attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 
 // -----
 
+// What is left beside the cuts has segments of its own: its first 64 keys are all visible, and Sk is a cut.
+// CHECK-LABEL: tile.kernel @sinks
+// CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
+// CHECK:         %[[FULL:.*]] = arith.minsi {{.*}}, %[[END]] {tile.name = "full_end"}
+// CHECK:         tile.domain k by 32 [%c0_i32, %[[FULL]]) full [%[[FULL]], %[[END]]) partial{{$}}
+// CHECK:         tile.for_blocks (%{{.*}}, %[[PARTIAL:.*]]) in
+// CHECK:           %[[CUT:.*]] = arith.cmpi sgt
+// CHECK:           tile.map({{.*}} only_if %[[CUT]]
+// CHECK:           tile.map({{.*}} only_if %[[PARTIAL]]
+attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %c2 = arith.constant 2 : i32
+  %c64 = arith.constant 64 : i32
+  %c0 = arith.constant 0 : i32
+  %0 = arith.cmpi sge, %q, %k : i32
+  %1 = arith.remsi %k, %c2 : i32
+  %2 = arith.cmpi eq, %1, %c0 : i32
+  %3 = arith.cmpi slt, %k, %c64 : i32
+  %4 = arith.ori %2, %3 : i1
+  %5 = arith.andi %0, %4 : i1
+  attn.yield %5 : i1
+}
+
+// -----
+
 // Flags: whether all and any are true. A block pattern is one more condition.
 // CHECK-LABEL: tile.kernel @flags
 // CHECK-SAME:    bounds = [#tile.bounds<"flags.k0", "flags" dim 0 along "k" by 32>]
-// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full [%{{.*}}, %{{.*}}) partial where {
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
 // CHECK:           %[[ALL:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_all"}
 // CHECK:           %[[ANY:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_any"}
 // CHECK:           %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}] tile 64 x 32 blocks 64 x 32 : <2, i8>
