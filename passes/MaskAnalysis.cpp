@@ -1471,9 +1471,11 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
     Interval full = analysis.fullInterval(conjuncts);
     MaskCut cut{std::move(conjuncts), {}, {}};
     if (full.lo)
-      cut.fullBegin = analysis.beginOf(full, "full_from");
-    if (full.hi || withSk)
-      cut.fullEnd = analysis.endOf(full, "full_to");
+      cut.firstFull = analysis.beginOf(full, "first_full");
+    if (full.hi || withSk) {
+      Value end = analysis.endOf(full, "full_to"), tile = arith::ConstantIntOp::create(builder, op.getLoc(), values.tileK, 32);
+      cut.lastFull = tile::named(arith::SubIOp::create(builder, op.getLoc(), end, tile, arith::IntegerOverflowFlags::nsw), "last_full");
+    }
     split.cuts.push_back(std::move(cut));
   };
   // Keys end at Sk in every row.
