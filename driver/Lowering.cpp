@@ -172,6 +172,12 @@ std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
   return result;
 }
 
+bool claimsWork(sched::KernelOp kernel) {
+  return kernel
+      .walk([](sched::ForWorkOp work) { return work.getOrder() == sched::WorkOrder::Claimed ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
+}
+
 /// What attn.attention, tile.kernel and sched.kernel have in common.
 template <typename KernelLike>
 IrSummary summarize(KernelLike op, Stage stage) {
@@ -193,8 +199,10 @@ IrSummary summarize(KernelLike op, Stage stage) {
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   if constexpr (!std::is_same_v<KernelLike, attn::AttentionOp>)
     signature.bounds = boundsOf(op);
-  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>)
+  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>) {
     signature.tensorMaps = tensorMapsOf(op);
+    signature.claimsWork = claimsWork(op);
+  }
   return summary;
 }
 
@@ -564,6 +572,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.threads = int(kernel.getThreads());
     result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
     result.summary.signature.tensorMaps = tensorMapsOf(kernel);
+    result.summary.signature.claimsWork = claimsWork(kernel);
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());

@@ -99,8 +99,8 @@ static std::string orderText(sched::KernelOp kernel) {
     return longest ? "a block a tile, a head's last tile first" : "a block a tile";
   case sched::WorkOrder::Persistent:
     return longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks";
-  case sched::WorkOrder::Atomic:
-    return "persistent blocks take the next tile from a counter";
+  case sched::WorkOrder::Claimed:
+    return "persistent blocks, each takes the next tile when it is free";
   case sched::WorkOrder::Split:
     return fmt::format("a block a share of the keys, {} shares", work.getSplits().value_or(1));
   case sched::WorkOrder::Received:

@@ -199,7 +199,7 @@ private:
 
 bool isCopyEvent(Operation *op) {
   return isa<sched::CopyAsyncOp, sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp, sched::LoadMatrixOp,
-             sched::LoadSharedOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
+             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
 }
 
 /// Ops that all threads execute alike.
@@ -210,13 +210,13 @@ bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, 
 /// The stage operand of an event; copy_to_global reads stage 0.
 Value stageOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
-      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp>([](auto event) { return event.getStage(); })
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>([](auto event) { return event.getStage(); })
       .Default(Value());
 }
 
 Value sharedOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
-      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(
           [](auto event) { return event.getShared(); })
       .Default(Value());
 }
@@ -260,7 +260,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   }
   if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp>(op))
     return false;
-  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
+  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::LoadPairOp, sched::ShuffleXorOp,
           sched::ShuffleOp, sched::AnyLaneOp>(op))
     return true;
   if (varies(op->getOperands()))
@@ -503,7 +503,7 @@ private:
   LogicalResult control(const Step &step) {
     if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
       // A block that takes several tiles takes two: the second meets what the first left.
-      bool several = work.getOrder() == sched::WorkOrder::Persistent || work.getOrder() == sched::WorkOrder::Atomic;
+      bool several = work.getOrder() == sched::WorkOrder::Persistent || work.getOrder() == sched::WorkOrder::Claimed;
       for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
         int64_t arguments[] = {0, 0, launch.firstRow, count};
         for (auto [i, argument] : llvm::enumerate(work.getBody().getArguments()))

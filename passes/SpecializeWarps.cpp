@@ -18,6 +18,11 @@
 // sends the consumers what it found: with Q the first tile, with K(n) the tile after n and whether the mask decides within n. Registers move from the producer to the consumers. Persistent blocks do this for one tile
 // of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
+// Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the producer finds them for itself. Where the
+// tiles of keys follow from a search, it is in memory, and blocks that are free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to
+// the consumers anyway: there all other warps receive them with Q, those of the producer that stage what is computed or captured among them, and empty Q's
+// ring with the consumers. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside the search, which waits for memory too.
+//
 //===----------------------------------------------------------------------===//
 
 #include "passes/Cloning.h"
@@ -59,18 +64,22 @@ public:
     for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
       windows.push_back({window});
 
+    auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+    // The counter is reset by the kernel that makes the bounds.
+    claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
+    const int64_t stagingWarps = (staged.empty() ? 0 : 1) + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp);
+
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
-      declare(ring, plan.getQStages());
+      declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + (claims ? stagingWarps : 0));
     for (Ring &ring : streamed)
-      declare(ring, plan.getStages());
+      declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
-      declare(ring, plan.getStages(), /*filledBy=*/32);
+      declare(ring, plan.getStages(), /*filledBy=*/32, plan.getWarps());
     for (Ring &ring : windows)
-      declare(ring, plan.getStages());
+      declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
     describeWindows();
-    auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     if (plan.getPersistent() || domain.skips())
       tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0));
     if (domain.skips())
@@ -86,7 +95,7 @@ public:
     sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Received : sched::WorkOrder::Grid);
     for (Operation *op : original)
       op->moveBefore(&work.getBody().front(), work.getBody().front().end());
-    return writeConsumer(work);
+    return writeConsumer(work, original);
   }
 
 private:
@@ -112,7 +121,7 @@ private:
     return sched::SharedOp::create(builder, loc, type, name);
   }
 
-  void declare(Ring &ring, int64_t stages, int64_t filledBy = 1) {
+  void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
     auto type = cast<TileType>(ring.value().getType());
     SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
     SmallVector<int64_t> shape{stages};
@@ -123,7 +132,7 @@ private:
     stem.consume_back("_tile");
     ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());
     ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
-                                          (stem + "_barriers").str(), 0, filledBy, plan.getWarps());
+                                          (stem + "_barriers").str(), 0, filledBy, emptiedBy);
   }
 
   /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
@@ -179,7 +188,7 @@ private:
     auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
     if (order == sched::WorkOrder::Received)
       work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
-    else if (order == sched::WorkOrder::Persistent)
+    else if (order != sched::WorkOrder::Grid)
       work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"b", "h", "q0", "count", "first_stage", "first_phase"}));
     return work;
   }
@@ -201,14 +210,15 @@ private:
             tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
   }
 
-  /// The end of a tile of work whose loop over K and V is `tiles`; `more` says whether a received one has a next.
-  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value more = {}) {
+  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of a claimed one's next, or says whether a received one
+  /// has a next.
+  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
     if (!plan.getPersistent())
       return;
     builder.setInsertionPointToEnd(&work.getBody().front());
     SmallVector<Value> next;
-    if (more)
-      next.push_back(more);
+    if (following)
+      next.push_back(following);
     for (Value position : tiles.getKept().drop_front())
       next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
     sched::NextOp::create(builder, loc, next);
@@ -239,29 +249,36 @@ private:
       builder.setInsertionPointAfter(computes);
     }
     if (!windows.empty()) {
-      Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(64));
+      Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(32 * firstWindowWarp));
       Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
-      Value copy = arith::AndIOp::create(builder, loc, others, unmapped);
-      auto copiesWindows = scf::IfOp::create(builder, loc, copy, /*withElseRegion=*/false);
+      // Warps that empty Q's ring walk the tiles of work in any case.
+      Value walk = claims ? others : arith::AndIOp::create(builder, loc, others, unmapped);
+      auto copiesWindows = scf::IfOp::create(builder, loc, walk, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(copiesWindows.thenBlock());
       auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-        for (Ring &ring : windows)
-          copyWindow(ring, mapping, at, /*map=*/{});
+        auto copyAll = [&] {
+          for (Ring &ring : windows)
+            copyWindow(ring, mapping, at, /*map=*/{});
+        };
+        if (claims)
+          onlyIf(unmapped, copyAll);
+        else
+          copyAll();
       };
       if (failed(walkTiles(original, /*before=*/{}, copyEach)))
         return failure();
     }
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first) {
+    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, Value number) {
       SmallVector<Value> task;
       if (plan.getPersistent()) {
         llvm::append_range(task, work.getBody().getArguments().take_front(3));
-        task.push_back(tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type()), "more"));
+        task.push_back(tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type(), number), "more"));
       }
       if (visits)
         task.push_back(first);
-      elected(one, [&] {
+      onlyIf(one, [&] {
         for (Ring &ring : once) {
           if (plan.getPersistent())
             sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
@@ -272,7 +289,7 @@ private:
       });
     };
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
-      elected(one, [&] {
+      onlyIf(one, [&] {
         // In the order of their first use, which is that of their release.
         SmallVector<Ring *> rings;
         for (Ring &ring : llvm::concat<Ring>(streamed, windows))
@@ -280,7 +297,7 @@ private:
         llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
         for (Ring *ring : rings) {
           if (ring->map) {
-            elected(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
+            onlyIf(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
             continue;
           }
           sched::AcquireOp::create(builder, loc, ring->barriers, at.stage, at.phase);
@@ -294,18 +311,28 @@ private:
 
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
   using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
-  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first)>;
+  /// `first` is the first tile of keys, `number` that of the tile of work which has been claimed, or null.
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, Value number)>;
 
   /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
-    sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Persistent : sched::WorkOrder::Grid);
+    const bool receives = claims && !before;
+    sched::ForWorkOp work = forWork(!plan.getPersistent() ? sched::WorkOrder::Grid
+                                    : !claims             ? sched::WorkOrder::Persistent
+                                    : receives            ? sched::WorkOrder::Received
+                                                          : sched::WorkOrder::Claimed);
     builder.setInsertionPointToStart(&work.getBody().front());
+    Value claimed, following, first;
+    if (claims && before)
+      claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
+    if (receives)
+      std::tie(following, first) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
-      if ((op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
+      if (!(receives && isa<tile::BlockIndexOp>(op)) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
@@ -316,9 +343,12 @@ private:
     if (sequence->searches() && domain.getWhere().getOps<tile::TouchesOp>().empty())
       sequence->perLane = 4;
     Position entry = start(work);
-    Value first = sequence->first(builder);
+    if (!first)
+      first = sequence->first(builder);
+    if (claimed)
+      following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
     if (before)
-      before(mapping, queryPosition(work), work, first);
+      before(mapping, queryPosition(work), work, first, following);
     auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{first, entry.stage, entry.phase}, sequence->bound, ValueRange(),
                                            /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
@@ -327,14 +357,19 @@ private:
     Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
     mapping.map(loop.getOrigin(), sequence->origin(builder, index));
     // A search stands before the wait for a stage, and runs beside it.
-    Value following = sequence->next(builder, index);
+    Value nextTile = sequence->next(builder, index);
     SmallVector<Value> visit;
     if (before && visits)
-      visit = {following, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, index))};
+      visit = {nextTile, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, index))};
     each(mapping, at, visit);
     Position next = advance(at, plan.getStages());
-    sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
-    nextWork(work, tiles);
+    sched::NextOp::create(builder, loc, ValueRange{nextTile, next.stage, next.phase});
+    if (receives) {
+      builder.setInsertionPointAfter(tiles);
+      sched::SyncLanesOp::create(builder, loc);
+      sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
+    }
+    nextWork(work, tiles, following);
     domain.erase();
     return success();
   }
@@ -364,7 +399,7 @@ private:
     sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage, ring.barriers, map);
   }
 
-  void elected(Value condition, function_ref<void()> body) {
+  void onlyIf(Value condition, function_ref<void()> body) {
     auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
@@ -384,7 +419,7 @@ private:
   // The consumers
   //===--------------------------------------------------------------------===//
 
-  LogicalResult writeConsumer(sched::ForWorkOp work) {
+  LogicalResult writeConsumer(sched::ForWorkOp work, ArrayRef<Operation *> original) {
     builder.setInsertionPoint(loop);
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     FailureOr<TileSequence> sequence = TileSequence::create(domain);
@@ -398,7 +433,10 @@ private:
       builder.setInsertionPointToStart(&work.getBody().front());
       query = queryPosition(work);
       if (tasks)
-        std::tie(more, first) = receiveTask(work, query);
+        std::tie(more, first) = receiveTask(query, original, [](tile::BlockIndexOp index, Value place) {
+          index.getResult().replaceAllUsesWith(place);
+          index.erase();
+        });
     }
     if (!first)
       first = sequence->first(builder);
@@ -448,18 +486,18 @@ private:
     return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
   }
 
-  /// Waits for Q and receives where its tile of work is. Whether the producer sends another, and the first tile of keys, where these are sent.
-  std::pair<Value, Value> receiveTask(sched::ForWorkOp work, Position query) {
+  /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends another, and the first tile of keys,
+  /// where these are sent.
+  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell) {
     sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
     const unsigned place = plan.getPersistent() ? 4 : 0;
     auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0), builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
     if (!plan.getPersistent())
       return {{}, first};
-    for (auto index : llvm::make_early_inc_range(work.getBody().getOps<tile::BlockIndexOp>())) {
-      index.getResult().replaceAllUsesWith(field(task, index.getPosition(), tile::nameOf(index.getResult())));
-      index.erase();
-    }
+    for (Operation *op : ops)
+      if (auto index = dyn_cast<tile::BlockIndexOp>(op))
+        tell(index, field(task, index.getPosition(), tile::nameOf(index.getResult())));
     return {task.getResult(3), first};
   }
 
@@ -515,6 +553,8 @@ private:
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
   SmallVector<Ring> staged;         ///< what one warp computes for the others in it
+  bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
+  static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };
 
 struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {

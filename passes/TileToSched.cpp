@@ -394,22 +394,15 @@ private:
   }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
 
-  /// Element of column 8 j + 2 (lane % 4) + c of a vector in shared memory, or that is spread over lanes; outside the loops over rows.
+  /// Element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes; outside the loops over rows.
   Value columnElement(Value tile, Value j, Value c) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
     StringRef name = tile::nameOf(tile);
     name.consume_front("column_");
-    Value element;
-    if (inShared(tile)) {
-      auto [ring, stage] = slotOf(tile);
-      element = loadShared(cast<TileType>(tile.getType()).getElementType(), ring, stage, i32(0), columnInShare(j, c));
-      name.consume_back("_tile");
-    } else {
-      Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
-      Value held = get(buffers.lookup(tile), div(j, 4));
-      element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
-    }
+    Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+    Value held = get(buffers.lookup(tile), div(j, 4));
+    Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
     return name.empty() ? element : tile::named(element, name);
   }
 
@@ -467,6 +460,36 @@ private:
     set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
   }
 
+  /// What lies by column in shared memory, as the pair of a lane's columns beside each other.
+  struct ColumnPair {
+    Value buffer, ring, stage;
+  };
+
+  /// The inputs that `op` reads by column, each with registers for a pair.
+  SmallVector<ColumnPair> openColumns(tile::MapOp op) {
+    SmallVector<ColumnPair> all;
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+      auto type = cast<TileType>(input.getType());
+      if (!inShared(input) || type.rank() != 1 || tile::isByDistance(type) || argument.use_empty())
+        continue;
+      auto [ring, stage] = slotOf(input);
+      StringRef name = ring.getDefiningOp<sched::SharedOp>().getName();
+      name.consume_front("column_");
+      name.consume_back("_ring");
+      TileType held = fragmentType({{type.axis(0), 8}}, type.getElementType(), FragmentRole::Columns, rowWarps);
+      all.push_back({registers((name + "_pair").str(), held), ring, stage});
+      columnPairs[input] = all.back().buffer;
+    }
+    return all;
+  }
+
+  void loadColumns(const ColumnPair &of, Value j) {
+    Type type = cast<TileType>(of.ring.getType()).getElementType();
+    auto pair = sched::LoadPairOp::create(builder, loc, type, type, of.ring, of.stage, i32(0), columnInShare(j, i32(0)));
+    for (auto [c, element] : llvm::enumerate(pair->getResults()))
+      set(element, of.buffer, {i32(0), i32(int64_t(c))});
+  }
+
   /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
   struct Window {
     Value input, buffer;
@@ -493,7 +516,7 @@ private:
     if (!inShared(input) || tile::isByDistance(type))
       return element(input, i, r, j, c);
     if (type.rank() == 1)
-      return columnElement(input, j, c);
+      return get(columnPairs.lookup(input), {i32(0), c});
     if (Value fragment = windows.lookup(input)) {
       Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
       return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
@@ -703,6 +726,7 @@ private:
     const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
       SmallVector<Diagonals> byDistance = openDiagonals(op);
+      SmallVector<ColumnPair> byColumn = openColumns(op);
       SmallVector<Window> read = openWindows(op);
       auto loadWindows = [&](Value jj) {
         for (const Window &one : read)
@@ -712,6 +736,8 @@ private:
           buffer,
           [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
           columnsOutside, [&](Value j) {
+            for (const ColumnPair &one : byColumn)
+              loadColumns(one, j);
             for (const Diagonals &one : byDistance) {
               const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
               repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
@@ -1461,6 +1487,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Value, Value> columnPairs;                   ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
 };

@@ -90,9 +90,9 @@ LogicalResult verifySides(sched::RingOp ring) {
       refilled |= user->getParentOfType<sched::ForTilesOp>() || user->getParentOfType<scf::ForOp>() ||
                   (work && work.getOrder() != sched::WorkOrder::Grid && work.getOrder() != sched::WorkOrder::Split);
     }
-    waitedFor |= isa<sched::WaitOp, sched::ForWorkOp>(user);
+    waitedFor |= isa<sched::WaitOp>(user);
     acquired |= isa<sched::AcquireOp>(user);
-    released |= isa<sched::ReleaseOp, sched::ForWorkOp>(user);
+    released |= isa<sched::ReleaseOp>(user);
   }
   auto missing = [&](StringRef what) { return ring.emitOpError() << ring.getName() << " " << what; };
   if (!filled)

@@ -213,14 +213,14 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   ContextScope scope(cuda, current, (*loaded)->context);
   void *arguments[] = {packed.bytes};
   // In the stream's order: the kernel finds them made.
-  if (packed.boundsEntries > 0) {
-    constexpr int perBlock = boundsBlockThreads / 32;
-    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned((packed.boundsEntries + perBlock - 1) / perBlock), 1, 1, boundsBlockThreads,
-                                    1, 1, 0, stream, arguments, nullptr);
+  if (packed.boundsEntries > 0 || image.signature.claimsWork) {
+    constexpr int64_t perBlock = boundsBlockThreads / 32;
+    const int64_t blocks = std::max<int64_t>((packed.boundsEntries + perBlock - 1) / perBlock, 1);
+    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned(blocks), 1, 1, boundsBlockThreads, 1, 1, 0, stream, arguments, nullptr);
     if (code != 0)
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
-  const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors) : packed.blocks;
+  const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork) : packed.blocks;
   int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads),
                                   1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
   if (code != 0)

@@ -303,9 +303,9 @@ private:
   static constexpr __int128 most = __int128(1) << 62;
 };
 
-/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order; gives the bytes of all tables.
+/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order; gives the bytes of the workspace: the counter of claims, then all tables.
 template <typename Visit> size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, Visit visit) {
-  size_t offset = 0;
+  size_t offset = signature.claimsWork ? workCounterBytes : 0;
   if (signature.bounds.empty() || args.q.rank != 4 || args.k.rank != 4)
     return offset;
   for (const BoundsParam &param : signature.bounds)

@@ -22,6 +22,8 @@ static json toJson(const KernelSignature &signature) {
                  {"tensors", tensors}};
   for (const BoundsParam &bounds : signature.bounds)
     result["bounds"].push_back({{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
+  if (signature.claimsWork)
+    result["claimsWork"] = true;
   for (const TensorMapParam &map : signature.tensorMaps)
     result["tensorMaps"].push_back({{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
   if (signature.blockPattern)
@@ -141,6 +143,8 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
         reader.read(bounds, "ofKeys", param.ofKeys);
         reader.read(bounds, "rows", param.rows);
       }
+  if (from.contains("claimsWork"))
+    reader.read(from, "claimsWork", to.claimsWork);
   if (from.contains("tensorMaps"))
     if (const json *maps = reader.array(from, "tensorMaps"))
       for (const json &map : *maps) {

@@ -299,6 +299,13 @@ template <bool pairs> __device__ __forceinline__ unsigned work_number(unsigned r
   return (deal * gridDim.x + (blockIdx.x + deal * (gridDim.x * 5 / 8)) % gridDim.x) * 2 + round % 2;
 }
 
+//@ claim_work
+/// In lane 0 of a warp the number of the next tile of work that no block has taken, elsewhere 0: `counter` counts those after the grid's
+/// first ones, one a block. PTX 9.7.13.5, atom.global.add.
+__device__ __forceinline__ int claim_work(void *counter) {
+  return threadIdx.x % 32 == 0 ? int(gridDim.x + atomicAdd(static_cast<unsigned *>(counter), 1u)) : 0;
+}
+
 //@ message
 /// What one role tells another, in shared memory.
 template <int Fields> struct Message {
@@ -511,6 +518,22 @@ __device__ __forceinline__ float load_shared(unsigned address) {
 __device__ __forceinline__ int load_shared_int(unsigned address) {
   int x;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address));
+  return x;
+}
+
+//@ load_shared_pair
+/// Two floats side by side. PTX 9.7.9.8, ld.shared.v2.f32.
+__device__ __forceinline__ float2 load_shared_pair(unsigned address) {
+  float2 x;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address));
+  return x;
+}
+
+//@ load_shared_int_pair
+/// Two integers side by side. PTX 9.7.9.8, ld.shared.v2.b32.
+__device__ __forceinline__ int2 load_shared_int_pair(unsigned address) {
+  int2 x;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(address));
   return x;
 }
 

@@ -112,7 +112,7 @@ const llvm::StringLiteral reservedWords[] = {
     "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf", "roundf",
     "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf", "tanf", "sqrtf",
     "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf", "acoshf", "atanhf", "cbrtf",
-    "GridTile", "uint4", "exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil",
+    "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil",
     "round", "trunc", "erf"};
 
 bool isReserved(StringRef name) {
@@ -1120,6 +1120,15 @@ void Printer::printStatement(Operation *op) {
         declare(cast<OpResult>(o.getResult()),
                 primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
       })
+      .Case([&](LoadPairOp o) {
+        const bool isFloat = o.getFirst().getType().isF32();
+        std::string name = names.take("pair");
+        Expr pair = primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
+                              {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())});
+        statement(op, std::string(isFloat ? "const float2 " : "const int2 ") + name + " = " + pair.text + ";");
+        values[o.getFirst()] = {name + ".x"};
+        values[o.getSecond()] = {name + ".y"};
+      })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());
         if (o.getValue().getType().isInteger(32))
@@ -1152,9 +1161,10 @@ void Printer::printStatement(Operation *op) {
       .Case([&](ReadWorkOp o) { printReadWork(o); })
       .Case([&](MoreWorkOp o) {
         auto work = cast<ForWorkOp>(o->getParentOp());
-        Expr next = workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
+        Expr next = o.getNumber() ? asUnsigned(value(o.getNumber())) : workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
+      .Case([&](ClaimWorkOp o) { declare(cast<OpResult>(o.getResult()), primitive("claim_work", {{"p.workspace"}})); })
       .Case([&](SendOp o) {
         std::string fields;
         for (Value value : o.getValues())
@@ -1508,6 +1518,10 @@ void Printer::printBounds() {
                       codegen::kernelSymbol(kernel) + boundsEntrySuffix + "(const __grid_constant__ Params p) {\n")
                          .str();
   text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) + " + threadIdx.x / 32;\n";
+  if (used.count("claim_work"))
+    text += "  // The counter of the claims of work\n"
+            "  if (entry == 0)\n"
+            "    *static_cast<unsigned *>(p.workspace) = 0;\n";
   for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
     std::string tensor = members[bounds.getTensor().str()], table = members[bounds.getName().str()];
     bool ofKeys = bounds.getAxis().getValue() == "k";
@@ -1574,26 +1588,32 @@ Expr Printer::workTiles(ForWorkOp op) {
 
 /// Where the tile of work with this number is.
 Expr Printer::gridTile(ForWorkOp op, Expr number) {
-  StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Grid ? "last_first" : "both_ends";
+  StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Persistent ? "both_ends" : "last_first";
   return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">", {std::move(number), {"p.query_length"}, {"p.heads"}});
 }
 
 void Printer::printForWork(ForWorkOp op) {
-  bool persistent = op.getOrder() == WorkOrder::Persistent, received = op.getOrder() == WorkOrder::Received;
-  if (op.getOrder() != WorkOrder::Grid && !persistent && !received)
-    return fail(op, "in order '" + stringifyWorkOrder(op.getOrder()) + "' has no printed form; use grid, persistent or received");
+  const bool persistent = op.getOrder() == WorkOrder::Persistent, received = op.getOrder() == WorkOrder::Received,
+             claimed = op.getOrder() == WorkOrder::Claimed;
+  if (op.getOrder() == WorkOrder::Split)
+    return fail(op, "in order 'split' has no printed form; use grid, persistent, claimed or received");
   size_t mark = names.open();
   auto arguments = op.getBody().getArguments();
   SmallVector<std::string> carried;
   std::string number = "blockIdx.x";
   comment(op);
-  if (persistent || received) {
+  if (op.getOrder() != WorkOrder::Grid) {
     size_t first = cast<BlockArgument>(op.getCount()).getArgNumber();
     std::string count = nameFor(op, first, "count"), total, inits;
     values[op.getCount()] = natural({count});
-    if (persistent) {
+    if (!received) {
       total = names.take("work_tiles"), number = names.take("number");
       line("const unsigned " + total + " = " + workTiles(op).text + ";");
+    }
+    if (claimed) {
+      carried.push_back(number);
+      inits += ", " + number + " = int(blockIdx.x)";
+      number = "(unsigned)" + number;
     }
     for (auto [i, init] : llvm::enumerate(op.getInits())) {
       carried.push_back(nameFor(op, first + 1 + i, "carried"));
@@ -1601,9 +1621,10 @@ void Printer::printForWork(ForWorkOp op) {
       values[op.getCarried()[i]] = {carried.back()};
     }
     line("#pragma unroll 1");
-    open(op, "for (int " + count + " = 0" + inits + ";; ++" + count + ")");
-    if (persistent) {
+    open(op, "for (int " + count + " = 0" + inits + ";" + (claimed ? " " + number + " < " + total : "") + "; ++" + count + ")");
+    if (!received)
       workTotals[op] = total;
+    if (persistent) {
       line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
       line("if (" + number + " >= " + total + ") {");
       line("  break;");
@@ -1634,7 +1655,7 @@ void Printer::printForWork(ForWorkOp op) {
     line("}");
   }
   if (op.getNext())
-    assignCarried(op.getNext(), op.getNextCarried(), carried);
+    assignCarried(op.getNext(), claimed ? op.getNext().getValues() : op.getNextCarried(), carried);
   close();
   names.close(mark);
 }

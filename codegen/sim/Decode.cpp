@@ -337,8 +337,8 @@ public:
 
 private:
   void visit(Operation *op) {
-    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::ShuffleXorOp,
-            sched::ShuffleOp, sched::ReceiveOp>(op))
+    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::LoadPairOp, sched::ShuffleXorOp,
+            sched::ShuffleOp, sched::ReceiveOp, sched::ClaimWorkOp>(op))
       return add(op->getResults());
     if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
       return;
@@ -703,15 +703,16 @@ void Decoder::role(sched::RoleOp op) {
 }
 
 void Decoder::work(sched::ForWorkOp op) {
-  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent, received = op.getOrder() == sched::WorkOrder::Received;
-  if (op.getOrder() != sched::WorkOrder::Grid && !persistent && !received)
-    return fail(opIndex(op),
-                "in order '" + stringifyWorkOrder(op.getOrder()).str() + "' cannot be simulated; use grid, persistent or received");
+  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent, received = op.getOrder() == sched::WorkOrder::Received,
+             claimed = op.getOrder() == sched::WorkOrder::Claimed;
+  if (op.getOrder() == sched::WorkOrder::Split)
+    return fail(opIndex(op), "in order 'split' cannot be simulated; use grid, persistent, claimed or received");
   if (program->tileQ && program->tileQ != int64_t(op.getTileQ()))
     return fail(opIndex(op), "has tiles of " + std::to_string(op.getTileQ()) + " rows, another role's have " +
                                  std::to_string(program->tileQ) + "; give all roles the same");
   program->tileQ = int64_t(op.getTileQ());
-  program->persistent |= persistent;
+  program->persistent |= persistent || claimed;
+  program->claims |= claimed;
   const Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
   auto take = [&](Step &step) {
     step.flag = op.getLongestFirst();
@@ -733,10 +734,18 @@ void Decoder::work(sched::ForWorkOp op) {
     next.target = uint32_t(begin + 1);
     return;
   }
-  take(emit(op, sim::workBegin));
+  take(emit(op, claimed ? sim::claimBegin : sim::workBegin));
   block(op.getBody().front());
   if (error)
     return;
+  if (claimed) {
+    Value number = op.getNext().getValues().front();
+    moveAll(op, op.getNextCarried(), op.getCarried());
+    Step &next = emit(op, sim::claimNext, number);
+    take(next);
+    next.target = uint32_t(begin + 1);
+    return;
+  }
   if (persistent) {
     if (op.getNext())
       moveAll(op, op.getNextCarried(), op.getCarried());
@@ -830,8 +839,9 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::ElectOp o) { emit(o, sim::elect); })
       .Case([&](sched::ReadWorkOp o) { emit(o, sim::readWork); })
       .Case([&](sched::MoreWorkOp o) {
-        emit(o, sim::moreWork, {}, {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
+        emit(o, sim::moreWork, o->getOperands(), {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
       })
+      .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })
       .Case([&](sched::SendOp o) { emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o.getShared())}); })
       .Case([&](sched::ReceiveOp o) {
         emit(o, sim::receiveMessage, o.getStage(), {sharedOf(o.getShared())}, {int64_t(o.getNumResults())});
@@ -939,6 +949,7 @@ void Decoder::schedOp(Operation *op) {
         for (Value by : {o.getRowStep(), o.getColumnStep()})
           step.in[step.inputs++] = by ? slot(by) : zero;
       })
+      .Case([&](sched::LoadPairOp o) { emit(o, sim::loadPair, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())}); })
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
       })

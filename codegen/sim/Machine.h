@@ -148,6 +148,7 @@ struct Launch {
   std::vector<Memory> tensors;
   std::vector<int64_t> parameters; ///< bits of Program::parameters
   int64_t tiles = 0, blocks = 0;
+  std::vector<std::vector<int64_t>> claims; ///< what each block gets when it claims work, ascending
 };
 
 struct Machine {
@@ -160,6 +161,7 @@ struct Machine {
   const Launch &launch;
   uint64_t seed;
   int64_t block = 0;
+  size_t claimed = 0; ///< how often the block has claimed work
   SharedMemory memory;
   std::vector<Warp> warps;
   std::vector<RingState> rings;
@@ -237,6 +239,8 @@ Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
 Go roleEnd(Machine &, Warp &, const Step &);
 Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count; flag: longest first
 Go workNext(Machine &, Warp &, const Step &);  ///< the same
+Go claimBegin(Machine &, Warp &, const Step &);   ///< out: batch, head, row, count; flag: longest first
+Go claimNext(Machine &, Warp &, const Step &);    ///< the same; in: number of the tile
 Go receiveBegin(Machine &, Warp &, const Step &); ///< out: count
 Go receiveNext(Machine &, Warp &, const Step &);  ///< in: whether another tile comes; out: count
 Go finishWarp(Machine &, Warp &, const Step &);
@@ -244,7 +248,8 @@ Go finishWarp(Machine &, Warp &, const Step &);
 Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
-Go moreWork(Machine &, Warp &, const Step &);
+Go moreWork(Machine &, Warp &, const Step &);  ///< in: the number claimed, or nothing; flag: longest first
+Go claimWork(Machine &, Warp &, const Step &); ///< out: number of a tile, in the first lane
 Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
 Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: how many
 Go anyLane(Machine &, Warp &, const Step &);
@@ -294,6 +299,7 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 Go loadMatrix(Machine &, Warp &,
               const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
 Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
+Go loadPair(Machine &, Warp &, const Step &);    ///< in: stage, row, column; out: two; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
 Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b

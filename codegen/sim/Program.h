@@ -10,6 +10,7 @@
 //     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
 //     | next_visible              | searchBegin; H: searchTurn -> F; region; searchAnswer -> H; F:         |
 //     | for_work                  | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
+//     | for_work claimed          | i = init; claimBegin; H: body; i = next; claimNext -> H                |
 //     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |
 //
 //===----------------------------------------------------------------------===//
@@ -169,7 +170,8 @@ struct Program {
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
   int64_t headDim = 0, headDimV = 0, tileQ = 0;
-  bool persistent = false;
+  bool persistent = false; ///< a block has several tiles of work
+  bool claims = false;     ///< which it claims
   std::vector<int> capturedRanks; ///< of the captured tensors, then of their bounds
   int scalars = 0;
 };

@@ -7,6 +7,8 @@
 #include "ir/sched/Sched.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <random>
+
 using namespace attune;
 using namespace attune::sim;
 
@@ -80,11 +82,24 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
                               : int64_t(params.dropThreshold);
 }
 
+/// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of any speed: each claim goes to
+/// any of them, or, for odd seeds, all go to one.
+static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
+  std::vector<std::vector<int64_t>> claims(blocks);
+  std::mt19937_64 random(seed);
+  for (int64_t tile = blocks; tile < tiles; ++tile)
+    claims[(seed % 2 ? seed / 2 : random()) % uint64_t(blocks)].push_back(tile);
+  return claims;
+}
+
 Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &settings) const {
   Launch launch;
   launch.params = params;
   launch.tiles = (params->queryLength + program->tileQ - 1) / program->tileQ * params->heads * int64_t(params->batch);
-  launch.blocks = program->persistent ? persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1)) : launch.tiles;
+  launch.blocks = !program->persistent ? launch.tiles
+                                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);
+  if (program->claims)
+    launch.claims = dealClaims(launch.tiles, launch.blocks, settings.seed);
   for (const Tensor &tensor : program->tensors)
     launch.tensors.push_back(memoryOf(*program, tensor, *params));
   for (const Parameter &parameter : program->parameters)

@@ -19,6 +19,9 @@
 // one is drawn by the seed. By seed / 2 mod 3 warps take turns at random, stay in turn for long, or go by priorities that keep whole roles
 // behind, so that six seeds see every kind. Results do not depend on the seed unless the kernel has a race.
 //
+// Claimed work. Blocks run one after another; which tiles of work each claims is drawn by the seed, for any claim may be any block's. The counter
+// itself is not modelled.
+//
 // Work. Each role takes the tiles of its own `for_work`, and nothing but rings and barriers keeps it beside the others: roles that disagree on the
 // tiles of work, on the tiles of keys that they visit, or on where a ring goes on, are found by what they wait for or by the result.
 //
@@ -82,7 +85,7 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// For the grid of `for_work persistent`, at least 1: as many blocks as persistentBlocks (LaunchParams.h) gives. Order grid has one for each tile.
+  /// For the grid of `for_work persistent` or `claimed`, at least 1: as many blocks as persistentBlocks (LaunchParams.h) gives. Order grid has one for each tile.
   int64_t multiprocessors = 1;
 };
 

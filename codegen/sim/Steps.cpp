@@ -124,11 +124,10 @@ static int64_t workNumber(const Machine &machine, int64_t round, bool longestFir
   return pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
 }
 
-/// Takes the block's tile number `count`, or goes to `past`. Query tiles of a head stand side by side, then heads, then batches; pairs are from
+/// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then heads, then batches; pairs are from
 /// both ends of a head.
-static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
-  const bool pairs = step.flag && machine.program.persistent;
-  warp.tile = workNumber(machine, warp.tilesBefore, step.flag);
+static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t number, bool pairs) {
+  warp.tile = number;
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
@@ -145,14 +144,43 @@ static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   return true;
 }
 
+/// The block's tile number `count`.
+static bool takeOwnWork(Machine &machine, Warp &warp, const Step &step) {
+  return takeWork(machine, warp, step, workNumber(machine, warp.tilesBefore, step.flag), step.flag && machine.program.persistent);
+}
+
 Go sim::workBegin(Machine &machine, Warp &warp, const Step &step) {
   warp.tilesBefore = 0;
-  return takeWork(machine, warp, step) ? Go::Next : go(warp, step.target);
+  return takeOwnWork(machine, warp, step) ? Go::Next : go(warp, step.target);
 }
 
 Go sim::workNext(Machine &machine, Warp &warp, const Step &step) {
   ++warp.tilesBefore;
-  return takeWork(machine, warp, step) ? go(warp, step.target) : Go::Next;
+  return takeOwnWork(machine, warp, step) ? go(warp, step.target) : Go::Next;
+}
+
+Go sim::claimBegin(Machine &machine, Warp &warp, const Step &step) {
+  warp.tilesBefore = 0;
+  takeWork(machine, warp, step, machine.block, /*pairs=*/false); // the grid has no more blocks than tiles
+  return Go::Next;
+}
+
+Go sim::claimNext(Machine &machine, Warp &warp, const Step &step) {
+  int64_t number;
+  if (!machine.uniform(warp, step, 0, number))
+    return Go::Stop;
+  ++warp.tilesBefore;
+  return takeWork(machine, warp, step, uint32_t(number), /*pairs=*/false) ? go(warp, step.target) : Go::Next;
+}
+
+Go sim::claimWork(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  const std::vector<int64_t> &own = machine.launch.claims[machine.block];
+  const size_t turn = machine.claimed++;
+  for (int lane = 0; lane < lanes; ++lane)
+    warp.set(step.out[0], lane, lane ? poison : uint32_t(turn < own.size() ? own[turn] : machine.launch.tiles + machine.block));
+  return Go::Pause;
 }
 
 Go sim::receiveBegin(Machine &, Warp &warp, const Step &step) {
@@ -212,7 +240,12 @@ Go sim::readWork(Machine &, Warp &warp, const Step &step) {
 }
 
 Go sim::moreWork(Machine &machine, Warp &warp, const Step &step) {
-  warp.set(step.out[0], 0, int32_t(workNumber(machine, warp.tilesBefore + 1, step.flag) < machine.launch.tiles));
+  if (!step.inputs) {
+    warp.set(step.out[0], 0, int32_t(workNumber(machine, warp.tilesBefore + 1, step.flag) < machine.launch.tiles));
+    return Go::Next;
+  }
+  for (int lane = 0; lane < lanes; ++lane) // its number may come from a shuffle
+    warp.set(step.out[0], lane, int32_t(warp.get<uint32_t>(step.in[0], lane) < machine.launch.tiles));
   return Go::Next;
 }
 
@@ -992,6 +1025,27 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     uint32_t value;
     std::memcpy(&value, machine.memory.at(address), 4);
     warp.set(step.out[0], lane, value);
+  }
+  return Go::Next;
+}
+
+Go sim::loadPair(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2))
+      return Go::Stop;
+    int64_t address = buffer.place(at(0), at(1), at(2));
+    if (address % 8)
+      return machine.fail(warp, step, fmt::format("reads eight bytes at byte {}, which is not a multiple of 8", address));
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 8))
+      return machine.fail(warp, step, "reads", buffer, at(0), *fault);
+    uint32_t values[2];
+    std::memcpy(values, machine.memory.at(address), 8);
+    warp.set(step.out[0], lane, values[0]);
+    warp.set(step.out[1], lane, values[1]);
   }
   return Go::Next;
 }

@@ -49,16 +49,19 @@ struct LaunchParams {
 };
 
 /// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It takes the
-/// same parameters, and a warp makes the bounds of one tile.
+/// same parameters, and a warp makes the bounds of one tile. Where blocks claim tiles of work, the workspace begins with the counter of the claims, in
+/// front of the bounds: that entry point sets it to 0.
 inline constexpr char boundsEntrySuffix[] = "_bounds";
 inline constexpr int boundsBlockThreads = 256;
+inline constexpr int workCounterBytes = 16;
 
 static_assert(sizeof(LaunchParams) == 40 + 15 * 8 + 5 * 8 + 10 * 4);
 
 /// Blocks in the grid of a persistent kernel with so many tiles of work (at least 1) on so many multiprocessors: a block for each tile where
-/// there are as many multiprocessors, else at least two tiles for each block but the last. Every block has a tile.
-constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors) {
-  return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors ? (tiles + 1) / 2 : multiprocessors;
+/// there are as many multiprocessors, else one for each of them; but where blocks do not claim tiles, at least two tiles for each block but the last.
+/// Every block has a tile.
+constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors, bool claims) {
+  return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
 } // namespace attune

@@ -155,6 +155,13 @@ LogicalResult KernelOp::verify() {
   if (registers > atLaunch)
     return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
                          << " at its launch; give a role fewer";
+  ForWorkOp claims;
+  getBody().walk([&](ForWorkOp work) {
+    if (work.getOrder() == WorkOrder::Claimed)
+      claims = work;
+  });
+  if (claims && getBounds().empty())
+    return claims.emitOpError("claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return tile::verifyBounds(*this, getTensors(), getBounds());
 }
 
@@ -203,7 +210,6 @@ void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order
   if (longestFirst)
     properties.longest_first = builder.getUnitAttr();
   state.addOperands(inits);
-  properties.operandSegmentSizes = {0, int32_t(inits.size())};
   OpBuilder::InsertionGuard guard(builder);
   size_t arguments = positions(order) + inits.size();
   builder.createBlock(state.addRegion(), {}, SmallVector<Type>(arguments, builder.getI32Type()),
@@ -225,7 +231,7 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   std::optional<WorkOrder> parsed = symbolizeWorkOrder(order);
   if (!parsed)
-    return parser.emitError(loc, "expected grid, persistent, atomic, split or received");
+    return parser.emitError(loc, "expected grid, persistent, claimed, split or received");
   result.addAttribute("order", WorkOrderAttr::get(parser.getContext(), *parsed));
   result.addAttribute("tile_q", parser.getBuilder().getI64IntegerAttr(tileQ));
   if (succeeded(parser.parseOptionalKeyword("longest_first")))
@@ -236,19 +242,11 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
       return failure();
     result.addAttribute("splits", parser.getBuilder().getI64IntegerAttr(splits));
   }
-  if (succeeded(parser.parseOptionalKeyword("from"))) {
-    OpAsmParser::UnresolvedOperand ring;
-    RingType type;
-    if (parser.parseOperand(ring) || parser.parseColonType(type) || parser.resolveOperand(ring, type, result.operands))
-      return failure();
-  }
-  size_t rings = result.operands.size();
   SmallVector<OpAsmParser::UnresolvedOperand> inits;
   if (succeeded(parser.parseOptionalKeyword("carries")))
     if (parser.parseOperandList(inits, OpAsmParser::Delimiter::Paren) ||
         parser.resolveOperands(inits, parser.getBuilder().getI32Type(), result.operands))
       return failure();
-  result.getOrAddProperties<Properties>().operandSegmentSizes = {int32_t(rings), int32_t(inits.size())};
   SmallVector<OpAsmParser::Argument> arguments;
   if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
     return failure();
@@ -263,19 +261,17 @@ void ForWorkOp::print(OpAsmPrinter &printer) {
           << (getLongestFirst() ? " longest_first" : "");
   if (getSplits())
     printer << " splits " << *getSplits();
-  if (getRing())
-    printer << " from " << getRing() << " : " << getRing().getType();
   if (!getInits().empty())
     printer << " carries (" << getInits() << ")";
   printer << " (";
   llvm::interleaveComma(getBody().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits", "operandSegmentSizes"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits"});
 }
 
 LogicalResult ForWorkOp::verify() {
-  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received;
+  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received, claimed = getOrder() == WorkOrder::Claimed;
   if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
     return emitOpError("carries values, but a block has one tile in this order");
   StringRef arguments = received              ? "a count, and the carried values"
@@ -286,16 +282,31 @@ LogicalResult ForWorkOp::verify() {
     return emitOpError("the body takes ") << arguments;
   if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
     return emitOpError("`splits`, at least 1, belongs to the order split");
-  if ((getOrder() == WorkOrder::Atomic) != bool(getRing()))
-    return emitOpError("`from` a ring belongs to the order atomic");
   TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
-  if (received) {
+  if (received || claimed) {
     if (next.empty() || !next.front().isInteger(32))
-      return emitOpError("`sched.next` must say first whether there is another tile of work: 1 or 0, i32");
+      return emitOpError("`sched.next` must say first ") << (claimed ? "which tile of work is the next: its number, i32"
+                                                                     : "whether there is another tile of work: 1 or 0, i32");
     next = next.drop_front();
   }
   if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
     return emitOpError("initial, carried and next values differ in number or type");
+  return success();
+}
+
+static WorkOrder orderAround(Operation *op) { return cast<ForWorkOp>(op->getParentOp()).getOrder(); }
+
+LogicalResult ClaimWorkOp::verify() {
+  if (orderAround(*this) != WorkOrder::Claimed)
+    return emitOpError() << "is for the order claimed, not " << stringifyWorkOrder(orderAround(*this));
+  return success();
+}
+
+LogicalResult MoreWorkOp::verify() {
+  WorkOrder order = orderAround(*this);
+  if (order != (getNumber() ? WorkOrder::Claimed : WorkOrder::Persistent))
+    return emitOpError() << (getNumber() ? "with a number is for the order claimed, not " : "without a number is for the order persistent, not ")
+                         << stringifyWorkOrder(order);
   return success();
 }
 
@@ -477,6 +488,14 @@ LogicalResult LoadSharedOp::verify() {
   if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
     return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
                          << getShared().getType().getElementType();
+  return success();
+}
+
+LogicalResult LoadPairOp::verify() {
+  Type element = getShared().getType().getElementType();
+  if (getFirst().getType() != element || getSecond().getType() != element)
+    return emitOpError() << "reads " << getFirst().getType() << " and " << getSecond().getType() << " from " << getShared().getType()
+                         << ", whose elements are " << element;
   return success();
 }
 

@@ -76,13 +76,13 @@ def ElectOp : SchedOp<"elect", [Effects]> {
 
 def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
     [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">,
-     I32EnumAttrCase<"Atomic", 2, "atomic">, I32EnumAttrCase<"Split", 3, "split">, I32EnumAttrCase<"Received", 4, "received">]> {
+     I32EnumAttrCase<"Claimed", 2, "claimed">, I32EnumAttrCase<"Split", 3, "split">, I32EnumAttrCase<"Received", 4, "received">]> {
   let cppNamespace = "::attune::sched";
   let genSpecializedAttr = 0;
 }
 def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 
-def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
+def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
   let summary = "the tiles of work of a block";
   let description = [{
     The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile; in order
@@ -92,12 +92,12 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
         |------------|----------------------------------------------------------------------------------------------|
         | grid       | one; query tiles of a head side by side                                                      |
         | persistent | one of every n, n blocks in the grid; the body also takes how many came before (i32)         |
-        | atomic     | the next one that no block has taken: a role calls `sched.claim_work` and writes its number to a ring, `from`, which the other roles' loops read; also with the count |
+        | claimed    | first that with the block's own number, then those that `sched.claim_work` gives; the body also takes how many came before (i32) |
         | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
         | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive` |
 
-    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then. In order received the
-    first value of `sched.next` says whether there is another tile: 1 or 0.
+    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then. In order claimed the first value
+    of `sched.next` is the next tile's number, of which there may be none; in order received it says whether there is another tile: 1 or 0.
 
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
@@ -106,7 +106,11 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
       ...
       sched.next %stage1, %phase1 : i32, i32
     }
-    sched.for_work atomic tile_q 128 from %ring (%b, %h, %q0, %count) { ... }
+    sched.for_work claimed tile_q 128 carries (%zero) (%b, %h, %q0, %count, %stage) {
+      %number = sched.claim_work : i32
+      ...
+      sched.next %next, %stage1 : i32, i32
+    }
     sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
     sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
       %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
@@ -116,7 +120,7 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
     ```
   }];
   let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
-                       Optional<RingType>:$ring, Variadic<I32>:$inits);
+                       Variadic<I32>:$inits);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -135,30 +139,36 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, AttrSizedOperand
   }];
 }
 
-def ClaimWorkOp : SchedOp<"claim_work", [Effects]> {
-  let summary = "number of the next tile of work that no block has taken";
+def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
+  let summary = "number of the next tile of work that no block has taken, in the first lane";
   let description = [{
-    Counts in the workspace, atomically; past the last tile, -1. The counter is 0 again when the last block has asked.
+    In a `sched.for_work` of order claimed, for a whole warp: its first lane gets the number, which may be past the last tile; what the others
+    get is undefined. A round trip to global memory: take the number to the other lanes by `sched.shuffle` where it is needed. The numbers after those of the
+    grid's blocks are counted in the first word of the workspace, which the kernel that makes the bounds of tensors sets to 0.
 
     ```mlir
-    %n = sched.claim_work : i32
+    %number = sched.claim_work : i32
     ```
   }];
   let results = (outs I32:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
   let summary = "whether the block has another tile of work after this one: 1 or 0";
   let description = [{
-    In a `sched.for_work` of order persistent.
+    In a `sched.for_work` of order persistent, or of order claimed with the number that the block has claimed.
 
     ```mlir
     %more = sched.more_work : i32
+    %more = sched.more_work %next : i32
     ```
   }];
+  let arguments = (ins Optional<I32>:$number);
   let results = (outs I32:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "($number^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
@@ -892,6 +902,21 @@ def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOp
   let assemblyFormat = [{
     $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? attr-dict `:` type($shared) `->` type($result)
   }];
+}
+
+def LoadPairOp : SchedOp<"load_pair", [MemoryEffects<[MemRead]>]> {
+  let summary = "two elements of four bytes from shared memory, side by side";
+  let description = [{
+    Those at an even column and the next, by one access of eight bytes. A tile of one axis has one row.
+
+    ```mlir
+    %0, %1 = sched.load_pair %ids[%s, %row, %col] : !tile.tile<...> -> i32, i32
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column);
+  let results = (outs AnyTypeOf<[F32, I32]>:$first, AnyTypeOf<[F32, I32]>:$second);
+  let hasVerifier = 1;
+  let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared) `->` type($first) `,` type($second)";
 }
 
 def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
