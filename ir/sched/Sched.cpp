@@ -155,13 +155,6 @@ LogicalResult KernelOp::verify() {
   if (registers > atLaunch)
     return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
                          << " at its launch; give a role fewer";
-  ForWorkOp claims;
-  getBody().walk([&](ForWorkOp work) {
-    if (work.getOrder() == WorkOrder::Claimed)
-      claims = work;
-  });
-  if (claims && getBounds().empty())
-    return claims.emitOpError("claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return tile::verifyBounds(*this, getTensors(), getBounds());
 }
 
@@ -291,6 +284,8 @@ LogicalResult ForWorkOp::verify() {
   }
   if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
     return emitOpError("initial, carried and next values differ in number or type");
+  if (auto kernel = (*this)->getParentOfType<KernelOp>(); claimed && kernel && kernel.getBounds().empty())
+    return emitOpError("claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return success();
 }
 

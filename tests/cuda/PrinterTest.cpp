@@ -60,7 +60,7 @@ std::string print(const std::string &body, const std::string &name = "k", const 
 
 TEST_CASE("an op without a printed form is an error that names it") {
   CHECK(error("", "split tile_q 64 splits 2 (%b, %h, %q0, %share)") ==
-        "sched.for_work in order 'split' has no printed form; use grid, persistent or received");
+        "sched.for_work in order 'split' has no printed form; use grid, persistent, claimed or received");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %s = sched.slot %r[%c0] : !ring -> !tile") ==
         "sched.slot is not expanded; run the scheduling passes to their end before printing");
   CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==

@@ -47,7 +47,7 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dt
 // -----
 
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{expected grid, persistent, atomic, split or received}}
+  // expected-error @+1 {{expected grid, persistent, claimed, split or received}}
   sched.for_work dynamic tile_q 64 (%b, %h, %q) {
   }
 }
@@ -454,8 +454,44 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 // -----
 
 sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.for_work' op `from` a ring belongs to the order atomic}}
-  sched.for_work atomic tile_q 64 (%b, %h, %q, %n) { }
+  // expected-error @+1 {{'sched.for_work' op `sched.next` must say first which tile of work is the next: its number, i32}}
+  sched.for_work claimed tile_q 64 (%b, %h, %q, %n) { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.for_work' op claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter}}
+  sched.for_work claimed tile_q 64 (%b, %h, %q, %n) {
+    sched.next %n : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
+    // expected-error @+1 {{'sched.claim_work' op is for the order claimed, not persistent}}
+    %0 = sched.claim_work : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
+    // expected-error @+1 {{'sched.more_work' op with a number is for the order claimed, not persistent}}
+    %0 = sched.more_work %n : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.for_work grid tile_q 64 (%b, %h, %q) {
+    // expected-error @+1 {{'sched.more_work' op without a number is for the order persistent, not grid}}
+    %0 = sched.more_work : i32
+  }
 }
 
 // -----
@@ -736,6 +772,15 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
   // expected-error @+1 {{'sched.send' op has 3 values, a message of this tile 1 to 2}}
   sched.send %c0, %c0, %c0 to %0[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
+  // expected-error @+1 {{'sched.load_pair' op reads 'f32' and 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
+  %a, %b = sched.load_pair %s[%c0, %c0, %c0] : !tile.tile<stage 2 x distance 127, f32, shared> -> f32, i32
 }
 
 // -----

@@ -122,7 +122,8 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
 sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16 head_dim 64 x 64
-    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true>
+    attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %O = tile.param "o" : !tile.view<4, bf16>
   %lse3 = tile.param "lse" : !tile.view<3, f32>
@@ -135,8 +136,6 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
   %dq = sched.shared "dq" at 65536 : !tile.tile<stage 1 x q 128 x d 64, f32, shared>
   // CHECK: %[[KR:.*]] = sched.ring "k" at 130000 filled_by 1 emptied_by 8 : <2>
   %kr = sched.ring "k" at 130000 filled_by 1 emptied_by 8 : !sched.ring<2>
-  // CHECK: %[[WR:.*]] = sched.ring "work" at 130032 filled_by 1 emptied_by 8 : <1>
-  %wr = sched.ring "work" at 130032 filled_by 1 emptied_by 8 : !sched.ring<1>
   // CHECK: sched.init_ring %[[KR]] : <2>
   sched.init_ring %kr : !sched.ring<2>
   // CHECK: sched.fence_init
@@ -153,8 +152,6 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
     %thread = sched.thread_id in_role : i32
     // CHECK: %{{.*}} = sched.elect
     %one = sched.elect
-    // CHECK: sched.claim_work : i32
-    %claimed = sched.claim_work : i32
     // CHECK: sched.for_work persistent tile_q 128 longest_first (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
     sched.for_work persistent tile_q 128 longest_first (%b, %h, %q0, %count) {
       // CHECK: %[[MORE:.*]] = sched.more_work : i32
@@ -185,6 +182,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       %near = sched.load_shared %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
       // CHECK: sched.load_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32
       %stepped = sched.load_shared %bias[%zero, %zero, %zero] step [%zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32
+      // CHECK: %{{.*}}, %{{.*}} = sched.load_pair %[[BIAS]][%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x distance 191, i32, shared> -> i32, i32
+      %left, %right = sched.load_pair %bias[%zero, %zero, %zero] : !tile.tile<stage 2 x distance 191, i32, shared> -> i32, i32
       // CHECK: sched.registers "near" : <q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       %held = sched.registers "near" : !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       sched.set %near, %held[%zero, %zero] : i32, !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
@@ -212,15 +211,22 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       // CHECK: sched.next %[[WORK]]#3, %[[STAGE]] : i32, i32
       sched.next %work#3, %stage : i32, i32
     }
-    // CHECK: sched.for_work atomic tile_q 128 from %{{.*}} : !sched.ring<1> carries (%[[ZERO]]) (
-    sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> carries (%zero) (%b, %h, %q0, %count, %stage) {
-      sched.next %stage : i32
+    // CHECK: sched.for_work claimed tile_q 128 longest_first carries (%[[ZERO]]) (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[STAGE:.*]]) {
+    sched.for_work claimed tile_q 128 longest_first carries (%zero) (%b, %h, %q0, %count, %stage) {
+      // CHECK: %[[NUMBER:.*]] = sched.claim_work : i32
+      %number = sched.claim_work : i32
+      // CHECK: %[[NEXT:.*]] = sched.shuffle %[[NUMBER]], %[[ZERO]] : i32
+      %next = sched.shuffle %number, %zero : i32
+      // CHECK: sched.more_work %[[NEXT]] : i32
+      %more = sched.more_work %next : i32
+      // CHECK: sched.next %[[NEXT]], %[[STAGE]] : i32, i32
+      sched.next %next, %stage : i32, i32
     }
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
-    // CHECK: sched.for_work atomic tile_q 128 from %[[WR]] : !sched.ring<1> (
-    sched.for_work atomic tile_q 128 from %wr : !sched.ring<1> (%b, %h, %q0, %count) {
+    // CHECK: sched.for_work persistent tile_q 128 (
+    sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) {
       // CHECK: sched.wait %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.wait %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.mma_fence

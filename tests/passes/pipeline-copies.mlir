@@ -62,8 +62,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK:         %[[SECOND:.*]] = sched.next_visible from %[[FOLLOWING]] below %[[END]] {
 // CHECK:         sched.for_tiles (%[[TILE:[^,]*]], %[[AHEAD:[^,]*]], %[[SLOT:[^)]*]]) = (%[[FIRST]], %[[SECOND]], %c0_i32) below %[[END]]
 // CHECK:           %[[KMIN:.*]] = tile.element {{.*}} {tile.name = "ids_k_min"}
-// CHECK:           %[[MIXED:.*]] = arith.xori %{{.*}}, %true
-// CHECK:           arith.ori %{{.*}}, %[[MIXED]] {tile.name = "partial"}
+// CHECK:           %[[PARTIAL:.*]] = arith.xori %{{.*}}, %true
 // CHECK:           sched.wait_copies
 // CHECK:           arith.cmpi slt, %[[AHEAD]], %[[END]]
 // CHECK:           sched.next_visible from %{{.*}} below %[[END]] {

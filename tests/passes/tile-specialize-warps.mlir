@@ -177,13 +177,18 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 } mask {
 }
 
+// Where the tiles of keys follow from tables, the producer's first warp claims tiles of work.
 // ROLES-LABEL: tile.kernel @documents
 // ROLES:         %[[KR:.*]] = sched.ring "k_barriers"
 // ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 8, i32, shared>
 // ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
 // ROLES:         sched.role "producer" warps 4 registers 40
+// ROLES:           sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}, %{{.*}}, %{{.*}}) {
+// ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work
 // ROLES:           %[[FIRST:.*]] = sched.next_visible from %{{.*}} below %{{.*}} per_lane 4
-// ROLES:           sched.send %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]] to %[[TASKS]]
+// ROLES:           %[[NUMBER:.*]] = sched.shuffle %[[CLAIMED]], %c0_i32
+// ROLES:           %[[MORE:.*]] = sched.more_work %[[NUMBER]]
+// ROLES:           sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]], %[[FIRST]] to %[[TASKS]]
 // ROLES:           sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %{{.*}}) = (%[[FIRST]],
 // ROLES:             %[[NEXT:.*]] = sched.next_visible
 // ROLES:             %[[PARTIAL:.*]] = arith.extui
@@ -191,6 +196,7 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES-NEXT:        sched.send %[[NEXT]], %[[PARTIAL]] to %[[VISITS]][%[[STAGE]]]
 // ROLES-NEXT:        sched.copy_tile {{.*}} signal %[[KR]]
 // ROLES:             sched.next %[[NEXT]],
+// ROLES:           sched.next %[[NUMBER]], %{{.*}}, %{{.*}} : i32, i32, i32
 // ROLES:         sched.role "consumer" warps 8 registers 232
 // ROLES-NOT:       sched.next_visible
 // ROLES:           %[[TASK:.*]]:5 = sched.receive from %[[TASKS]]

@@ -147,10 +147,39 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
   for (int64_t tiles = 1; tiles < 20; ++tiles)
     for (int64_t multiprocessors = 1; multiprocessors < 20; ++multiprocessors) {
       // Pairs of neighbours, as many as blocks, hold a tile for each block.
-      const int64_t blocks = persistentBlocks(tiles, multiprocessors);
+      const int64_t blocks = persistentBlocks(tiles, multiprocessors, /*claims=*/false);
       CHECK(blocks <= multiprocessors);
       CHECK((blocks == tiles || 2 * (blocks - 1) < tiles));
+      CHECK(persistentBlocks(tiles, multiprocessors, /*claims=*/true) == std::min(tiles, multiprocessors));
     }
+}
+
+TEST_CASE("fake: the counter of claims is reset in the same stream before, and each multiprocessor has a block", "[fake][.]") {
+  FakeSetup s;
+  s.image.persistent = true;
+  s.image.signature.claimsWork = true;
+  s.image.signature.tensors = {{"ids", i32, 1}};
+  s.image.signature.bounds = {{"ids", 0, true, 16}};
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 80, 60, 64}, Device::cuda(0));
+  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  s.args.workspace = s.memory;
+  s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+  CHECK(s.args.workspaceBytes > 16);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.boundsAt == 1);
+  CHECK(s.fake.launches == 2);
+  CHECK(s.fake.grid[0] == 132); // 160 tiles of work: pairs would be 80
+  // Without keys there is no table to make, but the counter.
+  s.args.k = Tensor::contiguous(s.memory, bf16, {2, s.args.k.shape[1], 0, 64}, Device::cuda(0));
+  s.args.v = s.args.k;
+  CHECK(kernel->workspaceBytes(s.args) == 16);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(s.fake.launches == 4);
+  CHECK(s.fake.boundsAt == 3);
+  CHECK(s.fake.boundsGrid == 1);
 }
 
 TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {

@@ -629,7 +629,9 @@ TEST_CASE("metadata round-trips", "[launch]") {
                      .qOffset = true,
                      .scalars = {{"cap", f32}},
                      .tensors = {{"slopes", f32, 1}, {"blocks", boolean, 3}},
-                     .blockPattern = {{"blocks", 64, 32}}};
+                     .blockPattern = {{"blocks", 64, 32}},
+                     .bounds = {{"blocks", 1, true, 64}},
+                     .claimsWork = true};
   image.tileQ = 128;
   image.tileK = 64;
   image.persistent = true;

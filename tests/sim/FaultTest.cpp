@@ -323,7 +323,7 @@ TEST_CASE("what cannot be simulated", "[faults]") {
   };
   CHECK(loadError(std::regex_replace(kernel.text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
                                      "for_work split $1 splits 2 ($2, %share)")) ==
-        "'sched.for_work' op in order 'split' cannot be simulated; use grid, persistent or received");
+        "'sched.for_work' op in order 'split' cannot be simulated; use grid, persistent, claimed or received");
   CHECK(loadError("module {}") ==
         "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
   CHECK(loadError("module {") != "loaded");
