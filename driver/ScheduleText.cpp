@@ -121,7 +121,7 @@ static std::string epilogueText(sched::KernelOp kernel) {
 std::vector<ScheduleLine> attune::driver::describeMasks(tile::KernelOp kernel) {
   bool branch = false;
   kernel.walk([&](tile::MapOp map) { branch |= bool(map.getOnlyIf()); });
-  return branch ? std::vector<ScheduleLine>{{"masks", "one loop; a uniform branch masks partial tiles"}} : std::vector<ScheduleLine>();
+  return branch ? std::vector<ScheduleLine>{{"masks", "one loop; uniform branches mask the tiles that need it"}} : std::vector<ScheduleLine>();
 }
 
 std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {

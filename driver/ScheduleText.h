@@ -4,7 +4,7 @@
 //     {"roles", "producer 4 warps of 32 registers, consumer 12 warps of 160 (setmaxnreg)"}
 //     {"products", "wgmma, P from registers"}
 //     {"overlap", "softmax of a tile beside the product with V of the tile before; warpgroups start products in turn"}
-//     {"masks", "one loop; a uniform branch masks partial tiles"}
+//     {"masks", "one loop; uniform branches mask the tiles that need it"}
 //     {"order", "persistent blocks, pairs of tiles from both ends of a head"}
 //     {"epilogue", "O through o_tile by TMA"}
 //

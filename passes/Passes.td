@@ -50,7 +50,7 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let description = [{
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
-    each tile) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
+    each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
     end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
@@ -253,7 +253,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
-    follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial.
+    follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial. Where the search reads bounds of
+    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,

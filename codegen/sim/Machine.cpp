@@ -68,6 +68,7 @@ void Machine::step(Warp &warp) {
 
 Expected<void> Machine::run(int64_t which) {
   block = which;
+  claimed = 0;
   stepsTaken = 0;
   memory.reset();
   landings.clear();

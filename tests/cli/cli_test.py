@@ -325,7 +325,7 @@ class Cli(unittest.TestCase):
         """Each decision about the schedule, with what was chosen."""
         hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
         ring = r"\(\d stages, 128-byte swizzle\)"
-        for line in ["masks +one loop; a uniform branch masks partial tiles",
+        for line in ["masks +one loop; uniform branches mask the tiles that need it",
                      f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
                      "roles +producer 4 warps of [0-9]+ registers, consumer (8|12) warps of [0-9]+ registers \\(setmaxnreg\\)",
                      "products +wgmma, P from registers", "overlap +softmax of a tile beside the product with V of the tile before.*",
@@ -338,9 +338,10 @@ class Cli(unittest.TestCase):
                                 "allow it$")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time\n", documents)
+        self.assertIn("  order          persistent blocks, each takes the next tile when it is free\n", documents)
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
-        self.assertEqual(ampere, {"masks": "one loop; a uniform branch masks partial tiles", "roles": "all warps alike",
+        self.assertEqual(ampere, {"masks": "one loop; uniform branches mask the tiles that need it", "roles": "all warps alike",
                                   "products": "mma.sync", "overlap": "copies beside products and softmax",
                                   "order": "a block a tile, a head's last tile first",
                                   "epilogue": "O through o_tile, 16 bytes a thread"})

@@ -75,8 +75,8 @@ const std::vector<Change> &changes() {
 std::vector<Mutant> mutantsOf(const std::string &text) {
   static const std::regex op(
       "sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_bytes|commit|release|sync_warps|arrive_warps|"
-      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|visible|for_work|next)( |$)");
-  static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "next"};
+      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|visible|for_work|claim_work|next)( |$)");
+  static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
@@ -123,16 +123,32 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
         changed[i] = std::regex_replace(lines[i], last ? std::regex(" longest_first") : std::regex("(tile_q [0-9]+)"),
                                         last ? "" : "$1 longest_first");
       });
-    // The next tile of work's stage and phase; other sched.next ops have a tile's index too.
-    if (std::smatch part; kind == "next" && std::regex_search(lines[i], part, std::regex("next (%[^ ,]*), (%[^ ,]*) : i32, i32($| loc)")))
-      for (int which : {1, 2})
-        add(which == 1 ? "from stage 0" : "from the other phase", [&](auto &changed) {
-          std::string value = which == 1 ? "%other = arith.constant 0 : i32\n"
-                                         : fmt::format("%one_more = arith.constant 1 : i32\n%other = arith.xori {}, %one_more : i32\n",
-                                                       part[2].str());
-          changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" +
-                       lines[i].substr(part.position(which) + part.length(which));
+    const auto definedBy = [&](const std::string &value, const std::string &definition) {
+      return std::any_of(lines.begin(), lines.begin() + i, [&](const std::string &line) { return line.find(value + " = sched." + definition) != std::string::npos; });
+    };
+    if (kind == "claim_work") {
+      add("once more", [&](auto &changed) { changed.insert(changed.begin() + i, "%unused = sched.claim_work : i32"); });
+      const std::string number = lines[i].substr(lines[i].find('%'), lines[i].find(" =") - lines[i].find('%'));
+      add("read from lane 1", [&](auto &changed) {
+        for (std::string &line : changed)
+          if (line.find("sched.shuffle " + number + ",") != std::string::npos)
+            line = std::regex_replace(line, std::regex("%c0_i32"), "%c1_i32");
+      });
+    }
+    // The next tile of work: its number where it is claimed, its stage and phase; other sched.next ops have a tile's index first.
+    if (std::smatch part; kind == "next" && std::regex_search(lines[i], part, std::regex("next (?:(%[^ ,]*), )?(%[^ ,]*), (%[^ ,]*) : (?:i32, )?i32, i32($| loc)")) &&
+                          definedBy(part[2], "uniform")) {
+      const std::string one = "%one_more = arith.constant 1 : i32\n";
+      auto change = [&](const std::string &how, int which, const std::string &value) {
+        add(how, [&](auto &changed) {
+          changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" + lines[i].substr(part.position(which) + part.length(which));
         });
+      };
+      if (part[1].matched && definedBy(part[1], "shuffle"))
+        change("to the number after", 1, one + fmt::format("%other = arith.addi {}, %one_more : i32\n", part[1].str()));
+      change("from stage 0", 2, "%other = arith.constant 0 : i32\n");
+      change("from the other phase", 3, one + fmt::format("%other = arith.xori {}, %one_more : i32\n", part[3].str()));
+    }
     if (std::smatch part; kind == "send" && std::regex_search(lines[i], part, std::regex("send (.*) to "))) {
       static const std::regex operand("%[^ ,]*");
       const std::string fields = part[1];
@@ -232,8 +248,9 @@ const std::vector<Equivalent> &equivalents() {
       {"wait 4 after sync_warps", "(relative|documents), .*in turn", "both stand before the first read of V"},
       {"(wait 3|release 2) of stage 0", "documents, .*stages, in turn", "so are the first tile's ids"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "causal, .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
+      {"for_work [12] from the other end", "(causal|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
       {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
+      {"visible 1 is true", "documents, .*sm_90a.*persistent.*", "all receive the first tile, and one that the mask hides changes nothing"},
       {"mma_wait 2 after release", ".*sm_90a.*",
        "the producer fills K's stage again after V's of the tile before, whose release comes after this wait"},
       {"mma_wait 4 after release", ".*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
