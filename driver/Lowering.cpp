@@ -178,6 +178,8 @@ bool claimsWork(sched::KernelOp kernel) {
       .wasInterrupted();
 }
 
+bool waitsForBounds(sched::KernelOp kernel) { return !kernel.getBody().getOps<sched::WaitBoundsOp>().empty(); }
+
 /// What attn.attention, tile.kernel and sched.kernel have in common.
 template <typename KernelLike>
 IrSummary summarize(KernelLike op, Stage stage) {
@@ -202,6 +204,7 @@ IrSummary summarize(KernelLike op, Stage stage) {
   if constexpr (std::is_same_v<KernelLike, sched::KernelOp>) {
     signature.tensorMaps = tensorMapsOf(op);
     signature.claimsWork = claimsWork(op);
+    signature.waitsForBounds = waitsForBounds(op);
   }
   return summary;
 }
@@ -573,6 +576,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
     result.summary.signature.tensorMaps = tensorMapsOf(kernel);
     result.summary.signature.claimsWork = claimsWork(kernel);
+    result.summary.signature.waitsForBounds = waitsForBounds(kernel);
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());

@@ -14,6 +14,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "runtime/ArchInfo.h"
 
 namespace attune {
 #define GEN_PASS_DEF_TILETOSCHED
@@ -45,12 +46,24 @@ public:
         kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
         kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
+    // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations are done.
+    const ArchInfo *info = findArch(arch);
+    bool waits = info && info->computeMajor >= 9 && !kernel.getBounds().empty();
+    auto waitForBounds = [&] {
+      if (std::exchange(waits, false))
+        sched::WaitBoundsOp::create(builder, loc);
+    };
     if (plan.getCopyWarps()) {
-      for (Operation &op : kernel.getBody().front())
+      for (Operation &op : kernel.getBody().front()) {
+        if (isa<sched::RoleOp>(op))
+          waitForBounds();
         if (failed(expand(&op)))
           return failure();
-    } else if (failed(expandWork(kernel.getBody().front()))) {
-      return failure();
+      }
+    } else {
+      waitForBounds();
+      if (failed(expandWork(kernel.getBody().front())))
+        return failure();
     }
     // Room for every buffer; sched-assign-shared-memory places them.
     int64_t bytes = 0;

@@ -81,6 +81,7 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   find(d.cuEventSynchronize, "cuEventSynchronize");
   find(d.cuEventElapsedTime, "cuEventElapsedTime");
   find(d.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
+  find(d.cuLaunchKernelEx, "cuLaunchKernelEx", false);
   find(d.cuFuncGetParamInfo, "cuFuncGetParamInfo", false);
   find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)

@@ -33,6 +33,21 @@ using CudaStreamHandle = void *;
 using CudaEventHandle = void *;
 using CudaAddress = uint64_t;
 
+/// CUlaunchAttribute and CUlaunchConfig of cuda.h.
+struct CudaLaunchAttribute {
+  int id;
+  int padding = 0;
+  int value[16] = {};
+};
+struct CudaLaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned sharedBytes;
+  CudaStreamHandle stream;
+  CudaLaunchAttribute *attributes;
+  unsigned attributeCount;
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72 && sizeof(CudaLaunchConfig) == 56);
+
 /// What a device says about itself.
 struct CudaDeviceInfo {
   std::string name;
@@ -52,6 +67,8 @@ public:
   /// CUDA version the driver supports: 1000 * major + 10 * minor.
   int version() const { return driverVersion; }
   int deviceCount() const { return devices; }
+  /// Whether a launch may be programmatic: start before the one in front of it has ended. Graphs capture such launches from CUDA 12.3 on.
+  bool launchesDependents() const { return cuLaunchKernelEx && driverVersion >= 12030; }
   Expected<CudaDeviceInfo> device(int ordinal) const;
 
   /// The primary context of a device, retained for the life of the process.
@@ -114,6 +131,7 @@ public:
   int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
   int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
   // Absent in older drivers; null there.
+  int (*cuLaunchKernelEx)(const CudaLaunchConfig *, CudaFunction, void **, void **) = nullptr;
   int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
                                 int, int, int, int) = nullptr;
   int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;

@@ -15,6 +15,7 @@ using namespace attune;
 
 namespace {
 // Values of cuda.h's enums.
+constexpr int launchAttributeProgrammaticSerialization = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int functionMaxDynamicShared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int captureModeRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr int pointerMemoryType = 2;            // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -221,8 +222,16 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
   const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork) : packed.blocks;
-  int code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads),
-                                  1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
+  int code = 0;
+  if (image.signature.waitsForBounds && cuda->launchesDependents()) {
+    CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
+    const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1}, .block = {unsigned(image.threads), 1, 1}, .sharedBytes = unsigned(image.sharedBytes),
+                                     .stream = stream, .attributes = &attribute, .attributeCount = 1};
+    code = cuda->cuLaunchKernelEx(&config, (*loaded)->function, arguments, nullptr);
+  } else {
+    code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads),
+                                1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
+  }
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
   return {};

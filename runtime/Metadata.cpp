@@ -24,6 +24,8 @@ static json toJson(const KernelSignature &signature) {
     result["bounds"].push_back({{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
   if (signature.claimsWork)
     result["claimsWork"] = true;
+  if (signature.waitsForBounds)
+    result["waitsForBounds"] = true;
   for (const TensorMapParam &map : signature.tensorMaps)
     result["tensorMaps"].push_back({{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
   if (signature.blockPattern)
@@ -145,6 +147,8 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       }
   if (from.contains("claimsWork"))
     reader.read(from, "claimsWork", to.claimsWork);
+  if (from.contains("waitsForBounds"))
+    reader.read(from, "waitsForBounds", to.waitsForBounds);
   if (from.contains("tensorMaps"))
     if (const json *maps = reader.array(from, "tensorMaps"))
       for (const json &map : *maps) {

@@ -241,6 +241,33 @@ __device__ __forceinline__ long long load_i64(const long long *address) { return
 //@ load_bool
 __device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
 
+//@ load_bound
+/// An entry of a table that another kernel of the launch may still be writing when this one starts: the compiler leaves the load behind
+/// wait_launch. PTX 9.7.9.8, ld.global.
+__device__ __forceinline__ int load_bound(const int *address) {
+  int n;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(n) : "l"(address));
+  return n;
+}
+__device__ __forceinline__ long long load_bound(const long long *address) {
+  long long n;
+  asm volatile("ld.global.b64 %0, [%1];" : "=l"(n) : "l"(address));
+  return n;
+}
+__device__ __forceinline__ bool load_bound(const unsigned char *address) {
+  unsigned n;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address));
+  return n != 0;
+}
+
+//@ wait_launch
+/// Until the kernel before in the stream has ended, and what it wrote can be read. PTX 9.7.13.13, griddepcontrol.wait.
+__device__ __forceinline__ void wait_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+//@ start_next_launch
+/// Lets the next kernel in the stream start once all blocks have come here; it waits by wait_launch. PTX 9.7.13.13, griddepcontrol.launch_dependents.
+__device__ __forceinline__ void start_next_launch() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 //@ store_bf16 : pack_bf16
 /// One float rounded to bf16.
 __device__ __forceinline__ void store_bf16(unsigned short *address, float x) {

@@ -206,7 +206,7 @@ class Printer {
 public:
   Printer(KernelOp kernel, const codegen::PrintOptions &options)
       : kernel(kernel), options(options),
-        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()) {}
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(!kernel.getBody().getOps<WaitBoundsOp>().empty()) {}
 
   Expected<std::string> run();
 
@@ -288,6 +288,7 @@ private:
   KernelOp kernel;
   codegen::PrintOptions options;
   bool isPrecise;
+  bool waitsForBounds; ///< the kernel may start while its bounds are being made
   std::string body;
   unsigned depth = 1;
   Names names;
@@ -1164,6 +1165,7 @@ void Printer::printStatement(Operation *op) {
         Expr next = o.getNumber() ? asUnsigned(value(o.getNumber())) : workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
+      .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
       .Case([&](ClaimWorkOp o) { declare(cast<OpResult>(o.getResult()), primitive("claim_work", {{"p.workspace"}})); })
       .Case([&](SendOp o) {
         std::string fields;
@@ -1340,7 +1342,13 @@ void Printer::printElement(tile::ElementOp op) {
     indices.push_back(op.getInRange()[i] ? expr : primitive("clamp_index", {expr, {view.extents[i]}}));
   }
   Type type = op.getView().getType().getElementType();
-  StringRef load = type.isF32()          ? "load_f32"
+  // While another kernel writes them, bounds are no constants.
+  auto parameter = op.getView().getDefiningOp<tile::ParamOp>();
+  const bool isMade = waitsForBounds && parameter && llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
+                        return bounds.getName().getValue() == parameter.getName();
+                      });
+  StringRef load = isMade                ? "load_bound"
+                   : type.isF32()        ? "load_f32"
                    : type.isBF16()       ? "load_bf16"
                    : type.isF16()        ? "load_f16"
                    : type.isInteger(32)  ? "load_i32"
@@ -1517,6 +1525,8 @@ void Printer::printBounds() {
   std::string text = ("\nextern \"C\" __global__ void __launch_bounds__(" + Twine(boundsBlockThreads) + ")\n" +
                       codegen::kernelSymbol(kernel) + boundsEntrySuffix + "(const __grid_constant__ Params p) {\n")
                          .str();
+  if (waitsForBounds)
+    text += "  " + primitive("start_next_launch", {}).text + ";\n";
   text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) + " + threadIdx.x / 32;\n";
   if (used.count("claim_work"))
     text += "  // The counter of the claims of work\n"

@@ -841,6 +841,8 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::MoreWorkOp o) {
         emit(o, sim::moreWork, o->getOperands(), {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
       })
+      // Bounds are made before a simulation starts.
+      .Case([&](sched::WaitBoundsOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })
       .Case([&](sched::SendOp o) { emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o.getShared())}); })
       .Case([&](sched::ReceiveOp o) {

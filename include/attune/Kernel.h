@@ -120,6 +120,7 @@ struct KernelSignature {
   std::optional<BlockPatternParam> blockPattern = {};
   std::vector<BoundsParam> bounds = {};
   bool claimsWork = false; ///< blocks claim tiles of work: the workspace begins with their counter (LaunchParams.h)
+  bool waitsForBounds = false; ///< the kernel waits for its bounds itself: it may start while they are being made
   std::vector<TensorMapParam> tensorMaps = {};
 
   /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor and per bounds of one, and

@@ -50,7 +50,7 @@ struct LaunchParams {
 
 /// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It takes the
 /// same parameters, and a warp makes the bounds of one tile. Where blocks claim tiles of work, the workspace begins with the counter of the claims, in
-/// front of the bounds: that entry point sets it to 0.
+/// front of the bounds: that entry point sets it to 0. Where the kernel waits for its bounds itself, it may start beside that entry point.
 inline constexpr char boundsEntrySuffix[] = "_bounds";
 inline constexpr int boundsBlockThreads = 256;
 inline constexpr int workCounterBytes = 16;

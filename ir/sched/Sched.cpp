@@ -486,6 +486,15 @@ LogicalResult LoadSharedOp::verify() {
   return success();
 }
 
+LogicalResult WaitBoundsOp::verify() {
+  if (cast<KernelOp>((*this)->getParentOp()).getBounds().empty())
+    return emitOpError("is in a kernel without bounds of tensors");
+  for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
+    if (isa<RoleOp, ForWorkOp, tile::ElementOp>(before))
+      return emitOpError("stands behind ") << before->getName() << ", which may read the bounds; move it in front of all roles, work and loads";
+  return success();
+}
+
 LogicalResult LoadPairOp::verify() {
   Type element = getShared().getType().getElementType();
   if (getFirst().getType() != element || getSecond().getType() != element)

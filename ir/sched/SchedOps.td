@@ -619,6 +619,20 @@ def FenceInitOp : SchedOp<"fence_init", [Effects]> {
   let assemblyFormat = "attr-dict";
 }
 
+def WaitBoundsOp : SchedOp<"wait_bounds", [Effects, HasParent<"KernelOp">]> {
+  let summary = "wait until the bounds of tensors are made";
+  let description = [{
+    A kernel with it may start while the one that makes its bounds still runs (programmatic dependent launch): all threads wait here, and what reads
+    the bounds, claims work or writes to global memory follows. PTX ISA 9.7.13.13, griddepcontrol.wait.
+
+    ```mlir
+    sched.wait_bounds
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 class StageOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
   let arguments = (ins RingType:$ring, I32:$stage);
   let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring)";

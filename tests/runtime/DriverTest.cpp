@@ -182,6 +182,37 @@ TEST_CASE("fake: the counter of claims is reset in the same stream before, and e
   CHECK(s.fake.boundsGrid == 1);
 }
 
+TEST_CASE("fake: a kernel that waits for its bounds may start beside the one that makes them", "[fake][.]") {
+  for (bool waits : {true, false}) {
+    FakeSetup s;
+    s.image.signature.waitsForBounds = waits;
+    s.image.signature.tensors = {{"ids", i32, 1}};
+    s.image.signature.bounds = {{"ids", 0, true, 16}};
+    s.fake.paramBytes = s.image.signature.packedBytes();
+    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
+    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+    REQUIRE(kernel);
+    s.args.workspace = s.memory;
+    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+    int stream = 0;
+    REQUIRE(kernel->launch(&stream, s.args));
+    CHECK(s.fake.launches == 2);
+    CHECK(s.fake.boundsAt == 1);
+    CHECK(s.fake.stream == &stream);
+    CHECK(s.fake.grid[0] == 2 * 4 * 2);
+    CHECK(s.fake.block[0] == 128);
+    CHECK(s.fake.shared == 98304);
+    CHECK(s.fake.programmatic == waits);
+    // As older drivers do not capture it in graphs, it is not for them.
+    for (auto [version, can] : {std::pair(12030, true), {12020, false}}) {
+      s.fake.version = version;
+      Expected<const CudaDriver *> driver = openCudaDriver(ATTUNE_FAKE_CUDA);
+      REQUIRE(driver);
+      CHECK((*driver)->launchesDependents() == can);
+    }
+  }
+}
+
 TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {
   FakeSetup s;
   s.image.signature.tensors = {{"ids", i32, 2}};

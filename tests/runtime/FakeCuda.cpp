@@ -1,5 +1,7 @@
 #include "tests/runtime/FakeCuda.h"
 
+#include "runtime/CudaDriver.h"
+
 #include <cstdlib>
 #include <cstring>
 
@@ -99,6 +101,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   if (state.launchResult)
     return state.launchResult;
   ++state.launches;
+  state.programmatic = false;
   if (number == 2000 + current()) {
     state.boundsAt = state.launches;
     state.boundsGrid = gx;
@@ -114,6 +117,13 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   auto *bytes = static_cast<unsigned char *>(params[0]);
   state.params.assign(bytes, bytes + state.paramBytes);
   return 0;
+}
+int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, void **params, void **extra) {
+  const int code = cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                                  config->block[2], config->sharedBytes, config->stream, params, extra);
+  for (unsigned i = 0; i < config->attributeCount; ++i)
+    state.programmatic |= config->attributes[i].id == 6 && config->attributes[i].value[0];
+  return code;
 }
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions, const uint64_t *strides,
                            const uint32_t *box, const uint32_t *, int, int swizzle, int promotion, int) {

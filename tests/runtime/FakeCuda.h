@@ -34,6 +34,7 @@ struct FakeCuda {
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void *stream = nullptr;
   void *launchContext = nullptr;
+  bool programmatic = false; ///< whether the last launch may start before the one before has ended
   // Of the launch that makes bounds: which of the launches it was.
   int boundsAt = 0;
   unsigned boundsGrid = 0, boundsBlock = 0;

@@ -631,7 +631,8 @@ TEST_CASE("metadata round-trips", "[launch]") {
                      .tensors = {{"slopes", f32, 1}, {"blocks", boolean, 3}},
                      .blockPattern = {{"blocks", 64, 32}},
                      .bounds = {{"blocks", 1, true, 64}},
-                     .claimsWork = true};
+                     .claimsWork = true,
+                     .waitsForBounds = true};
   image.tileQ = 128;
   image.tileK = 64;
   image.persistent = true;
