@@ -161,8 +161,8 @@ def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
     In a `sched.for_work` of order persistent, or of order claimed with the number that the block has claimed.
 
     ```mlir
-    %more = sched.more_work : i32
-    %more = sched.more_work %next : i32
+    %0 = sched.more_work : i32
+    %1 = sched.more_work %next : i32
     ```
   }];
   let arguments = (ins Optional<I32>:$number);

@@ -147,6 +147,46 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
     CHECK(source.find(text) != std::string::npos);
 }
 
+TEST_CASE("a block that claims tiles of work starts with its own") {
+  // The kernel that makes the bounds resets the counter. Here the two do not overlap.
+  const std::string bounded = R"(attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} )";
+  std::string text = kernel(R"(
+    %claimed = sched.claim_work : i32
+    %next = sched.shuffle %claimed, %c0 {tile.name = "next"} : i32
+    %more = sched.more_work %next : i32
+    %f = arith.sitofp %more : i32 to f32
+    sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
+    %ids = tile.param "ids.k" : !tile.view<1, i32>
+    %id = tile.element %ids[%c0] in_range [true] : !tile.view<1, i32> (i32) -> i32
+    %a1 = arith.addi %a, %id : i32
+    sched.next %next, %a1 : i32, i32)",
+                            "claimed tile_q 64 longest_first carries (%zero) (%b, %h, %q0, %n, %a)");
+  text.insert(text.find("{\n  %zero"), bounded);
+  mlir::MLIRContext context;
+  auto printed = [&](const std::string &text) {
+    Expected<std::string> source = tests::printText(context, text);
+    return source ? *source : "error: " + source.error().text();
+  };
+  std::string source = printed(text);
+  INFO(source);
+  for (const char *part : {"  for (int count = 0, number = int(blockIdx.x), carried = 0; (unsigned)number < work_tiles_; ++count) {\n"
+                           "    const GridTile work = grid_tile<64, last_first>((unsigned)number, p.query_length, p.heads);\n"
+                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
+                           "    const int n = claim_work(p.workspace);\n"
+                           "    const int next = shuffle(n, 0);\n",
+                           "(unsigned)next < work_tiles_ ? 1 : 0", "load_i32(p.ids_k", "    number = next;\n    carried = ",
+                           "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
+    CHECK(source.find(part) != std::string::npos);
+  CHECK(source.find("wait_launch") == std::string::npos);
+  // Where the kernel waits for its bounds itself, they are no constants.
+  text.insert(text.find("sched.for_work"), "sched.wait_bounds\n  ");
+  source = printed(text);
+  INFO(source);
+  CHECK(source.find("  wait_launch();\n") < source.find("  for (int count"));
+  CHECK(source.find("load_bound(p.ids_k") != std::string::npos);
+  CHECK(source.find("(const __grid_constant__ Params p) {\n  start_next_launch();\n") != std::string::npos);
+}
+
 TEST_CASE("a slice without an index has the view's strides") {
   std::string source = print(R"(
     %rows = sched.slice %L[] : !tile.view<3, f32> -> !tile.view<3, f32>

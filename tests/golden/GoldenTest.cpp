@@ -44,6 +44,8 @@ const std::vector<GoldenKernel> &kernels() {
          return parsed("gemma_local", {.score = "softcap(s, 50) + slopes[h] * (k - q)", .mask = "q >= k && q - k < 4096", .dropout = 0.1f});
        },
        {.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = true}, "sm_90", true},
+      {"documents", [] { return parsed("documents", {.mask = "q >= k && ids[q] == ids[k]", .tensors = {{"ids", i32, 1}}}); },
+       {.dtype = bf16, .headDim = 128, .tileQ = 128, .tileK = 128, .warps = 8, .stages = 2}, "sm_90a", true},
       {"traced",
        [] {
          auto slopes = captured("slopes", f32, rank(1));

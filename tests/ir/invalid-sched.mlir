@@ -478,7 +478,7 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 
 sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   sched.for_work grid tile_q 64 (%b, %h, %q) { }
-  // expected-error @+1 {{'sched.wait_bounds' op stands behind 'sched.for_work', which may read the bounds; move it in front of all roles, work and loads}}
+  // expected-error @+1 {{'sched.wait_bounds' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
   sched.wait_bounds
 }
 

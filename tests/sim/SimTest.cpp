@@ -290,13 +290,16 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
   const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
   const std::vector<Schedule> all = schedulesFor("sm_90a");
   std::set<size_t> ran;
-  size_t next = 0, staged = 0, boxes = 0;
+  size_t next = 0, staged = 0, boxes = 0, claimed = 0;
   for (const Dense &each : biases)
     for (auto [queries, keys, dim] : shapes)
       for (bool reversed : {false, true}) {
         const int rank = int(each.leading.size()) + 2;
         auto bias = captured("bias", each.type, attune::rank(rank));
-        Variant variant = Variant("dense").mask(causalBottomRight()).score([&](Score s, Index b, Index h, Index q, Index k) {
+        // Where a search decides about tiles of work, blocks claim these, and the warps that copy biases receive them.
+        const bool searches = next % 3 == 1;
+        const Mask visible = searches ? causalBottomRight() && documents(captured("ids", i32, attune::rank(1))) : causalBottomRight();
+        Variant variant = Variant("dense").mask(visible).score([&](Score s, Index b, Index h, Index q, Index k) {
           return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + bias[h][q][k];
         });
         Case test = makeCase(each.label, variant, next % 2 ? bf16 : f16,
@@ -306,9 +309,16 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
         extents.insert(extents.end(), {queries - each.fewer, keys - each.fewer});
         boxes += !reversed && !each.fewer && keys * (each.type == f32 ? 4 : 2) % 16 == 0;
         test.problem.tensors["bias"] = HostTensor::random(each.type, extents, 7);
+        if (searches) {
+          HostTensor ids = HostTensor::zeros(i32, {std::max(queries, keys)});
+          for (int64_t i = 0; i < ids.shape[0]; ++i)
+            ids.setInt(i, i / 40);
+          test.problem.tensors["ids"] = ids;
+        }
         std::string text;
         std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
         REQUIRE(fitted);
+        claimed += text.find("sched.for_work claimed") != std::string::npos && text.find("\"bias_ring\"") != std::string::npos;
         staged += text.find("\"bias_ring\"") != std::string::npos;
         runText(*fitted, "sm_90a", text, {next, next + 1});
         ran.insert(next++ % all.size());
@@ -316,6 +326,7 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
   CHECK(ran.size() == all.size());
   CHECK(staged * 4 >= next * 3); // where shared memory has no room, lanes load their elements
   CHECK(boxes >= 10);
+  CHECK(claimed >= 5);
 }
 
 TEST_CASE("which dense biases the copy engine copies", "[biases]") {
