@@ -93,7 +93,7 @@ struct SimulatorRun {
 class Simulator {
 public:
   /// Of the one `sched.kernel` of `module`, which the simulator does not keep. Errors: an op that is not expanded or that the
-  /// simulator lacks, naming it; a work order other than grid and persistent.
+  /// simulator lacks, naming it; the work order split.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
   /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds are made already, and

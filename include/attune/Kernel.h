@@ -149,7 +149,7 @@ struct KernelImage {
   KernelSignature signature = {};
   int tileQ = 0;            ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
   int tileK = 0;            ///< keys per tile
-  bool persistent = false;  ///< blocks take one tile after another; grid.x = persistentBlocks(tiles, SMs) of LaunchParams.h
+  bool persistent = false;  ///< blocks take one tile after another; grid.x = persistentBlocks(tiles, SMs, claimsWork) of LaunchParams.h
   int threads = 0;          ///< threads per block; 1 for the CPU
   size_t sharedBytes = 0;   ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
   int registers = 0;        ///< per thread, read from the cubin
