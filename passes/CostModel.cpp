@@ -79,7 +79,7 @@ static constexpr int dropoutRegisters = 17;      // Philox's keys of each round 
 static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
-static constexpr int distanceRegisters = 3;      // a value by distance on its way from shared memory, and its address
+static constexpr int distanceRegisters = 1;      // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
@@ -224,7 +224,7 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = values > 1 ? 56 : values ? 40 : searches ? 32 : 24;
+  const int least = values > 1 ? 56 : values || searches ? 32 : 24;
   const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
   return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
 }
@@ -279,7 +279,7 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
   if (request.distanceValues) // each ring starts at a multiple of 1024
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK - 1) * 4, 1024)});
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK) * 8, 1024)});
   if (request.stagedColumns)
     buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, 1024)});
   return buffers;
@@ -441,7 +441,8 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
-  const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
+  // Three warpgroups hide more of each other's parts where one follows the other, in turn or as they come, than where each has both at once.
+  const double overlap = plan.warps >= 12 ? (plan.overlap ? 0.16 : 0.1) : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
   const double wide = plan.tileK > 128 ? 1.08 : 1, latency = plan.stages > 2 ? 620 : 650;
   // Measured: the two warps that copy a dense bias keep two warpgroups busy, not three.

@@ -24,7 +24,7 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance; what it
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 8 * stages bytes a distance; what it
 // loads by key for the mask has 4 * stages bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)

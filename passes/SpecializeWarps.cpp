@@ -374,12 +374,13 @@ private:
     return success();
   }
 
-  /// What is staged moves here from the consumers' loop. It is computed before a stage is awaited, so that its loads run beside the wait.
+  /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes straight to shared memory,
+  /// and a warp that holds nothing through a wait leaves its registers to the consumers.
   void computeStaged(IRMapping &mapping, Position at) {
     for (Ring &ring : staged) {
       Location loc = ring.tile->getLoc();
-      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder, mapping);
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder, mapping);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
       sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false);
     }

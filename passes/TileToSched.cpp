@@ -144,8 +144,8 @@ private:
 
   /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.
   void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) {
-    if (count == 1)
-      return body(i32(0));
+    if (count <= 1)
+      return count ? body(i32(0)) : void();
     auto loop = scf::ForOp::create(builder, loc, i32(0), i32(count), i32(1));
     loop->setAttr(sched::unrollAttr, builder.getUnitAttr());
     loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
@@ -247,8 +247,14 @@ private:
                     bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
-    if (role == FragmentRole::Lanes)
-      return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
+    if (role == FragmentRole::Lanes) {
+      const int64_t whole = cast<TileType>(buffer.getType()).getShape()[0] / 32;
+      auto pass = [&](Value i) { body(i, {}, {}, {}, {i}); };
+      repeat(whole, "i", pass);
+      if (whole < shape[0])
+        pass(i32(whole));
+      return;
+    }
     if (columnsOutside && role == FragmentRole::C) {
       auto eight = [&](Value j) {
         if (column)
@@ -362,7 +368,9 @@ private:
               sched::MmaWaitOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
-          buffers.map(shared.getResult(), builder.clone(*shared)->getResult(0));
+          Operation *buffer = builder.clone(*shared);
+          buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
+          buffers.map(shared.getResult(), buffer->getResult(0));
           return success();
         })
         .Case<sched::ThreadIdOp>([&](auto id) {
@@ -427,10 +435,21 @@ private:
       builder.clone(nested, inner);
   }
 
+  /// The lane's element in pass i; in a ragged last one the tile's last in the lanes beyond it.
   Value laneElement(TileType type, Value i) {
     Value at = add(lane, mul(i, 32));
-    int64_t count = type.getShape()[0];
-    return count % 32 ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
+    const int64_t count = type.getShape()[0];
+    const bool ragged = count % 32 && getConstantIntValue(i) == count / 32;
+    return ragged ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
+  }
+
+  /// What is read by distance lies in pairs: beside the element of each distance that of the distance before, which belongs to the next column.
+  /// A lane reads its two columns of a row by one load.
+  static TileType inPairs(TileType type) {
+    if (!type.hasAxis(tile::distanceAxis))
+      return type;
+    return TileType::make(type.getContext(), {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
+                          type.getElementType(), type.getSpace());
   }
 
   /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
@@ -457,20 +476,24 @@ private:
       one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
       buffers.map(input, one.buffer);
       const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
-      repeat(before, "n", [&](Value n) {
-        repeat(2, "e", [&](Value c) { loadDiagonal(one, n, c, before); });
-      });
+      repeat(before, "n", [&](Value n) { loadDiagonal(one, n, before); });
       all.push_back(one);
     }
     return all;
   }
 
-  /// Element [n][c] of a lane's diagonals, the n-th from the least row of `before` + 1 in steps of 8.
-  void loadDiagonal(const Diagonals &of, Value n, Value c, int64_t before) {
-    Value steps = add(mul(n, 8), c);
-    Value column = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), steps, arith::IntegerOverflowFlags::nsw);
-    Type type = cast<TileType>(of.ring.getType()).getElementType();
-    set(loadShared(type, of.ring, of.stage, i32(0), column), of.buffer, {n, c});
+  /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, with both columns of the pair.
+  void loadDiagonal(const Diagonals &of, Value n, int64_t before) {
+    Value distance = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
+    loadPair(of.ring, of.stage, distance, i32(0), of.buffer, n);
+  }
+
+  /// Two elements side by side, into [place][0] and [place][1].
+  void loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place) {
+    Type type = cast<TileType>(shared.getType()).getElementType();
+    auto pair = sched::LoadPairOp::create(builder, loc, type, type, shared, stage, row, column);
+    for (auto [c, element] : llvm::enumerate(pair->getResults()))
+      set(element, buffer, {place, i32(int64_t(c))});
   }
 
   /// What lies by column in shared memory, as the pair of a lane's columns beside each other.
@@ -496,12 +519,7 @@ private:
     return all;
   }
 
-  void loadColumns(const ColumnPair &of, Value j) {
-    Type type = cast<TileType>(of.ring.getType()).getElementType();
-    auto pair = sched::LoadPairOp::create(builder, loc, type, type, of.ring, of.stage, i32(0), columnInShare(j, i32(0)));
-    for (auto [c, element] : llvm::enumerate(pair->getResults()))
-      set(element, of.buffer, {i32(0), i32(int64_t(c))});
-  }
+  void loadColumns(const ColumnPair &of, Value j) { loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0)); }
 
   /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
   struct Window {
@@ -753,7 +771,7 @@ private:
               loadColumns(one, j);
             for (const Diagonals &one : byDistance) {
               const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
-              repeat(2, "e", [&](Value c) { loadDiagonal(one, add(j, before), c, before); });
+              loadDiagonal(one, add(j, before), before);
             }
           },
           read.empty() ? function_ref<void(Value)>() : loadWindows);
@@ -1255,8 +1273,13 @@ private:
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     const int64_t count = op.getTile().getType().getShape()[0];
     // The last pass is ragged.
+    const bool pairs = cast<TileType>(shared.getType()).rank() == 3;
     auto store = [&](Value i) {
-      sched::StoreSharedOp::create(builder, loc, get(source, i), shared, stage, i32(0), add(lane, mul(i, 32)));
+      Value element = get(source, i), place = add(lane, mul(i, 32));
+      if (!pairs)
+        return void(sched::StoreSharedOp::create(builder, loc, element, shared, stage, i32(0), place));
+      sched::StoreSharedOp::create(builder, loc, element, shared, stage, place, i32(0));
+      sched::StoreSharedOp::create(builder, loc, element, shared, stage, add(place, 1), i32(1));
     };
     repeat(count / 32, "i", store);
     if (count % 32)
