@@ -94,13 +94,14 @@ static std::string orderText(sched::KernelOp kernel) {
   if (!work)
     return "";
   const bool longest = work.getLongestFirst();
+  const std::string batches = work.getAcrossBatches() ? ", those of all batches at one place side by side" : "";
   switch (work.getOrder()) {
   case sched::WorkOrder::Grid:
-    return longest ? "a block a tile, a head's last tile first" : "a block a tile";
+    return (longest ? "a block a tile, a head's last tile first" : "a block a tile") + batches;
   case sched::WorkOrder::Persistent:
-    return longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks";
+    return (longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks") + batches;
   case sched::WorkOrder::Claimed:
-    return "persistent blocks, each takes the next tile when it is free";
+    return "persistent blocks, each takes the next tile when it is free" + batches;
   case sched::WorkOrder::Split:
     return fmt::format("a block a share of the keys, {} shares", work.getSplits().value_or(1));
   case sched::WorkOrder::Received:

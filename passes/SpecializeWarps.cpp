@@ -30,6 +30,7 @@
 #include "passes/Passes.h"
 #include "passes/TileSequence.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace attune {
@@ -63,6 +64,7 @@ public:
         staged.push_back({convert});
     for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
       windows.push_back({window});
+    sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) { return followsBatch(cast<tile::WindowOp>(ring.tile)); });
 
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     // The counter is reset by the kernel that makes the bounds.
@@ -135,6 +137,22 @@ private:
                                           (stem + "_barriers").str(), 0, filledBy, emptiedBy);
   }
 
+  /// Whether the batch decides what a window shows.
+  static bool followsBatch(tile::WindowOp window) {
+    SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.omitBlockArguments = true;
+    for (Value index : window.getIndices())
+      if (Operation *op = index.getDefiningOp()) {
+        slice.insert(op);
+        (void)getBackwardSlice(op, &slice, options);
+      }
+    return llvm::any_of(slice, [](Operation *op) {
+      auto index = dyn_cast<tile::BlockIndexOp>(op);
+      return index && index.getAxis() == "b";
+    });
+  }
+
   /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
   void describeWindows() {
     for (Ring &ring : windows) {
@@ -186,6 +204,7 @@ private:
     if (plan.getPersistent())
       start.assign(2, i32(0));
     auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
+    work.setAcrossBatches(order != sched::WorkOrder::Received && sharesWindows);
     if (order == sched::WorkOrder::Received)
       work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
     else if (order != sched::WorkOrder::Grid)
@@ -553,6 +572,7 @@ private:
   Value visits;                     ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
+  bool sharesWindows = false;       ///< all batches read the same windows
   SmallVector<Ring> staged;         ///< what one warp computes for the others in it
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot

@@ -106,6 +106,7 @@ private:
     for (Value init : op.getInits())
       inits.push_back(mapping.lookup(init));
     auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), op.getTileQ(), op.getLongestFirst(), inits);
+    work.setAcrossBatches(op.getAcrossBatches());
     work->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     OpBuilder::InsertionGuard guard(builder);
     Block &body = op.getBody().front();

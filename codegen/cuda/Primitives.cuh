@@ -308,6 +308,14 @@ __device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length,
   return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
+//@ across_batches
+/// The number, batch by batch, of the tile that is `number` in an order in which runs of `run` tiles of each of the `batches` follow one another. Where
+/// the `tiles` of a batch are not a multiple of `run`, its runs have one.
+template <int run> __device__ __forceinline__ unsigned across_batches(unsigned number, unsigned tiles, unsigned batches) {
+  const unsigned length = tiles % run ? 1 : run, place = number / length;
+  return place % batches * tiles + place / batches * length + number % length;
+}
+
 //@ work_tiles
 /// Tiles of queries of all heads and batches.
 template <int Rows>

@@ -1599,6 +1599,10 @@ Expr Printer::workTiles(ForWorkOp op) {
 /// Where the tile of work with this number is.
 Expr Printer::gridTile(ForWorkOp op, Expr number) {
   StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Persistent ? "both_ends" : "last_first";
+  if (op.getAcrossBatches()) {
+    Expr ofBatch = primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"1"}});
+    number = primitive("across_batches", order == "both_ends" ? "<2>" : "<1>", {std::move(number), std::move(ofBatch), {"p.batch"}});
+  }
   return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">", {std::move(number), {"p.query_length"}, {"p.heads"}});
 }
 

@@ -716,6 +716,7 @@ void Decoder::work(sched::ForWorkOp op) {
   const Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
   auto take = [&](Step &step) {
     step.flag = op.getLongestFirst();
+    step.number[0] = op.getAcrossBatches();
     step.out.fill(nowhere);
     for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments().drop_back(op.getInits().size())))
       step.out[i] = slot(argument);

@@ -124,15 +124,19 @@ static int64_t workNumber(const Machine &machine, int64_t round, bool longestFir
   return pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
 }
 
-/// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then heads, then batches; pairs are from
-/// both ends of a head.
+/// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then heads, then batches, or those of
+/// all batches at one place; pairs are from both ends of a head.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t number, bool pairs) {
   warp.tile = number;
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
   int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
-  int64_t head = warp.tile / tiles, tile = warp.tile % tiles;
+  if (step.number[0]) {
+    const int64_t ofBatch = tiles * params.heads, run = pairs && ofBatch % 2 == 0 ? 2 : 1, place = number / run;
+    number = place % params.batch * ofBatch + place / params.batch * run + number % run;
+  }
+  int64_t head = number / tiles, tile = number % tiles;
   if (pairs)
     tile = tile % 2 ? tile / 2 : tiles - 1 - tile / 2;
   else if (step.flag)

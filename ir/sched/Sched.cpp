@@ -229,6 +229,8 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("tile_q", parser.getBuilder().getI64IntegerAttr(tileQ));
   if (succeeded(parser.parseOptionalKeyword("longest_first")))
     result.addAttribute("longest_first", parser.getBuilder().getUnitAttr());
+  if (succeeded(parser.parseOptionalKeyword("across_batches")))
+    result.addAttribute("across_batches", parser.getBuilder().getUnitAttr());
   if (succeeded(parser.parseOptionalKeyword("splits"))) {
     int64_t splits;
     if (parser.parseInteger(splits))
@@ -251,7 +253,7 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void ForWorkOp::print(OpAsmPrinter &printer) {
   printer << " " << stringifyWorkOrder(getOrder()) << " tile_q " << getTileQ()
-          << (getLongestFirst() ? " longest_first" : "");
+          << (getLongestFirst() ? " longest_first" : "") << (getAcrossBatches() ? " across_batches" : "");
   if (getSplits())
     printer << " splits " << *getSplits();
   if (!getInits().empty())
@@ -260,7 +262,7 @@ void ForWorkOp::print(OpAsmPrinter &printer) {
   llvm::interleaveComma(getBody().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "splits"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "across_batches", "splits"});
 }
 
 LogicalResult ForWorkOp::verify() {

@@ -86,7 +86,8 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
   let summary = "the tiles of work of a block";
   let description = [{
     The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile; in order
-    persistent a block then takes pairs of tiles from both ends of a head, its last and its first, which together are equally long.
+    persistent a block then takes pairs of tiles from both ends of a head, its last and its first, which together are equally long. `across_batches`
+    puts the tiles of all batches at one place, or pair of places, side by side: what they read in common then comes from L2.
 
         | order      | tiles of a block                                                                             |
         |------------|----------------------------------------------------------------------------------------------|
@@ -101,6 +102,7 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
 
     ```mlir
     sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
+    sched.for_work grid tile_q 128 across_batches (%b, %h, %q0) { ... }
     sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) { ... }
     sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
       ...
@@ -119,7 +121,7 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
     }
     ```
   }];
-  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, OptionalAttr<I64Attr>:$splits,
+  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, UnitAttr:$across_batches, OptionalAttr<I64Attr>:$splits,
                        Variadic<I32>:$inits);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
