@@ -120,8 +120,8 @@ private:
     auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value { return arith::CmpIOp::create(builder, loc, predicate, a, b); };
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.firstFull ? compare(arith::CmpIPredicate::slt, k0, cut.firstFull) : Value();
-      if (cut.lastFull) {
-        Value after = compare(arith::CmpIPredicate::sgt, k0, cut.lastFull);
+      if (cut.partialFrom) {
+        Value after = compare(arith::CmpIPredicate::sge, k0, cut.partialFrom);
         crossed = crossed ? arith::OrIOp::create(builder, loc, crossed, after) : after;
       }
       if (!crossed)

@@ -1474,7 +1474,8 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
       cut.firstFull = analysis.beginOf(full, "first_full");
     if (full.hi || withSk) {
       Value end = analysis.endOf(full, "full_to"), tile = arith::ConstantIntOp::create(builder, op.getLoc(), values.tileK, 32);
-      cut.lastFull = tile::named(arith::SubIOp::create(builder, op.getLoc(), end, tile, arith::IntegerOverflowFlags::nsw), "last_full");
+      Value fullTiles = arith::DivSIOp::create(builder, op.getLoc(), end, tile);
+      cut.partialFrom = tile::named(arith::MulIOp::create(builder, op.getLoc(), fullTiles, tile, arith::IntegerOverflowFlags::nsw), "partial_from");
     }
     split.cuts.push_back(std::move(cut));
   };

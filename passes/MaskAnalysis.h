@@ -72,8 +72,9 @@ using Conjunct = std::pair<mlir::Value, bool>;
 /// Conjuncts that leave an interval of keys of each row; without any, the keys up to Sk.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Every row sees all keys of the tiles whose first key is from here to there: i32, null where there is no such end. They need no cut.
-  mlir::Value firstFull, lastFull;
+  /// Every row sees all keys of the tiles whose first key is at least the one and below the other: i32, null where there is no such end. They
+  /// need no cut.
+  mlir::Value firstFull, partialFrom;
 };
 
 /// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the conjuncts that leave

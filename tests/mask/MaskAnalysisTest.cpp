@@ -115,7 +115,7 @@ public:
         }
         for (const MaskCut &cut : cuts) {
           full &= !cut.firstFull || t * sizes.tileK >= interpreter.get(cut.firstFull).integer;
-          full &= !cut.lastFull || t * sizes.tileK <= interpreter.get(cut.lastFull).integer;
+          full &= !cut.partialFrom || t * sizes.tileK < interpreter.get(cut.partialFrom).integer;
         }
         tell(t, visited, full);
       }

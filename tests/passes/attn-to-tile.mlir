@@ -5,14 +5,15 @@
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[TO:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
-// CHECK:         %[[LAST:.*]] = arith.subi %[[TO]], %c32_i32{{.*}} {tile.name = "last_full"}
+// CHECK:         %[[TILES:.*]] = arith.divsi %[[TO]], %c32_i32
+// CHECK:         %[[FROM:.*]] = arith.muli %[[TILES]], %c32_i32{{.*}} {tile.name = "partial_from"}
 // CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
 // CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
 // CHECK:           %[[K:.*]] = tile.load {{.*}} -> <k 32 x d 64, bf16, shared>
 // CHECK:           %[[S:.*]] = tile.mma %[[Q]], %[[K]]
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %{{.*}}, %cst
-// CHECK:           %[[CROSSED:.*]] = arith.cmpi sgt, %[[K0]], %[[LAST]] : i32
+// CHECK:           %[[CROSSED:.*]] = arith.cmpi sge, %[[K0]], %[[FROM]] : i32
 // CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} at(q = %{{.*}}, k = %c0_i32{{.*}}) only_if %[[CROSSED]]
 // CHECK:           ^bb0(%{{.*}}: f32, %[[ROW:.*]]: i32, %[[COLUMN:.*]]: i32):
 // CHECK:             %[[ONE:.*]] = arith.addi %[[ROW]],
@@ -50,8 +51,9 @@ attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-LABEL: tile.kernel @full
 // CHECK-DAG:     %[[SK:.*]] = tile.param "Sk"
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full{{$}}
-// CHECK:         %[[LAST:.*]] = arith.subi %[[SK]], %c32_i32{{.*}} {tile.name = "last_full"}
-// CHECK:         %[[CROSSED:.*]] = arith.cmpi sgt, %{{.*}}, %[[LAST]] : i32
+// CHECK:         %[[TILES:.*]] = arith.divsi %[[SK]], %c32_i32
+// CHECK:         %[[FROM:.*]] = arith.muli %[[TILES]], %c32_i32{{.*}} {tile.name = "partial_from"}
+// CHECK:         %[[CROSSED:.*]] = arith.cmpi sge, %{{.*}}, %[[FROM]] : i32
 // CHECK:         only_if %[[CROSSED]]
 // CHECK:           arith.subi %[[SK]], %{{.*}}
 // CHECK:           %[[IN:.*]] = arith.cmpi slt
