@@ -278,8 +278,10 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
-  if (request.distanceValues) // each ring starts at a multiple of 1024
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * (plan.tileQ + plan.tileK) * 8, 1024)});
+  if (request.distanceValues) { // each ring starts at a multiple of 1024
+    const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, 1024)});
+  }
   if (request.stagedColumns)
     buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, 1024)});
   return buffers;
@@ -441,13 +443,11 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
-  // Three warpgroups hide more of each other's parts where one follows the other, in turn or as they come, than where each has both at once.
-  const double overlap = plan.warps >= 12 ? (plan.overlap ? 0.16 : 0.1) : plan.warps >= 8 ? 0.28 : 0.6;
+  const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
-  const double wide = plan.tileK > 128 ? 1.08 : 1, latency = plan.stages > 2 ? 620 : 650;
-  // Measured: the two warps that copy a dense bias keep two warpgroups busy, not three.
-  const double waits = plan.stageBiases && plan.warps >= 12 ? 1.25 : 1;
-  const double tile = wide * waits * (busiest + overlap * std::min(of.mma, softmax)) + latency;
+  // So do tiles of fewer than 96 where three warpgroups have both products under way.
+  const double wide = plan.tileK > 128 ? 1.08 : plan.tileK < 96 && plan.warps >= 12 && plan.overlap ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
+  const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
                  .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});

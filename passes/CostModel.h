@@ -24,8 +24,9 @@
 // With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
 // with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of tileQ + tileK - 1 distances, have rings of 8 * stages bytes a distance; what it
-// loads by key for the mask has 4 * stages bytes a key.
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of
+// tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance, 8 in plans with turns; what it loads by key for the mask has 4 * stages
+// bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -57,7 +58,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 10;
+inline constexpr int costModelVersion = 11;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could, which lose more.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }

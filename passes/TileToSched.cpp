@@ -444,14 +444,16 @@ private:
     return ragged ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
   }
 
-  /// What is read by distance lies in pairs: beside the element of each distance that of the distance before, which belongs to the next column.
-  /// A lane reads its two columns of a row by one load.
-  static TileType inPairs(TileType type) {
-    if (!type.hasAxis(tile::distanceAxis))
+  /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of the distance before, which
+  /// belongs to the next column. A lane then reads its two columns of a row by one load; it reads before its turn, and others wait for it. Elsewhere
+  /// the room is worth more.
+  TileType inPairs(TileType type) {
+    if (!type.hasAxis(tile::distanceAxis) || !plan.getTurns())
       return type;
     return TileType::make(type.getContext(), {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
                           type.getElementType(), type.getSpace());
   }
+  static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
 
   /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
   /// on the first, one on each that follows.
@@ -483,10 +485,16 @@ private:
     return all;
   }
 
-  /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, with both columns of the pair.
+  /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, for both columns of the pair.
   void loadDiagonal(const Diagonals &of, Value n, int64_t before) {
-    Value distance = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
-    loadPair(of.ring, of.stage, distance, i32(0), of.buffer, n);
+    Value first = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
+    if (isInPairs(of.ring))
+      return loadPair(of.ring, of.stage, first, i32(0), of.buffer, n);
+    Type type = cast<TileType>(of.ring.getType()).getElementType();
+    repeat(2, "e", [&](Value c) {
+      Value distance = arith::SubIOp::create(builder, loc, first, c, arith::IntegerOverflowFlags::nsw);
+      set(loadShared(type, of.ring, of.stage, i32(0), distance), of.buffer, {n, c});
+    });
   }
 
   /// Two elements side by side, into [place][0] and [place][1].
@@ -1274,7 +1282,7 @@ private:
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     const int64_t count = op.getTile().getType().getShape()[0];
     // The last pass is ragged.
-    const bool pairs = cast<TileType>(shared.getType()).rank() == 3;
+    const bool pairs = isInPairs(shared);
     auto store = [&](Value i) {
       Value element = get(source, i), place = add(lane, mul(i, 32));
       if (!pairs)

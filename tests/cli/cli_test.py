@@ -334,7 +334,7 @@ class Cli(unittest.TestCase):
             self.assertRegex(hopper, f"(?m)^  {line}$")
         self.assertNotIn("  search ", hopper)
         dense = self.attune("explain", "bias", "--tensor", "bias=bf16[2,64,64]:zeros", "--arch", "sm_90a", "--head-dim", 64)
-        self.assertRegex(dense, rf"(?m)^  copies +.*v_ring {ring} by TMA; bias_ring {ring} by TMA, or by element where strides or extents do not "
+        self.assertRegex(dense, rf"(?m)^  copies +.*v_ring {ring} by TMA; bias_ring \(\d stages, \d+-byte swizzle\) by TMA, or by element where strides or extents do not "
                                 "allow it$")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time\n", documents)

@@ -628,6 +628,7 @@ documents(const __grid_constant__ Params p) {
             const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
             return ids_q_min <= ids_k_max && ids_k_min <= ids_q_max;
           });
+          wait_barrier(column_ids_barriers + 16 + stage * 8, phase ^ 1);
           int column_ids[4];  // k 128 i32
           #pragma unroll
           for (int i = 0; i < 4; ++i) {
@@ -635,7 +636,6 @@ documents(const __grid_constant__ Params p) {
             const int ids = load_i32(p.ids + clamp_index(k, p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
             column_ids[i] = ids;
           }
-          wait_barrier(column_ids_barriers + 16 + stage * 8, phase ^ 1);
           #pragma unroll
           for (int i = 0; i < 4; ++i) {
             store_shared(column_ids_ring + stage * 512 + (lane + i * 32) * 4, (unsigned)column_ids[i]);
@@ -681,7 +681,7 @@ documents(const __grid_constant__ Params p) {
       const int q_end = min(wrap_add(q0, 128), p.query_length);
       const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
       const int full_to = min(wrap_add(q0, 1), p.key_length);
-      const int last_full = full_to - 128;
+      const int partial_from = full_to / 128 * 128;
       float m[1][2];  // q 128 f32
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -733,7 +733,7 @@ documents(const __grid_constant__ Params p) {
         const bool partial2 = partial != 0;
         mma_wait<0>(s[0]);
         arrive_as_warp(k_barriers + 16 + first_stage2 * 8);
-        if (k0 > last_full) {
+        if (k0 >= partial_from) {
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
             #pragma unroll
@@ -869,7 +869,7 @@ documents(const __grid_constant__ Params p) {
           const bool partial4 = partial3 != 0;
           mma_wait<1>(s2[0]);
           arrive_as_warp(k_barriers + 16 + stage * 8);
-          if (k0_2 > last_full) {
+          if (k0_2 >= partial_from) {
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
               #pragma unroll

@@ -263,7 +263,7 @@ gemma_local(const __grid_constant__ Params p) {
   const int tiles_begin = n / 64;
   const int tiles_end = n2 <= n ? tiles_begin : wrap_add(n2, 63) / 64;
   const int full_to = min(wrap_add(q0, 1), p.key_length);
-  const int last_full = full_to - 64;
+  const int partial_from = full_to / 64 * 64;
   const int first_full = wrap_sub(q_end, 4096);
   float m[2][2];  // q 128 f32
   #pragma unroll
@@ -443,7 +443,7 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
-    if (k0 > last_full) {
+    if (k0 >= partial_from) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;

@@ -88,7 +88,7 @@ attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {drop
 // A window has two cuts: each costs one comparison an element, in the tiles that it goes through.
 // CHECK-LABEL: tile.kernel @window
 // CHECK:       tile.for_blocks (%[[K0:.*]], %{{.*}}) in
-// CHECK:       %[[RIGHT:.*]] = arith.cmpi sgt
+// CHECK:       %[[RIGHT:.*]] = arith.cmpi sge
 // CHECK:       tile.map({{.*}} only_if %[[RIGHT]]
 // CHECK:         arith.minsi {{.*}} {tile.name = "row_end"}
 // CHECK:         arith.cmpi slt
@@ -174,7 +174,7 @@ attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         %[[FULL:.*]] = arith.minsi {{.*}}, %[[END]] {tile.name = "full_end"}
 // CHECK:         tile.domain k by 32 [%c0_i32, %[[FULL]]) full [%[[FULL]], %[[END]]) partial{{$}}
 // CHECK:         tile.for_blocks (%{{.*}}, %[[PARTIAL:.*]]) in
-// CHECK:           %[[CUT:.*]] = arith.cmpi sgt
+// CHECK:           %[[CUT:.*]] = arith.cmpi sge
 // CHECK:           tile.map({{.*}} only_if %[[CUT]]
 // CHECK:           tile.map({{.*}} only_if %[[PARTIAL]]
 attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
