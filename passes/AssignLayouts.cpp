@@ -57,7 +57,16 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       value.setType(type.withLayout(layoutFor(type)));
   }
 
-  /// What each lane computes for the others: what one warp stores to shared memory, and what lanes load for those of their warp.
+  /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows where there are any. Values by
+  /// distance are many for each tile: all others share them, so that no scheduler has all of that work beside its consumers.
+  static int64_t warpsThatStore(tile::KernelOp kernel) {
+    bool windows = false, byDistance = false;
+    kernel.walk([&](tile::WindowOp) { windows = true; });
+    kernel.walk([&](tile::MapOp map) { byDistance |= tile::isByDistance(map.getResult().getType()); });
+    return byDistance && !windows ? kernel.getPlan().getCopyWarps() - 1 : 1;
+  }
+
+  /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of their warp.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
     const bool stored = type.rank() == 1 && !map.getResult().use_empty() &&
@@ -65,8 +74,10 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                           auto convert = dyn_cast<tile::ConvertOp>(user);
                           return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
                         });
-    if (stored || (map.getOnlyIf() && map.getInputs().empty()))
-      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Lanes, stored ? 1 : warps)));
+    if (stored)
+      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Threads, storingWarps)));
+    else if (map.getOnlyIf() && map.getInputs().empty())
+      map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
   /// Makes `mma`'s left operand an `a` fragment: P always, Q if the plan keeps it in registers.
@@ -96,6 +107,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       warps = kernel.getPlan().getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
+      storingWarps = warpsThatStore(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
@@ -106,7 +118,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     }
   }
 
-  int64_t warps = 0, dvWarps = 1;
+  int64_t warps = 0, dvWarps = 1, storingWarps = 1;
 };
 
 } // namespace

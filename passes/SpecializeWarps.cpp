@@ -10,8 +10,8 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it and
-// stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
+// What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it, or all from
+// the second on, and stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
 // All walk the same tiles and the same stages. Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
@@ -69,7 +69,9 @@ public:
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     // The counter is reset by the kernel that makes the bounds.
     claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
-    const int64_t stagingWarps = (staged.empty() ? 0 : 1) + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp);
+    for (const Ring &ring : staged)
+      storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(ring.tile).getTile().getType().getLayout()).getWarps();
+    const int64_t stagingWarps = storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp);
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
@@ -78,7 +80,7 @@ public:
       declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
-      declare(ring, plan.getStages(), /*filledBy=*/32, plan.getWarps());
+      declare(ring, plan.getStages(), /*filledBy=*/32 * storingWarps, plan.getWarps());
     for (Ring &ring : windows)
       declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
     describeWindows();
@@ -251,7 +253,7 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies; where tiles are computed, the second computes them. Both walk the same tiles.
+  /// The first warp copies; where tiles are computed, the next ones compute them. All walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
@@ -260,8 +262,9 @@ private:
     auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     if (!staged.empty()) {
       Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
-      Value secondWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, warp, i32(1));
-      auto computes = scf::IfOp::create(builder, loc, secondWarp, /*withElseRegion=*/false);
+      const auto which = storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge;
+      Value stores = arith::CmpIOp::create(builder, loc, which, warp, i32(1));
+      auto computes = scf::IfOp::create(builder, loc, stores, /*withElseRegion=*/false);
       builder.setInsertionPointToStart(computes.thenBlock());
       if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); })))
         return failure();
@@ -573,7 +576,8 @@ private:
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
   bool sharesWindows = false;       ///< all batches read the same windows
-  SmallVector<Ring> staged;         ///< what one warp computes for the others in it
+  SmallVector<Ring> staged;         ///< what copy warps compute for the others in it
+  int64_t storingWarps = 0;         ///< how many of them, from the second on
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };

@@ -248,8 +248,8 @@ private:
                     bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
-    if (role == FragmentRole::Lanes) {
-      const int64_t whole = cast<TileType>(buffer.getType()).getShape()[0] / 32;
+    if (role == FragmentRole::Lanes || role == FragmentRole::Threads) {
+      const int64_t whole = cast<TileType>(buffer.getType()).getShape()[0] / threadsOf(buffer);
       auto pass = [&](Value i) { body(i, {}, {}, {}, {i}); };
       repeat(whole, "i", pass);
       if (whole < shape[0])
@@ -431,16 +431,25 @@ private:
   /// The region of a map over one axis for element 32 i + lane of its tile; beyond the tile, for the last.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
     for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
-      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult().getType(), i)), axis));
+      inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult(), i)), axis));
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
   }
 
-  /// The lane's element in pass i; in a ragged last one the tile's last in the lanes beyond it.
-  Value laneElement(TileType type, Value i) {
-    Value at = add(lane, mul(i, 32));
-    const int64_t count = type.getShape()[0];
-    const bool ragged = count % 32 && getConstantIntValue(i) == count / 32;
+  /// Threads that hold a vector together: the lanes of a warp, or those of several.
+  static int64_t threadsOf(Value buffer) {
+    FragmentAttr layout = layoutOf(buffer);
+    return layout.getRole() == FragmentRole::Threads ? 32 * layout.getWarps() : 32;
+  }
+
+  /// The thread's place among those that hold a vector. Several warps follow the role's first.
+  Value threadAmong(int64_t threads) { return threads == 32 ? lane : tile::named(arith::SubIOp::create(builder, loc, thread, i32(32)), "storer"); }
+
+  /// The thread's element of the vector in pass i; in a ragged last one the vector's last in the threads beyond it.
+  Value laneElement(Value vector, Value i) {
+    const int64_t threads = threadsOf(vector), count = cast<TileType>(vector.getType()).getShape()[0];
+    Value at = add(threadAmong(threads), mul(i, threads));
+    const bool ragged = count % threads && getConstantIntValue(i) == count / threads;
     return ragged ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
   }
 
@@ -571,7 +580,7 @@ private:
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, inputElement(input, i, r, j, c));
-    if (layoutOf(op.getResult()).getRole() == FragmentRole::Lanes) {
+    if (FragmentRole role = layoutOf(op.getResult()).getRole(); role == FragmentRole::Lanes || role == FragmentRole::Threads) {
       mapLane(op, i, inner);
       return inner.lookupOrDefault(op.getYield().getValues().front());
     }
@@ -1280,19 +1289,20 @@ private:
   /// A tile that the lanes of one warp hold.
   LogicalResult expandOp(sched::StoreTileOp op) {
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
-    const int64_t count = op.getTile().getType().getShape()[0];
+    const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());
     // The last pass is ragged.
     const bool pairs = isInPairs(shared);
+    Value own = threadAmong(threads);
     auto store = [&](Value i) {
-      Value element = get(source, i), place = add(lane, mul(i, 32));
+      Value element = get(source, i), place = add(own, mul(i, threads));
       if (!pairs)
         return void(sched::StoreSharedOp::create(builder, loc, element, shared, stage, i32(0), place));
       sched::StoreSharedOp::create(builder, loc, element, shared, stage, place, i32(0));
       sched::StoreSharedOp::create(builder, loc, element, shared, stage, add(place, 1), i32(1));
     };
-    repeat(count / 32, "i", store);
-    if (count % 32)
-      onlyIf(below(lane, i32(count % 32)), [&] { store(i32(count / 32)); });
+    repeat(count / threads, "i", store);
+    if (count % threads)
+      onlyIf(below(own, i32(count % threads)), [&] { store(i32(count / threads)); });
     return success();
   }
 

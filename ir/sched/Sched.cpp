@@ -51,7 +51,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows, columns, lanes or diagonals");
+    parser.emitError(loc, "expected a, b, c, rows, columns, lanes, threads or diagonals");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -81,6 +81,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {first / (8 * getColumnWarps()), 2};
   case FragmentRole::Lanes:
     return {int64_t(llvm::divideCeil(first, 32))};
+  case FragmentRole::Threads:
+    return {int64_t(llvm::divideCeil(first, 32 * getWarps()))};
   case FragmentRole::Diagonals:
     return {(first / getWarps() + second) / 8 - 1, 2};
   }
@@ -546,8 +548,8 @@ LogicalResult RingOp::verify() {
 LogicalResult StoreTileOp::verify() {
   TileType tile = getTile().getType(), shared = getShared().getType();
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
-  if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Lanes)
-    return emitOpError() << "stores a tile of one axis in layout lanes, got " << tile;
+  if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Threads)
+    return emitOpError() << "stores a tile of one axis in layout threads, got " << tile;
   if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() || shared.rank() != 2 ||
       shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] || shared.getElementType() != tile.getElementType())
     return emitOpError() << "stores to stages of the same tile, got " << shared;

@@ -508,12 +508,12 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
 }
 
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
-  let summary = "store a tile that a warp's lanes hold to a stage (before expansion)";
+  let summary = "store a tile that the threads of warps hold to a stage (before expansion)";
   let description = [{
-    Of one axis, in layout `lanes`.
+    Of one axis, in layout `threads`. The warps follow their role's first.
 
     ```mlir
-    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<lanes, warps 1>>, ...
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<threads, warps 3>>, ...
     ```
   }];
   let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);

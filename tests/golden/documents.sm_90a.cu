@@ -17,7 +17,7 @@
 //   visits           230528  16     stage 2 x message 1 x field 2 i32  -
 //
 //   registers   a lane's array     tile                fragment
-//   column_ids  int[4]             k 128 i32           lanes
+//   column_ids  int[4]             k 128 i32           threads
 //   m           float[1][2]        q 128 f32           rows
 //   l           float[1][2]        q 128 f32           rows
 //   acc         float[1][16][4]    q 128 x dv 128 f32  c

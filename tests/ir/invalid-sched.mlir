@@ -1,7 +1,7 @@
 // Every error of the sched dialect, to the letter.
 // RUN: attune-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{expected a, b, c, rows, columns, lanes or diagonals}}
+// expected-error @+1 {{expected a, b, c, rows, columns, lanes, threads or diagonals}}
 func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<d, warps 4>>)
 
 // -----
@@ -813,7 +813,7 @@ sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dt
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
-  // expected-error @+1 {{'sched.store_tile' op stores a tile of one axis in layout lanes, got '!tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>'}}
+  // expected-error @+1 {{'sched.store_tile' op stores a tile of one axis in layout threads, got '!tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>'}}
   sched.store_tile %r to %s[%c0] : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>, !tile.tile<stage 2 x k 64, f32, shared>
 }
 
@@ -822,9 +822,9 @@ sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dt
 sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
-  %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<lanes, warps 1>>
+  %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<threads, warps 1>>
   // expected-error @+1 {{'sched.store_tile' op stores to stages of the same tile, got '!tile.tile<stage 2 x k 64, f32, shared>'}}
-  sched.store_tile %r to %s[%c0] : !tile.tile<k 32, f32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x k 64, f32, shared>
+  sched.store_tile %r to %s[%c0] : !tile.tile<k 32, f32, register, #sched.fragment<threads, warps 1>>, !tile.tile<stage 2 x k 64, f32, shared>
 }
 
 // -----

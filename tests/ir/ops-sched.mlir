@@ -189,9 +189,9 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       // CHECK: sched.registers "near" : <q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       %held = sched.registers "near" : !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
       sched.set %near, %held[%zero, %zero] : i32, !tile.tile<q 128 x k 64, i32, register, #sched.fragment<diagonals, warps 8>>
-      %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>
-      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<lanes, warps 1>>, <stage 2 x distance 191, i32, shared>
-      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<lanes, warps 1>>, !tile.tile<stage 2 x distance 191, i32, shared>
+      %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 1>>
+      // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<threads, warps 1>>, <stage 2 x distance 191, i32, shared>
+      sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 1>>, !tile.tile<stage 2 x distance 191, i32, shared>
     }
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {

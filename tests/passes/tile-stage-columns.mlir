@@ -33,7 +33,7 @@
 // SCHED-NOT:       sched.claim_work
 // SCHED:           sched.for_tiles (%{{.*}}, %{{.*}}, %{{.*}}) = (%[[FIRST]],
 // SCHED:           sched.acquire %[[BARRIERS]]
-// SCHED:           %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<lanes, warps 1>>
+// SCHED:           %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<threads, warps 1>>
 // SCHED:             tile.element
 // SCHED:             sched.store_shared %{{.*}}, %[[RING]]
 // SCHED:           sched.commit %[[BARRIERS]]
