@@ -119,9 +119,10 @@ private:
     auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
     auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value { return arith::CmpIOp::create(builder, loc, predicate, a, b); };
     for (const MaskCut &cut : mask.cuts) {
-      Value crossed = cut.firstFull ? compare(arith::CmpIPredicate::slt, k0, cut.firstFull) : Value();
-      if (cut.partialFrom) {
-        Value after = compare(arith::CmpIPredicate::sge, k0, cut.partialFrom);
+      Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : Value();
+      if (cut.fullEnd) {
+        Value end = arith::AddIOp::create(builder, loc, k0, i32Constant(plan.getTileK()));
+        Value after = compare(arith::CmpIPredicate::sgt, end, cut.fullEnd);
         crossed = crossed ? arith::OrIOp::create(builder, loc, crossed, after) : after;
       }
       if (!crossed)

@@ -1471,12 +1471,9 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
     Interval full = analysis.fullInterval(conjuncts);
     MaskCut cut{std::move(conjuncts), {}, {}};
     if (full.lo)
-      cut.firstFull = analysis.beginOf(full, "first_full");
-    if (full.hi || withSk) {
-      Value end = analysis.endOf(full, "full_to"), tile = arith::ConstantIntOp::create(builder, op.getLoc(), values.tileK, 32);
-      Value fullTiles = arith::DivSIOp::create(builder, op.getLoc(), end, tile);
-      cut.partialFrom = tile::named(arith::MulIOp::create(builder, op.getLoc(), fullTiles, tile, arith::IntegerOverflowFlags::nsw), "partial_from");
-    }
+      cut.fullBegin = analysis.beginOf(full, "full_from");
+    if (full.hi || withSk)
+      cut.fullEnd = analysis.endOf(full, "full_to");
     split.cuts.push_back(std::move(cut));
   };
   // Keys end at Sk in every row.

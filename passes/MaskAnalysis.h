@@ -72,9 +72,8 @@ using Conjunct = std::pair<mlir::Value, bool>;
 /// Conjuncts that leave an interval of keys of each row; without any, the keys up to Sk.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Every row sees all keys of the tiles whose first key is at least the one and below the other: i32, null where there is no such end. They
-  /// need no cut.
-  mlir::Value firstFull, partialFrom;
+  /// Every row sees all keys from here to there: i32, null for 0 and for Sk. A tile of keys within needs no cut.
+  mlir::Value fullBegin, fullEnd;
 };
 
 /// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the conjuncts that leave

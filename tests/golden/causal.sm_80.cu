@@ -216,7 +216,6 @@ causal(const __grid_constant__ Params p) {
   const int q_end = min(wrap_add(q0, 128), p.query_length);
   const int tiles_end = wrap_add(min(q_end, p.key_length), 63) / 64;
   const int full_to = min(wrap_add(q0, 1), p.key_length);
-  const int partial_from = full_to / 64 * 64;
   float m[2][2];  // q 128 f32
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -356,7 +355,7 @@ causal(const __grid_constant__ Params p) {
         }
       }
     }
-    if (k0 >= partial_from) {
+    if (wrap_add(k0, 64) > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;

@@ -263,8 +263,7 @@ gemma_local(const __grid_constant__ Params p) {
   const int tiles_begin = n / 64;
   const int tiles_end = n2 <= n ? tiles_begin : wrap_add(n2, 63) / 64;
   const int full_to = min(wrap_add(q0, 1), p.key_length);
-  const int partial_from = full_to / 64 * 64;
-  const int first_full = wrap_sub(q_end, 4096);
+  const int full_from = wrap_sub(q_end, 4096);
   float m[2][2];  // q 128 f32
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -443,7 +442,7 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
-    if (k0 >= partial_from) {
+    if (wrap_add(k0, 64) > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
@@ -469,7 +468,7 @@ gemma_local(const __grid_constant__ Params p) {
         }
       }
     }
-    if (k0 < first_full) {
+    if (k0 < full_from) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;

@@ -4,16 +4,15 @@
 // CHECK-LABEL: tile.kernel @causal dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32,
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
-// CHECK:         %[[TO:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
-// CHECK:         %[[TILES:.*]] = arith.divsi %[[TO]], %c32_i32
-// CHECK:         %[[FROM:.*]] = arith.muli %[[TILES]], %c32_i32{{.*}} {tile.name = "partial_from"}
+// CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
 // CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
 // CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
 // CHECK:           %[[K:.*]] = tile.load {{.*}} -> <k 32 x d 64, bf16, shared>
 // CHECK:           %[[S:.*]] = tile.mma %[[Q]], %[[K]]
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %{{.*}}, %cst
-// CHECK:           %[[CROSSED:.*]] = arith.cmpi sge, %[[K0]], %[[FROM]] : i32
+// CHECK:           %[[AFTER:.*]] = arith.addi %[[K0]], %c32_i32
+// CHECK:           %[[CROSSED:.*]] = arith.cmpi sgt, %[[AFTER]], %[[FROM]]
 // CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} at(q = %{{.*}}, k = %c0_i32{{.*}}) only_if %[[CROSSED]]
 // CHECK:           ^bb0(%{{.*}}: f32, %[[ROW:.*]]: i32, %[[COLUMN:.*]]: i32):
 // CHECK:             %[[ONE:.*]] = arith.addi %[[ROW]],
@@ -51,10 +50,8 @@ attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-LABEL: tile.kernel @full
 // CHECK-DAG:     %[[SK:.*]] = tile.param "Sk"
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full{{$}}
-// CHECK:         %[[TILES:.*]] = arith.divsi %[[SK]], %c32_i32
-// CHECK:         %[[FROM:.*]] = arith.muli %[[TILES]], %c32_i32{{.*}} {tile.name = "partial_from"}
-// CHECK:         %[[CROSSED:.*]] = arith.cmpi sge, %{{.*}}, %[[FROM]] : i32
-// CHECK:         only_if %[[CROSSED]]
+// CHECK:         %[[LAST:.*]] = arith.cmpi sgt, %{{.*}}, %[[SK]] : i32
+// CHECK:         only_if %[[LAST]]
 // CHECK:           arith.subi %[[SK]], %{{.*}}
 // CHECK:           %[[IN:.*]] = arith.cmpi slt
 // CHECK:           arith.select %[[IN]]
@@ -88,7 +85,7 @@ attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {drop
 // A window has two cuts: each costs one comparison an element, in the tiles that it goes through.
 // CHECK-LABEL: tile.kernel @window
 // CHECK:       tile.for_blocks (%[[K0:.*]], %{{.*}}) in
-// CHECK:       %[[RIGHT:.*]] = arith.cmpi sge
+// CHECK:       %[[RIGHT:.*]] = arith.cmpi sgt
 // CHECK:       tile.map({{.*}} only_if %[[RIGHT]]
 // CHECK:         arith.minsi {{.*}} {tile.name = "row_end"}
 // CHECK:         arith.cmpi slt
@@ -96,7 +93,7 @@ attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {drop
 // CHECK:       %[[LEFT:.*]] = arith.cmpi slt, %[[K0]],
 // CHECK:       tile.map({{.*}} only_if %[[LEFT]]
 // CHECK:         {tile.name = "row_begin"}
-// CHECK:         arith.cmpi sge
+// CHECK:         arith.cmpi sgt
 // CHECK-NOT:     arith.cmpi
 // CHECK:       tile.reduce
 attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
@@ -174,7 +171,7 @@ attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         %[[FULL:.*]] = arith.minsi {{.*}}, %[[END]] {tile.name = "full_end"}
 // CHECK:         tile.domain k by 32 [%c0_i32, %[[FULL]]) full [%[[FULL]], %[[END]]) partial{{$}}
 // CHECK:         tile.for_blocks (%{{.*}}, %[[PARTIAL:.*]]) in
-// CHECK:           %[[CUT:.*]] = arith.cmpi sge
+// CHECK:           %[[CUT:.*]] = arith.cmpi sgt
 // CHECK:           tile.map({{.*}} only_if %[[CUT]]
 // CHECK:           tile.map({{.*}} only_if %[[PARTIAL]]
 attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
