@@ -93,7 +93,7 @@ attn.attention @dropped dtype bf16 head_dim 64 x 64 scale 0.125 attributes {drop
 // CHECK:       %[[LEFT:.*]] = arith.cmpi slt, %[[K0]],
 // CHECK:       tile.map({{.*}} only_if %[[LEFT]]
 // CHECK:         {tile.name = "row_begin"}
-// CHECK:         arith.cmpi sgt
+// CHECK:         arith.cmpi sge
 // CHECK-NOT:     arith.cmpi
 // CHECK:       tile.reduce
 attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
