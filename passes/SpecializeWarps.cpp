@@ -404,7 +404,7 @@ private:
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
       cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder, mapping);
       sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
-      sched::CommitOp::create(builder, loc, ring.barriers, at.stage, /*copies=*/false);
+      sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
     }
   }
 

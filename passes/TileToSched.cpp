@@ -1283,7 +1283,7 @@ private:
     }
     sched::SyncWarpsOp::create(builder, loc, i32(copiersBarrier), copiers);
     onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
-           [&] { sched::CommitOp::create(builder, loc, ring, stage, /*copies=*/false); });
+           [&] { sched::CommitOp::create(builder, loc, ring, stage); });
   }
 
   /// A tile that the lanes of one warp hold.

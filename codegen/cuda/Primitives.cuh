@@ -751,12 +751,6 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-//@ arrive_after_copies
-/// Arrives once the thread's cp.async copies are complete. PTX 9.7.13.15.15, cp.async.mbarrier.arrive.noinc.
-__device__ __forceinline__ void arrive_after_copies(unsigned barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 //@ arrive_as_warp : arrive
 /// One lane arrives for the warp, whose reads are done.
 __device__ __forceinline__ void arrive_as_warp(unsigned barrier) {

@@ -1221,10 +1221,7 @@ void Printer::printStatement(Operation *op) {
       .Case([&](ExpectBytesOp o) {
         statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
       })
-      .Case([&](CommitOp o) {
-        StringRef how = o.getCopies() ? "arrive_after_copies" : "arrive";
-        statement(op, primitive(how, {barrier(o.getRing(), o.getStage(), true)}).text + ";");
-      })
+      .Case([&](CommitOp o) { statement(op, primitive("arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";"); })
       .Case([&](ReleaseOp o) {
         statement(op, primitive("arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
       })

@@ -914,7 +914,7 @@ void Decoder::schedOp(Operation *op) {
         emit(o, sim::wait, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())});
       })
       .Case([&](sched::ExpectBytesOp o) { emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())}); })
-      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}, {}, o.getCopies()); })
+      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}); })
       .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}); })
       .Case([&](sched::SyncLanesOp o) { emit(o, sim::syncLanes); })
       .Case([&](sched::SyncWarpsOp o) { emit(o, sim::syncWarps, o.getId(), {}, {int64_t(o.getThreads())}); })

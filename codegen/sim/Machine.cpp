@@ -286,17 +286,18 @@ bool Machine::completePhase(const Warp *warp, uint32_t op, int ring, int64_t sta
   return true;
 }
 
-bool Machine::arrive(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full, int64_t count, const Knowledge &knows) {
+bool Machine::arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows) {
+  const int ring = step.at[0];
   Phase &phase = (full ? rings[ring].full : rings[ring].empty)[stage];
   if (count > phase.missing) {
-    fail(warp, op,
+    fail(warp, step,
          fmt::format("arrives at {}, stage {}, more often than the {} that {} it", program.rings[ring].name, stage, phase.arrivals,
                      full ? "fill" : "empty"));
     return false;
   }
   phase.missing -= count;
   phase.gathered.join(knows);
-  return completePhase(warp, op, ring, stage, full);
+  return completePhase(&warp, step.op, ring, stage, full);
 }
 
 /// Whether the ring is initialised, and the actor knows.
@@ -362,14 +363,9 @@ bool Machine::land(size_t which) {
   for (const Bytes &place : landing.places) {
     std::memcpy(memory.at(place.address), from, place.count);
     from += place.count;
-    if (landing.arrivals)
-      memory.landCopy({agent, Actor::wholeWarp, phase.number + 1, landing.op}, place.address, place.count);
-    else
-      memory.landBox(agent, phase.number + 1, landing.op, place.address, place.count);
+    memory.landBox(agent, phase.number + 1, landing.op, place.address, place.count);
   }
   phase.gathered.seen[agent] = phase.number + 1;
-  if (landing.arrivals)
-    return arrive(nullptr, landing.op, landing.ring, landing.stage, true, landing.arrivals, landing.knows);
   phase.bytes -= landing.bytes;
   --phase.underWay;
   return completePhase(nullptr, landing.op, landing.ring, landing.stage, true);

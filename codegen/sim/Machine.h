@@ -123,15 +123,13 @@ struct NamedBarrier {
   Knowledge gathered;
 };
 
-/// What lands when it likes: a box, or the arrival of a `commit ... copies`.
+/// A box, which lands when it likes.
 struct Landing {
   uint32_t op = 0;
   int ring = 0, stage = 0;
   std::vector<Bytes> places;
   std::vector<std::byte> data;
-  int64_t bytes = 0;    ///< that count on the ring
-  int64_t arrivals = 0; ///< of a commit; its data is in `places`, 16 bytes each
-  Knowledge knows;
+  int64_t bytes = 0; ///< that count on the ring
 };
 
 /// A tensor of the launch.
@@ -187,7 +185,7 @@ struct Machine {
   void learn(Warp &warp, const Knowledge &what);
 
   // Barriers. False after a finding.
-  bool arrive(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full, int64_t count, const Knowledge &knows);
+  bool arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows);
   bool completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full);
   bool ringReady(const Warp &warp, const Step &step, int lane);
   Go meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
@@ -284,7 +282,7 @@ Go fenceInit(Machine &, Warp &, const Step &);
 Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: ring
 Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
 Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
-Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring; flag: copies
+Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring
 Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
 Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads

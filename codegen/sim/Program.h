@@ -58,7 +58,7 @@ struct Step {
   std::array<Slot, 9> in = {};
   std::array<Slot, 8> out = {};
   uint8_t inputs = 0;
-  bool flag = false;              ///< transpose, copies, whether bounds are clamped, ...
+  bool flag = false;              ///< transpose, whether bounds are clamped, ...
   std::array<int32_t, 3> at = {}; ///< which shared or register buffers, ring, map, view
   std::array<int64_t, 4> number = {};
 };

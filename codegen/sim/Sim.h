@@ -30,7 +30,6 @@
 //     | work             | lands                                             | until then                           |
 //     |------------------|---------------------------------------------------|--------------------------------------|
 //     | copy_async       | at the wait_copies that completes its group, or   | nobody touches the destination       |
-//     |                  | some time after `commit ... copies`               |                                      |
 //     | load_box         | even seeds: when no warp can go on; odd ones: at  | nobody touches the destination       |
 //     |                  | a random moment                                   |                                      |
 //     | mma_async        | at the mma_wait that completes its group          | nobody writes its shared operands,   |

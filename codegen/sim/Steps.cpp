@@ -723,7 +723,7 @@ Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   machine.rings[step.at[0]].full[stage].bytes += threads * step.number[0];
-  return machine.arrive(&warp, step.op, step.at[0], stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
@@ -731,30 +731,14 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
-  Knowledge knows = machine.release(warp);
-  if (!step.flag)
-    return machine.arrive(&warp, step.op, step.at[0], stage, true, threads, knows) ? Go::Pause : Go::Stop;
-  Landing landing{step.op, step.at[0], int(stage), {}, {}, 0, threads, std::move(knows)};
-  auto take = [&](std::vector<Copy> &copies) {
-    for (const Copy &copy : copies)
-      if (warp.has(copy.lane)) {
-        landing.places.push_back({copy.to, 16});
-        landing.data.insert(landing.data.end(), copy.data.begin(), copy.data.end());
-      }
-    std::erase_if(copies, [&](const Copy &copy) { return warp.has(copy.lane); });
-  };
-  for (auto &group : warp.copyGroups)
-    take(group);
-  take(warp.copies);
-  machine.landings.push_back(std::move(landing));
-  return Go::Pause;
+  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
   if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  return machine.arrive(&warp, step.op, step.at[0], stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) { return machine.converged(warp, step) ? Go::Next : Go::Stop; }
@@ -839,7 +823,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
         warp, step,
         fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine", machine.program.rings[step.at[2]].name),
         ring.by.op);
-  Landing landing{step.op, step.at[2], int(stage), {}, {}, 0, 0, {}};
+  Landing landing{step.op, step.at[2], int(stage), {}, {}, 0};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
   landing.bytes = map.rows * map.columns * bytes;
   landing.data.resize(landing.bytes);

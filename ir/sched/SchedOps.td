@@ -683,15 +683,12 @@ def ExpectBytesOp : SchedOp<"expect_bytes", [Effects]> {
 def CommitOp : StageOp<"commit"> {
   let summary = "arrive as a writer: what the thread stored to the stage is complete";
   let description = [{
-    With `copies` the thread arrives when its `sched.copy_async` copies are complete (PTX ISA 9.7.13.15.15,
-    cp.async.mbarrier.arrive.noinc), else at once (9.7.13.15.13, mbarrier.arrive).
+    PTX ISA 9.7.13.15.13, mbarrier.arrive.
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
     ```
   }];
-  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$copies);
-  let assemblyFormat = "$ring `[` $stage `]` (`copies` $copies^)? attr-dict `:` type($ring)";
 }
 
 def ReleaseOp : StageOp<"release"> {

@@ -168,8 +168,6 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.load_box %map[%b, %h, %zero, %zero] to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.commit %[[KR]][%{{.*}}] : <2>
       sched.commit %kr[%zero] : !sched.ring<2>
-      // CHECK: sched.commit %[[KR]][%{{.*}}] copies : <2>
-      sched.commit %kr[%zero] copies : !sched.ring<2>
       // CHECK: sched.load_box %[[MAP]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] from %[[Q0]] to %{{.*}}[%{{.*}}] signal %[[KR]] : <64 x 64, bf16>, <stage 2 x k 64 x d 64
       sched.load_box %map[%b, %h, %zero, %zero] from %q0 to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>

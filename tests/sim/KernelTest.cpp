@@ -142,7 +142,9 @@ TEST_CASE("a ring that the copies of threads fill", "[kernels]") {
     }
     sched.barrier
     sched.copy_async %q_rows[%t, %c0] to %tile[%c0, %t] if %true : !tile.view<2, f32>, !tile.tile<stage 1 x q 64 x d 8, f32, shared>
-    sched.commit %ring[%c0] copies : !sched.ring<1>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.commit %ring[%c0] : !sched.ring<1>
 )",
                     wait = "sched.wait %ring[%c0] phase %c0 : !sched.ring<1>\n", tail = R"(
     %x = sched.load_shared %tile[%c0, %mirror, %c1] : !tile.tile<stage 1 x q 64 x d 8, f32, shared> -> f32
