@@ -16,11 +16,11 @@ static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or
 static size_t plainBytes(const KernelSignature &signature) {
   size_t bytes = sizeof(LaunchParams) + 8 * signature.scalars.size();
   for (const TensorParam &tensor : signature.tensors)
-    bytes += 8 + 16 * size_t(tensor.rank);
+    bytes += packedTensorBytes(tensor.rank);
   for (const BoundsParam &bounds : signature.bounds)
     for (const TensorParam &tensor : signature.tensors)
       if (tensor.name == bounds.tensor)
-        bytes += 8 + 16 * size_t(tensor.rank);
+        bytes += packedTensorBytes(tensor.rank);
   return bytes;
 }
 

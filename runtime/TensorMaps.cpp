@@ -30,7 +30,7 @@ std::optional<PackedTensor> capturedBy(const KernelSignature &signature, size_t 
     return std::nullopt;
   const auto *cursor = reinterpret_cast<const std::byte *>(&params) + sizeof(LaunchParams) + 8 * signature.scalars.size();
   for (const TensorParam *before = signature.tensors.data(); before != captured; ++before)
-    cursor += 8 + 16 * size_t(before->rank);
+    cursor += packedTensorBytes(before->rank);
   PackedTensor packed = {.dtype = captured->dtype, .rank = captured->rank, .address = 0, .strides = {}, .extents = {}};
   const size_t bytes = 8 * size_t(captured->rank);
   std::memcpy(&packed.address, cursor, 8);

@@ -472,7 +472,7 @@ private:
       packed.push_back({bounds.getName().getValue(), tile::boundedTensor(kernel.getTensors(), bounds).getRank()});
     for (auto [packedName, rank] : packed) {
       if (packedName != name) {
-        offset += 8 + 16 * rank;
+        offset += packedTensorBytes(rank);
         continue;
       }
       memory.base = field(pointer, offset);

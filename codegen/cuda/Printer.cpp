@@ -478,7 +478,7 @@ void Printer::declareParams() {
     if (rank)
       params += ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
     members[tensor.getName().str()] = name;
-    paramsBytes += 8 + 16 * rank;
+    paramsBytes += packedTensorBytes(rank);
   }
   for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
     std::string name = member.take(bounds.getName().getValue());
@@ -491,7 +491,7 @@ void Printer::declareParams() {
                   .str();
     params += ("  long long " + name + "_stride[" + rank + "], " + name + "_extent[" + rank + "];\n").str();
     members[bounds.getName().str()] = name;
-    paramsBytes += 8 + 16 * tensor.getRank();
+    paramsBytes += packedTensorBytes(tensor.getRank());
   }
 }
 

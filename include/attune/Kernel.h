@@ -123,7 +123,7 @@ struct KernelSignature {
   bool waitsForBounds = false; ///< the kernel waits for its bounds itself: it may start while they are being made
   std::vector<TensorMapParam> tensorMaps = {};
 
-  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + 8 + 16 * rank per tensor and per bounds of one, and
+  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + packedTensorBytes(rank) per tensor and per bounds of one, and
   /// from the next multiple of 64 on 128 per tensor map.
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace attune {
@@ -47,6 +48,9 @@ struct LaunchParams {
   float keepScale;            ///< 65536 / (65536 - T)
   int32_t mapped;             ///< bit n: the copy engine can read by the signature's n-th tensor map
 };
+
+/// Bytes that a captured tensor of `rank` dimensions takes in the parameters, and the bounds of one: address, strides and extents.
+constexpr size_t packedTensorBytes(int64_t rank) { return 8 + 16 * size_t(rank); }
 
 /// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It takes the
 /// same parameters, and a warp makes the bounds of one tile. Where blocks claim tiles of work, the workspace begins with the counter of the claims, in
