@@ -131,4 +131,9 @@ inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Va
          llvm::all_of(indices.drop_back(2), [&](mlir::Value index) { return uniform(index) && index.getType().isInteger(32); });
 }
 
+/// The same of a load in the region of `map`.
+inline bool isDenseBias(tile::MapOp map, tile::ElementOp load, llvm::function_ref<bool(mlir::Value)> uniform) {
+  return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"), uniform);
+}
+
 } // namespace attune

@@ -82,8 +82,7 @@ bool isStaged(Value term, tile::MapOp map) {
   if (!plan.getCopyWarps())
     return false;
   if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases())
-    return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"),
-                       [&](Value index) { return isBlockValue(index, &map.getBody().front()); });
+    return isDenseBias(map, load, [&](Value index) { return isBlockValue(index, &map.getBody().front()); });
   DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](BlockArgument) { return false; });
   return llvm::is_contained(values.roots(), term);
 }

@@ -43,8 +43,7 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
   }
 
   static bool isDense(tile::MapOp map, tile::ElementOp load) {
-    return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"),
-                       [&](Value index) { return index.getParentBlock() != &map.getBody().front(); });
+    return isDenseBias(map, load, [&](Value index) { return index.getParentBlock() != &map.getBody().front(); });
   }
 
   static void stage(tile::MapOp map, tile::ElementOp load) {
