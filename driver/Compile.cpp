@@ -226,6 +226,20 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
   return options;
 }
 
+/// The plan that an image was made with.
+static Plan planOf(const KernelImage &image) {
+  Plan plan;
+  auto json = ordered_json::parse(image.planJson);
+  plan.tileQ = image.tileQ;
+  plan.tileK = image.tileK;
+  plan.warps = json.at("warps");
+  plan.stages = json.at("stages");
+  plan.qRegisters = json.at("qRegisters");
+  plan.dvWarps = json.at("dvWarps");
+  plan.copyWarps = json.at("copyWarps");
+  return plan;
+}
+
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
 /// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same estimate,
 /// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids.
@@ -233,11 +247,12 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
                                          double traceMilliseconds) {
   constexpr int maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target))
+  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
+      std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(planOf(*best).copyWarps > 0))
     return best;
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
-  if (!ranked || std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(ranked->front().plan.copyWarps > 0))
+  if (!ranked)
     return best;
   auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
   int attempts = 1, unchanged = 0, tried = free(ranked->front());
@@ -262,19 +277,6 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
       break;
   }
   return best;
-}
-
-/// The plan that an image was made with.
-static Plan planOf(const KernelImage &image) {
-  Plan plan;
-  auto json = ordered_json::parse(image.planJson);
-  plan.tileQ = image.tileQ;
-  plan.tileK = image.tileK;
-  plan.warps = json.at("warps");
-  plan.stages = json.at("stages");
-  plan.qRegisters = json.at("qRegisters");
-  plan.dvWarps = json.at("dvWarps");
-  return plan;
 }
 
 static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
