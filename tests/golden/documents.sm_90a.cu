@@ -681,6 +681,7 @@ documents(const __grid_constant__ Params p) {
       const int q_end = min(wrap_add(q0, 128), p.query_length);
       const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
       const int full_to = min(wrap_add(q0, 1), p.key_length);
+      const int partial_from = full_to / 128 * 128;
       float m[1][2];  // q 128 f32
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -732,7 +733,7 @@ documents(const __grid_constant__ Params p) {
         const bool partial2 = partial != 0;
         mma_wait<0>(s[0]);
         arrive_as_warp(k_barriers + 16 + first_stage2 * 8);
-        if (wrap_add(k0, 128) > full_to) {
+        if (k0 >= partial_from) {
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
             #pragma unroll
@@ -868,7 +869,7 @@ documents(const __grid_constant__ Params p) {
           const bool partial4 = partial3 != 0;
           mma_wait<1>(s2[0]);
           arrive_as_warp(k_barriers + 16 + stage * 8);
-          if (wrap_add(k0_2, 128) > full_to) {
+          if (k0_2 >= partial_from) {
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
               #pragma unroll
