@@ -143,12 +143,9 @@ private:
   static bool followsBatch(tile::WindowOp window) {
     SetVector<Operation *> slice;
     BackwardSliceOptions options;
-    options.omitBlockArguments = true;
+    options.omitBlockArguments = options.inclusive = true;
     for (Value index : window.getIndices())
-      if (Operation *op = index.getDefiningOp()) {
-        slice.insert(op);
-        (void)getBackwardSlice(op, &slice, options);
-      }
+      (void)getBackwardSlice(index, &slice, options);
     return llvm::any_of(slice, [](Operation *op) {
       auto index = dyn_cast<tile::BlockIndexOp>(op);
       return index && index.getAxis() == "b";

@@ -154,8 +154,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
     %thread = sched.thread_id in_role : i32
     // CHECK: %{{.*}} = sched.elect
     %one = sched.elect
-    // CHECK: sched.for_work persistent tile_q 128 longest_first (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
-    sched.for_work persistent tile_q 128 longest_first (%b, %h, %q0, %count) {
+    // CHECK: sched.for_work persistent tile_q 128 longest_first across_batches (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
+    sched.for_work persistent tile_q 128 longest_first across_batches (%b, %h, %q0, %count) {
       // CHECK: %[[MORE:.*]] = sched.more_work : i32
       %more = sched.more_work : i32
       // CHECK: sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]] to %{{.*}}[%{{.*}}] : <stage 2 x message 1 x field 4, i32, shared>

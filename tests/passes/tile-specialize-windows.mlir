@@ -1,7 +1,8 @@
 // RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
 // RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-to-sched=arch=sm_90a -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
 
-// Where the launch has described both tensors the first warp starts their boxes between those of K and V; else two warps copy both.
+// Where the launch has described both tensors the first warp starts their boxes between those of K and V; else two warps copy both. All batches read
+// the same windows: their tiles of work at one place stand side by side, in both roles.
 // ROLES-LABEL: tile.kernel @two
 // ROLES-DAG:     %[[AM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "a_map"} : <3, f16> -> <128 x 64, f16>
 // ROLES-DAG:     %[[BM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "b_map"} : <2, f32> -> <128 x 32, f32>
@@ -11,6 +12,7 @@
 // ROLES-DAG:     %[[AR:.*]] = sched.ring "a_barriers" at 0 filled_by 1 emptied_by 8
 // ROLES-DAG:     %[[BR:.*]] = sched.ring "b_barriers" at 0 filled_by 1 emptied_by 8
 // ROLES:         sched.role "producer"
+// ROLES:           sched.for_work grid tile_q 128 across_batches (
 // ROLES:           sched.for_tiles
 // ROLES:             sched.copy_tile {{.*}} signal
 // ROLES:             scf.if %[[MAPPED]]
@@ -28,6 +30,7 @@
 // ROLES:             sched.acquire %[[BR]]
 // ROLES:             sched.copy_window {{.*}} signal %[[BR]] :
 // ROLES:         sched.role "consumer"
+// ROLES:           sched.for_work grid tile_q 128 across_batches (
 // ROLES:           sched.wait %[[AR]]
 // ROLES:           sched.release %[[AR]]
 
@@ -59,5 +62,20 @@ attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {te
   %2 = arith.mulf %s, %0 : f32
   %3 = arith.addf %2, %1 : f32
   attn.yield %3 : f32
+} mask {
+}
+
+// Each batch has its own window.
+// ROLES-LABEL: tile.kernel @of_batch
+// ROLES-NOT:     across_batches
+// SCHED-LABEL: sched.kernel @of_batch
+// SCHED:         sched.for_work grid tile_q 128 (
+// SCHED:         sched.role "consumer"
+// SCHED:         sched.for_work grid tile_q 128 (
+attn.attention @of_batch dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>], tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "a"[%b, %q, %k] : (i32, i32, i32) -> f32
+  %1 = arith.addf %s, %0 : f32
+  attn.yield %1 : f32
 } mask {
 }
