@@ -172,13 +172,12 @@ std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
   return result;
 }
 
-bool claimsWork(sched::KernelOp kernel) {
-  return kernel
-      .walk([](sched::ForWorkOp work) { return work.getOrder() == sched::WorkOrder::Claimed ? WalkResult::interrupt() : WalkResult::advance(); })
-      .wasInterrupted();
+/// What a launch asks of the schedule.
+void describeLaunch(sched::KernelOp kernel, KernelSignature &signature) {
+  signature.tensorMaps = tensorMapsOf(kernel);
+  signature.claimsWork = sched::claimsWork(kernel);
+  signature.waitsForBounds = sched::waitsForBounds(kernel);
 }
-
-bool waitsForBounds(sched::KernelOp kernel) { return !kernel.getBody().getOps<sched::WaitBoundsOp>().empty(); }
 
 /// What attn.attention, tile.kernel and sched.kernel have in common.
 template <typename KernelLike>
@@ -201,11 +200,8 @@ IrSummary summarize(KernelLike op, Stage stage) {
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   if constexpr (!std::is_same_v<KernelLike, attn::AttentionOp>)
     signature.bounds = boundsOf(op);
-  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>) {
-    signature.tensorMaps = tensorMapsOf(op);
-    signature.claimsWork = claimsWork(op);
-    signature.waitsForBounds = waitsForBounds(op);
-  }
+  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>)
+    describeLaunch(op, signature);
   return summary;
 }
 
@@ -574,9 +570,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.plan = planOf(kernel.getPlan());
     result.threads = int(kernel.getThreads());
     result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
-    result.summary.signature.tensorMaps = tensorMapsOf(kernel);
-    result.summary.signature.claimsWork = claimsWork(kernel);
-    result.summary.signature.waitsForBounds = waitsForBounds(kernel);
+    describeLaunch(kernel, result.summary.signature);
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());

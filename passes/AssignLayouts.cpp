@@ -43,7 +43,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
-  /// Vectors in shared memory are computed lane by lane by one warp, and stored one value after the other.
+  /// Vectors in shared memory are computed thread by thread, and stored one value after the other.
   Attribute layoutFor(TileType type) {
     if (type.getSpace() == MemorySpace::Shared)
       return type.rank() == 1 ? Attribute() : swizzle(type);

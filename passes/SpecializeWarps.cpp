@@ -69,8 +69,8 @@ public:
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     // The counter is reset by the kernel that makes the bounds.
     claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
-    for (const Ring &ring : staged)
-      storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(ring.tile).getTile().getType().getLayout()).getWarps();
+    if (!staged.empty()) // all by the same warps
+      storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout()).getWarps();
     const int64_t stagingWarps = storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp);
 
     builder.setInsertionPointToStart(&body);
@@ -170,14 +170,11 @@ private:
   void initialise() {
     Value thread = sched::ThreadIdOp::create(builder, loc);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
-    auto branch = scf::IfOp::create(builder, loc, first, /*withElseRegion=*/false);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(branch.thenBlock());
+    onlyIf(first, [&] {
       for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
         sched::InitRingOp::create(builder, loc, ring.barriers);
       sched::FenceInitOp::create(builder, loc);
-    }
+    });
     sched::BarrierOp::create(builder, loc);
   }
 

@@ -248,7 +248,7 @@ private:
                     bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
-    if (role == FragmentRole::Lanes || role == FragmentRole::Threads) {
+    if (isByThread(role)) {
       const int64_t whole = cast<TileType>(buffer.getType()).getShape()[0] / threadsOf(buffer);
       auto pass = [&](Value i) { body(i, {}, {}, {}, {i}); };
       repeat(whole, "i", pass);
@@ -428,13 +428,16 @@ private:
     return name.empty() ? element : tile::named(element, name);
   }
 
-  /// The region of a map over one axis for element 32 i + lane of its tile; beyond the tile, for the last.
+  /// The region of a map over one axis for the thread's element of pass i.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
     for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
       inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult(), i)), axis));
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
   }
+
+  /// Whether each thread holds elements of its own of a vector.
+  static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
 
   /// Threads that hold a vector together: the lanes of a warp, or those of several.
   static int64_t threadsOf(Value buffer) {
@@ -580,7 +583,7 @@ private:
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, inputElement(input, i, r, j, c));
-    if (FragmentRole role = layoutOf(op.getResult()).getRole(); role == FragmentRole::Lanes || role == FragmentRole::Threads) {
+    if (isByThread(layoutOf(op.getResult()).getRole())) {
       mapLane(op, i, inner);
       return inner.lookupOrDefault(op.getYield().getValues().front());
     }
@@ -1286,7 +1289,7 @@ private:
            [&] { sched::CommitOp::create(builder, loc, ring, stage); });
   }
 
-  /// A tile that the lanes of one warp hold.
+  /// A tile that the threads of copy warps hold.
   LogicalResult expandOp(sched::StoreTileOp op) {
     Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
     const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());

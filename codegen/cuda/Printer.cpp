@@ -206,7 +206,7 @@ class Printer {
 public:
   Printer(KernelOp kernel, const codegen::PrintOptions &options)
       : kernel(kernel), options(options),
-        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(!kernel.getBody().getOps<WaitBoundsOp>().empty()) {}
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(sched::waitsForBounds(kernel)) {}
 
   Expected<std::string> run();
 
@@ -1525,7 +1525,7 @@ void Printer::printBounds() {
   if (waitsForBounds)
     text += "  " + primitive("start_next_launch", {}).text + ";\n";
   text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) + " + threadIdx.x / 32;\n";
-  if (used.count("claim_work"))
+  if (claimsWork(kernel))
     text += "  // The counter of the claims of work\n"
             "  if (entry == 0)\n"
             "    *static_cast<unsigned *>(p.workspace) = 0;\n";

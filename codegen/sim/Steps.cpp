@@ -995,6 +995,22 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+/// A lane's read of one word or two from shared memory, at a multiple of their bytes.
+static Go readWords(Machine &machine, Warp &warp, const Step &step, int lane, int64_t stage, int64_t row, int64_t column, int words) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const int64_t bytes = 4 * words, address = buffer.place(stage, row, column);
+  if (address % bytes)
+    return machine.fail(warp, step, fmt::format("reads {} bytes at byte {}, which is not a multiple of {}", words == 1 ? "four" : "eight", address, bytes));
+  if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, bytes))
+    return machine.fail(warp, step, "reads", buffer, stage, *fault);
+  for (int word = 0; word < words; ++word) {
+    uint32_t value;
+    std::memcpy(&value, machine.memory.at(address + 4 * word), 4);
+    warp.set(step.out[word], lane, value);
+  }
+  return Go::Next;
+}
+
 Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   for (int lane = 0; lane < lanes; ++lane) {
@@ -1003,16 +1019,9 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
     if (!inside(machine, warp, step, buffer, at(0), row, column, count) || !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
-        !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)))
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)) ||
+        readWords(machine, warp, step, lane, at(0), row, column, 1) == Go::Stop)
       return Go::Stop;
-    int64_t address = buffer.place(at(0), row, column);
-    if (address % 4)
-      return machine.fail(warp, step, fmt::format("reads four bytes at byte {}, which is not a multiple of 4", address));
-    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 4))
-      return machine.fail(warp, step, "reads", buffer, at(0), *fault);
-    uint32_t value;
-    std::memcpy(&value, machine.memory.at(address), 4);
-    warp.set(step.out[0], lane, value);
   }
   return Go::Next;
 }
@@ -1023,17 +1032,8 @@ Go sim::loadPair(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2))
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2) || readWords(machine, warp, step, lane, at(0), at(1), at(2), 2) == Go::Stop)
       return Go::Stop;
-    int64_t address = buffer.place(at(0), at(1), at(2));
-    if (address % 8)
-      return machine.fail(warp, step, fmt::format("reads eight bytes at byte {}, which is not a multiple of 8", address));
-    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, 8))
-      return machine.fail(warp, step, "reads", buffer, at(0), *fault);
-    uint32_t values[2];
-    std::memcpy(values, machine.memory.at(address), 8);
-    warp.set(step.out[0], lane, values[0]);
-    warp.set(step.out[1], lane, values[1]);
   }
   return Go::Next;
 }

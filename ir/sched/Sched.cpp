@@ -476,6 +476,13 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
   return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle), (view.getName() + "_map").str());
 }
 
+bool attune::sched::claimsWork(KernelOp kernel) {
+  auto claims = [](ForWorkOp work) { return work.getOrder() == WorkOrder::Claimed ? WalkResult::interrupt() : WalkResult::advance(); };
+  return kernel.walk(claims).wasInterrupted();
+}
+
+bool attune::sched::waitsForBounds(KernelOp kernel) { return !kernel.getBody().getOps<WaitBoundsOp>().empty(); }
+
 LogicalResult SlotOp::verify() {
   TileType ring = getRing().getType();
   if (!ring.hasAxis("stage") || ring.dropAxis("stage") != getResult().getType())
