@@ -590,6 +590,8 @@ private:
     auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };
     if (isa<sched::NextVisibleOp>(op)) {
       guessed = true;
+      if (step.resultNumber > 0)
+        return guess(type);
       // Every tile, or none of two neighbours but the second.
       return std::min(std::max(a(1), a(0)), launch.choice ? a(0) | 1 : a(0));
     }

@@ -125,7 +125,7 @@ private:
   sched::ForTilesOp openLoop(ValueRange carried) {
     auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence.bound, loop.getInits());
     builder.setInsertionPointToStart(&tiles.getBody().front());
-    loop.getPartial().replaceAllUsesWith(sequence.partial(builder, tiles.getBody().getArgument(0)));
+    loop.getPartial().replaceAllUsesWith(sequence.partial(builder, {tiles.getBody().getArgument(0), {}}));
     origin = sequence.origin(builder, tiles.getBody().getArgument(0));
     loop.getOrigin().replaceAllUsesWith(origin);
     for (auto [old, argument] : llvm::zip(loop.getCarried(), tiles.getBody().getArguments().drop_front(carried.size())))
@@ -157,14 +157,14 @@ private:
 
   /// One buffer each: the copy of one operand runs during the product with the other.
   void alternate() {
-    Value first = sequence.first(builder);
+    Value first = sequence.first(builder).tile;
     copyTile(rings[0], first, i32(0));
     commit();
     readEarly();
     sched::ForTilesOp tiles = openLoop(first);
     Value index = tiles.getBody().getArgument(0);
     Value zero = i32(0);
-    Value next = sequence.next(builder, index);
+    Value next = sequence.next(builder, {index, {}}).tile;
     waitAndMeet(0);
     // Ring r + 1 is copied while ring r is read; the first ring's next tile while the last one is.
     for (unsigned r = 0; r < rings.size(); ++r) {
@@ -197,13 +197,13 @@ private:
   /// from a search: the indices ahead are carried too.
   void fillRings() {
     bool dense = !sequence.searches();
-    SmallVector<Value> indices{sequence.first(builder)};
+    SmallVector<Value> indices{sequence.first(builder).tile};
     for (int64_t s = 0; s + 1 < stages; ++s) {
       for (Ring &ring : rings)
         copyTile(ring, indices.back(), i32(s));
       commit();
       if (!dense || s + 2 < stages)
-        indices.push_back(sequence.next(builder, indices.back()));
+        indices.push_back(sequence.next(builder, {indices.back(), {}}).tile);
     }
     readEarly();
     SmallVector<Value> carried(dense ? ArrayRef(indices).take_front(1) : ArrayRef(indices));
@@ -220,7 +220,7 @@ private:
     SmallVector<Value> next;
     if (!dense)
       next.assign(arguments.begin() + 1, arguments.begin() + stages);
-    next.push_back(sequence.next(builder, dense ? index : ahead));
+    next.push_back(sequence.next(builder, {dense ? index : ahead, {}}).tile);
     next.push_back(neighbour(slot, 1, "next_slot"));
     for (Ring &ring : rings)
       replaceByOwnSlot(ring, slot);

@@ -234,13 +234,14 @@ private:
     SmallVector<Value> next;
     if (following)
       next.push_back(following);
-    for (Value position : tiles.getKept().drop_front())
+    for (Value position : tiles.getKept().slice(1, 2))
       next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
     sched::NextOp::create(builder, loc, next);
   }
 
   void nameCarried(sched::ForTilesOp tiles) {
-    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr({"tile", "stage", "phase"}));
+    static constexpr StringRef names[] = {"tile", "stage", "phase", "origin", "visible", "full"};
+    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(tiles.getInits().size())));
   }
 
   //===--------------------------------------------------------------------===//
@@ -338,13 +339,13 @@ private:
                                     : receives            ? sched::WorkOrder::Received
                                                           : sched::WorkOrder::Claimed);
     builder.setInsertionPointToStart(&work.getBody().front());
-    Value claimed, following, first;
+    Value claimed, following, received;
     if (claims && before)
       claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
     if (receives)
-      std::tie(following, first) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
+      std::tie(following, received) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
@@ -359,27 +360,30 @@ private:
     if (sequence->searches() && domain.getWhere().getOps<tile::TouchesOp>().empty())
       sequence->perLane = 4;
     Position entry = start(work);
-    if (!first)
-      first = sequence->first(builder);
+    TileSequence::Visit first = received ? sequence->found(builder, received) : sequence->first(builder);
     if (claimed)
       following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
     if (before)
-      before(mapping, queryPosition(work), work, first, following);
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{first, entry.stage, entry.phase}, sequence->bound, ValueRange(),
-                                           /*keeps=*/plan.getPersistent());
+      before(mapping, queryPosition(work), work, first.tile, following);
+    SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
+    llvm::append_range(carried, first.window);
+    auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     builder.setInsertionPointToStart(&tiles.getBody().front());
-    Value index = tiles.getBody().getArgument(0);
-    Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
-    mapping.map(loop.getOrigin(), sequence->origin(builder, index));
+    auto arguments = tiles.getBody().getArguments();
+    TileSequence::Visit visited{arguments[0], llvm::to_vector<3>(llvm::map_range(arguments.drop_front(3), [](BlockArgument a) -> Value { return a; }))};
+    Position at{arguments[1], arguments[2]};
+    mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
     // A search stands before the wait for a stage, and runs beside it.
-    Value nextTile = sequence->next(builder, index);
+    TileSequence::Visit after = sequence->next(builder, visited);
     SmallVector<Value> visit;
     if (before && visits)
-      visit = {nextTile, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, index))};
+      visit = {after.tile, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
     each(mapping, at, visit);
     Position next = advance(at, plan.getStages());
-    sched::NextOp::create(builder, loc, ValueRange{nextTile, next.stage, next.phase});
+    carried = {after.tile, next.stage, next.phase};
+    llvm::append_range(carried, after.window);
+    sched::NextOp::create(builder, loc, carried);
     if (receives) {
       builder.setInsertionPointAfter(tiles);
       sched::SyncLanesOp::create(builder, loc);
@@ -456,7 +460,7 @@ private:
         });
     }
     if (!first)
-      first = sequence->first(builder);
+      first = sequence->first(builder).tile;
     for (Ring &ring : once)
       readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
     builder.setInsertionPoint(loop);
@@ -470,7 +474,7 @@ private:
     loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
     Value following;
     if (!visits)
-      loop.getPartial().replaceAllUsesWith(sequence->partial(builder, index));
+      loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));
     for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(3)))
       old.replaceAllUsesWith(argument);
     tile::YieldOp yield = loop.getYield();
@@ -486,7 +490,7 @@ private:
     }
     builder.setInsertionPointToEnd(&body);
     if (!following)
-      following = sequence->next(builder, index);
+      following = sequence->next(builder, {index, {}}).tile;
     Position next = advance(at, plan.getStages());
     SmallVector<Value> values{following, next.stage, next.phase};
     llvm::append_range(values, carried);

@@ -3,9 +3,9 @@
 // What a schedule needs of a domain: its first tile, the one after a tile, and where it ends.
 //
 //     FailureOr<TileSequence> sequence = TileSequence::create(domain);
-//     for (n = sequence->first(builder); n < sequence->bound; n = sequence->next(builder, n))
-//       sequence->origin(builder, n)          first key of tile n
-//       sequence->partial(builder, n)         whether the mask decides within it
+//     for (at = sequence->first(builder); at.tile < sequence->bound; at = sequence->next(builder, at))
+//       sequence->origin(builder, at.tile)    first key of the tile
+//       sequence->partial(builder, at)        whether the mask decides within it
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,28 +31,28 @@ struct TileSequence {
     return TileSequence{domain, domain.getEnds().back()};
   }
 
+  /// A tile; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that holds it.
+  struct Visit {
+    mlir::Value tile;
+    llvm::SmallVector<mlir::Value, 3> window;
+  };
+
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
 
-  mlir::Value first(mlir::OpBuilder &builder) { return visibleFrom(builder, domain.getBegins().front()); }
+  Visit first(mlir::OpBuilder &builder) { return visibleFrom(builder, domain.getBegins().front(), {}); }
 
-  /// The first visited tile at or after `index`.
-  mlir::Value visibleFrom(mlir::OpBuilder &builder, mlir::Value index) {
-    if (!searches())
-      return index;
-    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), index.getType(), index, bound, perLane);
-    mlir::OpBuilder::InsertionGuard guard(builder);
-    builder.createBlock(&search.getCondition(), {}, index.getType(), domain.getLoc());
-    mlir::Value visible = ask(builder, search.getCondition().getArgument(0), domain.getVisible());
-    sched::VisibleOp::create(builder, domain.getLoc(), visible);
-    return tile::named(search.getResult(), "next_tile");
+  /// A tile that another warp has found.
+  Visit found(mlir::OpBuilder &builder, mlir::Value tile) {
+    mlir::Value none = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), 0, 32);
+    return {tile, {bound, none, none}};
   }
 
-  mlir::Value next(mlir::OpBuilder &builder, mlir::Value index) {
+  Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 32);
-    mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, index, one), "next_tile");
-    return visibleFrom(builder, following);
+    mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, at.tile, one), "next_tile");
+    return visibleFrom(builder, following, at.window);
   }
 
   mlir::Value origin(mlir::OpBuilder &builder, mlir::Value index) {
@@ -60,9 +60,10 @@ struct TileSequence {
     return tile::named(mlir::arith::MulIOp::create(builder, domain.getLoc(), index, step), "k0");
   }
 
-  /// Whether the mask decides within tile `index`.
-  mlir::Value partial(mlir::OpBuilder &builder, mlir::Value index) {
+  /// Whether the mask decides within the tile.
+  mlir::Value partial(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
+    mlir::Value index = at.tile;
     mlir::Value partial = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
     for (auto [begin, end, full] : llvm::zip(domain.getBegins(), domain.getEnds(), domain.getFull())) {
       if (!full)
@@ -81,13 +82,35 @@ struct TileSequence {
     }
     if (mlir::Value full = domain.getFullWhere(); full && llvm::is_contained(domain.getFull(), true)) {
       mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
-      mlir::Value mixed = mlir::arith::XOrIOp::create(builder, loc, ask(builder, index, full), one);
+      mlir::Value mixed = mlir::arith::XOrIOp::create(builder, loc, at.window.empty() ? ask(builder, index, full) : isFull(builder, at), one);
       partial = mlir::arith::OrIOp::create(builder, loc, partial, mixed);
     }
     return tile::named(partial, "partial");
   }
 
 private:
+  /// The first visited tile at or after `index`, by what `seen` says of those around it.
+  Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen) {
+    if (!searches())
+      return {index, {}};
+    mlir::Type type = index.getType();
+    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), type, type, type, type, index, bound, seen, perLane);
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&search.getCondition(), {}, type, domain.getLoc());
+    mlir::Value tile = search.getCondition().getArgument(0), visible = ask(builder, tile, domain.getVisible());
+    sched::VisibleOp::create(builder, domain.getLoc(), visible, ask(builder, tile, domain.getFullWhere()));
+    tile::named(search.getTile(), "next_tile");
+    return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
+  }
+
+  /// The tile's bit of its window.
+  mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
+    mlir::Location loc = domain.getLoc();
+    mlir::Value place = mlir::arith::SubIOp::create(builder, loc, at.tile, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
+    mlir::Value bit = mlir::arith::ShRUIOp::create(builder, loc, at.window[2], place);
+    return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
+  }
+
   /// What the domain's region makes of `value` for tile `index`.
   mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value value) {
     mlir::Block &body = domain.getWhere().front();

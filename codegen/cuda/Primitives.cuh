@@ -401,23 +401,50 @@ __device__ __forceinline__ int read_thread_id() {
 }
 
 //@ next_visible
-/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart;
-/// past the last it asks for the last again.
-template <int per_lane, typename Visible>
-__device__ __forceinline__ int next_visible(int from, int bound, Visible visible) {
+/// What a search asks of a tile.
+struct TileAnswer {
+  bool visible, full;
+};
+
+/// A tile that a search has found, and the answers for the 32 from `origin` on, bit i for tile origin + i.
+struct FoundTile {
+  int tile, origin, visible, full;
+};
+
+/// The first visible tile n, from <= n < bound; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart; past the last
+/// it asks for the last again.
+template <int per_lane, typename Ask>
+__device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
   for (int first = from; first < bound; first += 32 * per_lane) {
-    bool is_visible[per_lane];
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i)
-      is_visible[i] = visible(min(first + 32 * i + int(threadIdx.x % 32), bound - 1));
+    bool is_visible[per_lane], is_full[per_lane];
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      const unsigned found = __ballot_sync(0xffffffffu, is_visible[i]);
-      if (found)
-        return first + 32 * i + __ffs(int(found)) - 1;
+      const int tile = first + 32 * i + int(threadIdx.x % 32);
+      const TileAnswer answer = ask(min(tile, bound - 1));
+      is_visible[i] = answer.visible && tile < bound;
+      is_full[i] = is_visible[i] && answer.full;
+    }
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      const unsigned visible = __ballot_sync(0xffffffffu, is_visible[i]), full = __ballot_sync(0xffffffffu, is_full[i]);
+      if (visible)
+        return {first + 32 * i + __ffs(int(visible)) - 1, first + 32 * i, int(visible), int(full)};
     }
   }
-  return bound;
+  return {bound, bound, 0, 0};
+}
+
+/// The same, without asking again for tiles whose answers an earlier search has left: `origin`, `visible` and `full`.
+template <int per_lane, typename Ask>
+__device__ __forceinline__ FoundTile next_visible(int from, int bound, int origin, int visible, int full, Ask ask) {
+  const unsigned place = unsigned(from - origin);
+  if (place < 32) {
+    const unsigned ahead = unsigned(visible) >> place;
+    if (ahead)
+      return {from + __ffs(int(ahead)) - 1, origin, visible, full};
+    from = origin + 32;
+  }
+  return next_visible<per_lane>(from, bound, ask);
 }
 
 //@ touches_block

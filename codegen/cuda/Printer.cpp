@@ -1501,19 +1501,26 @@ void Printer::printTouches(tile::TouchesOp op) {
 void Printer::printNextVisible(NextVisibleOp op) {
   Block &condition = op.getCondition().front();
   std::string name = nameFor(op, "n");
-  Expr from = integer(op.getFrom()), bound = integer(op.getBound());
+  SmallVector<Expr> arguments{integer(op.getFrom()), integer(op.getBound())};
+  for (Value seen : op.getSeen())
+    arguments.push_back(integer(seen));
   size_t mark = names.open();
   std::string tile = names.take("n");
-  std::string search = primitive("next_visible", "<" + Twine(op.getPerLane()) + ">", {from, bound, {"[&](int " + tile + ")"}}).text;
-  open(op, "const int " + name + " = " + StringRef(search).drop_back().str());
+  arguments.push_back({"[&](int " + tile + ") -> TileAnswer"});
+  std::string search = primitive("next_visible", "<" + Twine(op.getPerLane()) + ">", arguments).text;
+  open(op, "const FoundTile " + name + " = " + StringRef(search).drop_back().str());
   values[condition.getArgument(0)] = natural({tile});
   printBlock(condition);
   if (error)
     return;
-  line("return " + value(cast<VisibleOp>(condition.getTerminator()).getValue()).text + ";");
+  auto answer = cast<VisibleOp>(condition.getTerminator());
+  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + "};");
   close("});");
   names.close(mark);
-  values[op.getResult()] = {name};
+  values[op.getTile()] = natural({name + ".tile"});
+  values[op.getOrigin()] = natural({name + ".origin"});
+  values[op.getVisible()] = {name + ".visible"};
+  values[op.getFull()] = {name + ".full"};
 }
 
 /// The kernel that makes the bounds of tensors.

@@ -758,18 +758,22 @@ void Decoder::work(sched::ForWorkOp op) {
 }
 
 void Decoder::search(sched::NextVisibleOp op) {
-  const Slot first = allocate(op.getResult().getType(), false), result = slot(op.getResult());
-  emit(op, sim::searchBegin, {op.getFrom(), op.getBound()}).out[0] = first;
-  const size_t turn = program->steps.size();
-  Step &ask = emit(op, sim::searchTurn, op.getBound());
-  ask.out = {first, result, slot(op.getCondition().getArgument(0))};
+  const Slot first = allocate(op.getTile().getType(), false);
+  const std::array<Slot, 8> out = {first, slot(op.getTile()), slot(op.getOrigin()), slot(op.getVisible()), slot(op.getFull()),
+                                   slot(op.getCondition().getArgument(0))};
+  SmallVector<Value> in{op.getFrom(), op.getBound()};
+  llvm::append_range(in, op.getSeen());
+  const size_t begin = program->steps.size(), turn = begin + 1;
+  emit(op, sim::searchBegin, in).out = out;
+  emit(op, sim::searchTurn, op.getBound()).out = out;
   block(op.getCondition().front());
   if (error)
     return;
-  Step &answer = emit(op, sim::searchAnswer, cast<sched::VisibleOp>(op.getCondition().front().getTerminator()).getValue());
-  answer.out = {first, result};
+  auto visible = cast<sched::VisibleOp>(op.getCondition().front().getTerminator());
+  Step &answer = emit(op, sim::searchAnswer, {visible.getVisible(), visible.getFull()});
+  answer.out = out;
   answer.target = uint32_t(turn);
-  program->steps[turn].target = uint32_t(program->steps.size());
+  program->steps[begin].target = program->steps[turn].target = uint32_t(program->steps.size());
 }
 
 //===----------------------------------------------------------------------===//

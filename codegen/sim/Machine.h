@@ -255,9 +255,10 @@ Go uniform(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
 Go shuffle(Machine &, Warp &, const Step &);    ///< in: value, lane; number[0]: bytes
 Go philox(Machine &, Warp &, const Step &);
-Go searchBegin(Machine &, Warp &, const Step &);  ///< in: from, bound; out: first tile of a turn
-Go searchTurn(Machine &, Warp &, const Step &);   ///< in: bound; out: first tile of the turn, result, the lane's tile
-Go searchAnswer(Machine &, Warp &, const Step &); ///< in: condition; out: first tile of the turn, result
+// Out: first tile of a turn; tile, origin, visible and full of the result; the lane's tile.
+Go searchBegin(Machine &, Warp &, const Step &);  ///< in: from, bound, and the origin, visible and full that are known
+Go searchTurn(Machine &, Warp &, const Step &);   ///< in: bound
+Go searchAnswer(Machine &, Warp &, const Step &); ///< in: whether the lane's tile is visible and full
 Go touches(Machine &, Warp &, const Step &);      ///< in: view, indices; at[0]: view; number: tile rows, columns, block rows, columns
 
 Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer

@@ -341,11 +341,32 @@ Go sim::philox(Machine &, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+/// The results of a search.
+static void foundTile(Warp &warp, const Step &step, int32_t tile, int32_t origin, uint32_t visible, uint32_t full) {
+  warp.set(step.out[1], 0, tile);
+  warp.set(step.out[2], 0, origin);
+  warp.set(step.out[3], 0, int32_t(visible));
+  warp.set(step.out[4], 0, int32_t(full));
+}
+
 Go sim::searchBegin(Machine &machine, Warp &warp, const Step &step) {
   int64_t from, bound;
   if (!machine.converged(warp, step) || !machine.uniform(warp, step, 0, from) || !machine.uniform(warp, step, 1, bound))
     return Go::Stop;
-  warp.set(step.out[0], 0, int32_t(from));
+  if (step.inputs > 2) {
+    std::array<int64_t, 3> seen;
+    for (int i = 0; i < 3; ++i)
+      if (!machine.uniform(warp, step, 2 + i, seen[i]))
+        return Go::Stop;
+    if (const int64_t place = from - seen[0]; place >= 0 && place < lanes) {
+      if (const uint32_t ahead = uint32_t(seen[1]) >> place) {
+        foundTile(warp, step, int32_t(from) + __builtin_ctz(ahead), int32_t(seen[0]), uint32_t(seen[1]), uint32_t(seen[2]));
+        return go(warp, step.target);
+      }
+      from = seen[0] + lanes;
+    }
+  }
+  warp.set(step.out[0], 0, int32_t(std::min<int64_t>(from, std::numeric_limits<int32_t>::max())));
   return Go::Next;
 }
 
@@ -353,21 +374,21 @@ Go sim::searchTurn(Machine &, Warp &warp, const Step &step) {
   const int64_t first = warp.get<int32_t>(step.out[0], 0);
   const int32_t bound = warp.get<int32_t>(step.in[0], 0);
   if (first >= bound) {
-    warp.set(step.out[1], 0, bound);
+    foundTile(warp, step, bound, bound, 0, 0);
     return go(warp, step.target);
   }
   warp.mask = bound - first >= lanes ? allLanes : (1u << (bound - first)) - 1;
   for (int lane = 0; lane < lanes; ++lane)
-    warp.set(step.out[2], lane, int32_t(first + lane));
+    warp.set(step.out[5], lane, int32_t(first + lane));
   return Go::Next;
 }
 
 Go sim::searchAnswer(Machine &, Warp &warp, const Step &step) {
   const int32_t first = warp.get<int32_t>(step.out[0], 0);
-  const uint32_t found = warp.mask & maskOf(warp, step.in[0]);
+  const uint32_t visible = warp.mask & maskOf(warp, step.in[0]), full = visible & maskOf(warp, step.in[1]);
   warp.mask = allLanes;
-  if (found) {
-    warp.set(step.out[1], 0, first + __builtin_ctz(found));
+  if (visible) {
+    foundTile(warp, step, first + __builtin_ctz(visible), first, visible, full);
     return Go::Pause;
   }
   warp.set(step.out[0], 0, first + std::min(lanes, std::numeric_limits<int32_t>::max() - first));

@@ -164,6 +164,8 @@ LogicalResult NextVisibleOp::verify() {
   Block &body = getCondition().front();
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !isa<VisibleOp>(body.getTerminator()))
     return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
+  if (!getSeen().empty() && getSeen().size() != 3)
+    return emitOpError("has ") << getSeen().size() << " values of a search before; its origin, visible and full are needed";
   if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
     return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
   return success();

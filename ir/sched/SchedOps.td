@@ -242,36 +242,43 @@ def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForW
 }
 
 def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
-  let summary = "first tile at or after `from` that meets a condition";
+  let summary = "first tile at or after `from` that is visible, and what is known of those around it";
   let description = [{
-    The first tile index n, `from <= n < bound`, for which the region yields true; `bound` when there is none. The lanes of a warp
-    look at 32 tiles at a time, or, each of them at `per_lane` tiles, at as many times more. All threads get the same value. The region may be
-    evaluated for tiles up to the last that is not before `from`.
+    The region says of a tile whether it is visible and whether it is full. `tile` is the first visible one, `from <= tile < bound`, or `bound` when there is none.
+    The lanes of a warp look at 32 tiles at a time, or, each of them at `per_lane` tiles, at as many times more. All threads get the same values. The region may
+    be evaluated for tiles up to the last that is not before `from`.
+
+    The answers for the 32 tiles from `origin` on, `tile` among them, come as bits of `visible` and `full`, which are 0 for tiles from `bound` on; without a visible tile `origin` is
+    `bound`. With `seen`, the last three results of a search before, the tiles of that window are not asked again; a window that does not hold `from` tells nothing.
 
     ```mlir
-    %n = sched.next_visible from %a below %end per_lane 4 {
+    %n, %origin, %visible, %full = sched.next_visible from %a below %end per_lane 4 {
     ^bb0(%tile: i32):
       ...
-      sched.visible %1
+      sched.visible %1, %2
     }
+    %n1, %origin1, %visible1, %full1 = sched.next_visible from %b below %end seen %origin, %visible, %full { ... }
     ```
   }];
-  let arguments = (ins I32:$from, I32:$bound, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$per_lane);
-  let results = (outs I32:$result);
+  let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$per_lane);
+  let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full);
   let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound (`per_lane` $per_lane^)? $condition attr-dict";
+  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`per_lane` $per_lane^)? $condition attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::ValueRange getWindow() { return getResults().drop_front(); }
+  }];
 }
 
 def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>]> {
-  let summary = "whether a tile meets the condition of a `sched.next_visible`";
+  let summary = "what a `sched.next_visible` asks of a tile: whether it is visible, and whether it is full";
   let description = [{
     ```mlir
-    sched.visible %1
+    sched.visible %1, %2
     ```
   }];
-  let arguments = (ins I1:$value);
-  let assemblyFormat = "$value attr-dict";
+  let arguments = (ins I1:$visible, I1:$full);
+  let assemblyFormat = "$visible `,` $full attr-dict";
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {

@@ -7,13 +7,13 @@
 // CHECK:      uint4 philox(
 // CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
 // CHECK-NEXT:   const int seed_low = (int)seed;
-// CHECK:        const int first = next_visible<1>(0, tiles, [&](int n) {
+// CHECK:        const FoundTile first = next_visible<1>(0, tiles, [&](int n) -> TileAnswer {
 // CHECK-NEXT:     const bool flag = touches_block<128, 64, 64, 64>(p.pattern + h * p.pattern_stride[0], p.pattern_stride[1],
 // CHECK-NEXT:         p.pattern_stride[2], p.pattern_extent[1], p.pattern_extent[2], q0, n * 64);
-// CHECK-NEXT:     return flag;
+// CHECK-NEXT:     return {flag, flag};
 // CHECK-NEXT:   });
 // CHECK:        #pragma unroll 1
-// CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
+// CHECK-NEXT:   for (int tile = first.tile, ahead = second, slot = 0; tile < tiles;) {
 // CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, p.heads), h), 0, seed_low,
 // CHECK-NEXT:         (int)(seed >> 32ll));
 // CHECK-NEXT:     const bool flag = any_lane(thread > tile);
@@ -61,11 +61,11 @@ sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 1638
     %t = sched.thread_id : i32
     %u = arith.addi %Sk, %c63 overflow<nsw> : i32
     %tiles = arith.divsi %u, %c64 {tile.name = "tiles"} : i32
-    %first = sched.next_visible from %c0 below %tiles {
+    %first, %origin, %visible, %full = sched.next_visible from %c0 below %tiles {
     ^bb0(%i: i32):
       %key = arith.muli %i, %c64 overflow<nsw> : i32
       %set = tile.touches %pattern[%h, %q0, %key] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
-      sched.visible %set
+      sched.visible %set, %set
     } {tile.name = "first"}
     sched.set %zero, %p[%c0, %c0] : f32, !rows
     %ahead0 = arith.addi %first, %c1 overflow<nsw> {tile.name = "second"} : i32

@@ -215,23 +215,50 @@ __device__ __forceinline__ int read_thread_id() {
   return id;
 }
 
-/// First tile n, from <= n < bound, of which `visible` is true; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart;
-/// past the last it asks for the last again.
-template <int per_lane, typename Visible>
-__device__ __forceinline__ int next_visible(int from, int bound, Visible visible) {
+/// What a search asks of a tile.
+struct TileAnswer {
+  bool visible, full;
+};
+
+/// A tile that a search has found, and the answers for the 32 from `origin` on, bit i for tile origin + i.
+struct FoundTile {
+  int tile, origin, visible, full;
+};
+
+/// The first visible tile n, from <= n < bound; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart; past the last
+/// it asks for the last again.
+template <int per_lane, typename Ask>
+__device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
   for (int first = from; first < bound; first += 32 * per_lane) {
-    bool is_visible[per_lane];
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i)
-      is_visible[i] = visible(min(first + 32 * i + int(threadIdx.x % 32), bound - 1));
+    bool is_visible[per_lane], is_full[per_lane];
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      const unsigned found = __ballot_sync(0xffffffffu, is_visible[i]);
-      if (found)
-        return first + 32 * i + __ffs(int(found)) - 1;
+      const int tile = first + 32 * i + int(threadIdx.x % 32);
+      const TileAnswer answer = ask(min(tile, bound - 1));
+      is_visible[i] = answer.visible && tile < bound;
+      is_full[i] = is_visible[i] && answer.full;
+    }
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      const unsigned visible = __ballot_sync(0xffffffffu, is_visible[i]), full = __ballot_sync(0xffffffffu, is_full[i]);
+      if (visible)
+        return {first + 32 * i + __ffs(int(visible)) - 1, first + 32 * i, int(visible), int(full)};
     }
   }
-  return bound;
+  return {bound, bound, 0, 0};
+}
+
+/// The same, without asking again for tiles whose answers an earlier search has left: `origin`, `visible` and `full`.
+template <int per_lane, typename Ask>
+__device__ __forceinline__ FoundTile next_visible(int from, int bound, int origin, int visible, int full, Ask ask) {
+  const unsigned place = unsigned(from - origin);
+  if (place < 32) {
+    const unsigned ahead = unsigned(visible) >> place;
+    if (ahead)
+      return {from + __ffs(int(ahead)) - 1, origin, visible, full};
+    from = origin + 32;
+  }
+  return next_visible<per_lane>(from, bound, ask);
 }
 
 /// The least and the greatest element that the rows of a tile read along dimension Dim of `tensor`, by one warp: tile n has rows
@@ -532,12 +559,12 @@ documents(const __grid_constant__ Params p) {
         const int ids_q_min = load_bound(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
         const int q_entry2 = wrap_add(q_entry, 1);
         const int ids_q_max = load_bound(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
-        const int next_tile = next_visible<4>(0, tiles_end, [&](int n) {
+        const FoundTile next_tile = next_visible<4>(0, tiles_end, [&](int n) -> TileAnswer {
           const int k_entry = wrap_mul(n, 2);
           const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
           const int k_entry2 = wrap_add(k_entry, 1);
           const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-          return ids_q_min <= ids_k_max && ids_k_min <= ids_q_max;
+          return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
         });
         const int next_number = shuffle(claimed, 0);
         const int q_stage = count % 2;
@@ -545,33 +572,30 @@ documents(const __grid_constant__ Params p) {
         const int more = (unsigned)next_number < work_tiles_ ? 1 : 0;
         if (elected) {
           wait_barrier(q_barriers + 16 + q_stage * 8, q_phase ^ 1);
-          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile});
+          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile.tile});
           expect_bytes(q_barriers + q_stage * 8, 32768);
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 0), p.q_map, q_barriers + q_stage * 8, b, h, q0,
               0);
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.q_map, q_barriers + q_stage * 8, b,
               h, q0, 64);
         }
-        int tile = next_tile, stage = first_stage, phase = first_phase;
+        int tile = next_tile.tile, stage = first_stage, phase = first_phase, origin = next_tile.origin, visible = next_tile.visible, full = next_tile.full;
         #pragma unroll 1
         for (; tile < tiles_end;) {
           const int k0 = wrap_mul(tile, 128);
           const int next_tile2 = wrap_add(tile, 1);
-          const int next_tile3 = next_visible<4>(next_tile2, tiles_end, [&](int n) {
+          const FoundTile next_tile3 = next_visible<4>(next_tile2, tiles_end, origin, visible, full,
+              [&](int n) -> TileAnswer {
             const int k_entry = wrap_mul(n, 2);
             const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
             const int k_entry2 = wrap_add(k_entry, 1);
             const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-            return ids_q_min <= ids_k_max && ids_k_min <= ids_q_max;
+            return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
           });
-          const int k_entry = wrap_mul(tile, 2);
-          const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
-          const int k_entry2 = wrap_add(k_entry, 1);
-          const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-          const int n = (int)!(ids_q_max <= ids_k_min && ids_k_max <= ids_q_min);
+          const int n = (int)!((((unsigned)full >> (tile - origin)) & 1) != 0);
           if (elected) {
             wait_barrier(k_barriers + 16 + stage * 8, phase ^ 1);
-            send(visits + stage * 8, Message<2>{next_tile3, n});
+            send(visits + stage * 8, Message<2>{next_tile3.tile, n});
             expect_bytes(k_barriers + stage * 8, 32768);
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.k_map, k_barriers + stage * 8, b, kv_head,
                 k0, 0);
@@ -588,9 +612,12 @@ documents(const __grid_constant__ Params p) {
           const bool flag = n2 == 2;
           const int next_stage = flag ? 0 : n2;
           const int next_phase = flag ? phase ^ 1 : phase;
-          tile = next_tile3;
+          tile = next_tile3.tile;
           stage = next_stage;
           phase = next_phase;
+          origin = next_tile3.origin;
+          visible = next_tile3.visible;
+          full = next_tile3.full;
         }
         const int n = uniform(stage);
         const int n2 = uniform(phase);
@@ -616,17 +643,18 @@ documents(const __grid_constant__ Params p) {
         const int ids_q_min = load_bound(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
         const int q_entry2 = wrap_add(q_entry, 1);
         const int ids_q_max = load_bound(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
-        int tile = first_tile, stage = first_stage, phase = first_phase;
+        int tile = first_tile, stage = first_stage, phase = first_phase, origin = tiles_end, visible = 0, full = 0;
         #pragma unroll 1
         for (; tile < tiles_end;) {
           const int k0 = wrap_mul(tile, 128);
           const int next_tile = wrap_add(tile, 1);
-          const int next_tile2 = next_visible<4>(next_tile, tiles_end, [&](int n) {
+          const FoundTile next_tile2 = next_visible<4>(next_tile, tiles_end, origin, visible, full,
+              [&](int n) -> TileAnswer {
             const int k_entry = wrap_mul(n, 2);
             const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
             const int k_entry2 = wrap_add(k_entry, 1);
             const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-            return ids_q_min <= ids_k_max && ids_k_min <= ids_q_max;
+            return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
           });
           wait_barrier(column_ids_barriers + 16 + stage * 8, phase ^ 1);
           int column_ids[4];  // k 128 i32
@@ -645,9 +673,12 @@ documents(const __grid_constant__ Params p) {
           const bool flag = n == 2;
           const int next_stage = flag ? 0 : n;
           const int next_phase = flag ? phase ^ 1 : phase;
-          tile = next_tile2;
+          tile = next_tile2.tile;
           stage = next_stage;
           phase = next_phase;
+          origin = next_tile2.origin;
+          visible = next_tile2.visible;
+          full = next_tile2.full;
         }
         const Message<8> tasks_message2 = receive<8>(tasks + q_stage * 32);
         sync_lanes();

@@ -727,9 +727,21 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible}}
-  %n = sched.next_visible from %z below %z {
+  %n:4 = sched.next_visible from %z below %z {
     %t = arith.constant true
-    sched.visible %t
+    sched.visible %t, %t
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op has 2 values of a search before; its origin, visible and full are needed}}
+  %n:4 = sched.next_visible from %z below %z seen %z, %z {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t
   }
 }
 
@@ -739,10 +751,10 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype 
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
-  %n = sched.next_visible from %z below %z {
+  %n:4 = sched.next_visible from %z below %z {
   ^bb0(%tile: i32):
     sched.barrier
-    sched.visible %t
+    sched.visible %t, %t
   }
 }
 

@@ -54,12 +54,12 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // Tiles that follow from a search: the index of the tile that is copied ahead is carried.
 // CHECK-LABEL: tile.kernel @documents
-// CHECK:         %[[FIRST:.*]] = sched.next_visible from %c0_i32 below %[[END:.*]] {
+// CHECK:         %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible from %c0_i32 below %[[END:.*]] {
 // CHECK:         ^bb0(%[[N:.*]]: i32):
 // CHECK:           tile.element
 // CHECK:           sched.visible
 // CHECK:         %[[FOLLOWING:.*]] = arith.addi %[[FIRST]], %c1_i32
-// CHECK:         %[[SECOND:.*]] = sched.next_visible from %[[FOLLOWING]] below %[[END]] {
+// CHECK:         %[[SECOND:[^ ,]*]], %{{.*}} = sched.next_visible from %[[FOLLOWING]] below %[[END]] {
 // CHECK:         sched.for_tiles (%[[TILE:[^,]*]], %[[AHEAD:[^,]*]], %[[SLOT:[^)]*]]) = (%[[FIRST]], %[[SECOND]], %c0_i32) below %[[END]]
 // CHECK:           %[[KMIN:.*]] = tile.element {{.*}} {tile.name = "ids_k_min"}
 // CHECK:           %[[PARTIAL:.*]] = arith.xori %{{.*}}, %true

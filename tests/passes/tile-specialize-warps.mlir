@@ -167,7 +167,7 @@ attn.attention @widest dtype bf16 head_dim 256 x 256 scale 0.125 score {
 // ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 8, i32, shared>
 // ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
 // ROLES:         sched.role "producer" warps 4 registers 40
-// ROLES:           %[[FIRST:.*]] = sched.next_visible from %{{.*}} below %{{[^ ]*}} {
+// ROLES:           %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{[^ ]*}} {
 // ROLES:             tile.touches
 // ROLES:           sched.send %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]] to %[[TASKS]]
 // ROLES:         sched.role "consumer" warps 8 registers 232
@@ -185,12 +185,15 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:         sched.role "producer" warps 4 registers 40
 // ROLES:           sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}, %{{.*}}, %{{.*}}) {
 // ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work
-// ROLES:           %[[FIRST:.*]] = sched.next_visible from %{{.*}} below %{{.*}} per_lane 4
+// ROLES:           %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{.*}} per_lane 4
 // ROLES:           %[[NUMBER:.*]] = sched.shuffle %[[CLAIMED]], %c0_i32
 // ROLES:           %[[MORE:.*]] = sched.more_work %[[NUMBER]]
 // ROLES:           sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]], %[[FIRST]] to %[[TASKS]]
-// ROLES:           sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %{{.*}}) = (%[[FIRST]],
-// ROLES:             %[[NEXT:.*]] = sched.next_visible
+// What a search finds out about 32 tiles is carried along; the tile's bit says whether it is full.
+// ROLES:           sched.for_tiles (%[[TILE:[^,]*]], %[[STAGE:[^,]*]], %{{[^,]*}}, %[[ORIGIN:[^,]*]], %[[VISIBLE:[^,]*]], %[[FULL:[^,)]*]]) = (%[[FIRST]],
+// ROLES:             %[[NEXT:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{.*}} seen %[[ORIGIN]], %[[VISIBLE]], %[[FULL]] per_lane 4
+// ROLES:             %[[PLACE:.*]] = arith.subi %[[TILE]], %[[ORIGIN]]
+// ROLES:             arith.shrui %[[FULL]], %[[PLACE]]
 // ROLES:             %[[PARTIAL:.*]] = arith.extui
 // ROLES:             sched.acquire %[[KR]][%[[STAGE]]]
 // ROLES-NEXT:        sched.send %[[NEXT]], %[[PARTIAL]] to %[[VISITS]][%[[STAGE]]]
@@ -236,7 +239,7 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
 // Without room for O beside Q a block has one tile of work: the first tile of keys is all that is sent with Q.
 // ROLES-LABEL: tile.kernel @widest_documents
 // ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 1 x message 1 x field 2, i32, shared>
-// ROLES:           %[[FIRST:.*]] = sched.next_visible
+// ROLES:           %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible
 // ROLES:           sched.send %[[FIRST]] to %[[TASKS]][%c0_i32]
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.for_work grid

@@ -84,20 +84,23 @@ TEST_CASE("loops and branches by lane", "[kernels]") {
 }
 
 TEST_CASE("a search by the lanes of a warp", "[kernels]") {
-  auto search = [](const std::string &from, const std::string &bound, int wanted) {
+  auto search = [](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "", const std::string &result = "%n") {
     return R"(
     %wanted = arith.constant )" + std::to_string(wanted) + R"( : i32
     %bound = arith.constant )" + bound + R"( : i32
-    %n = sched.next_visible from )" + from + R"( below %bound {
+    %seven = arith.constant 7 : i32
+    %bits = arith.constant 0x81 : i32
+    %n, %origin, %visible, %full = sched.next_visible from )" + from + " below %bound" + seen + R"( {
     ^bb0(%tile: i32):
       %is = arith.cmpi sge, %tile, %wanted : i32
-      sched.visible %is
+      %odd = arith.trunci %tile : i32 to i1
+      sched.visible %is, %odd
     }
-    %result = arith.sitofp %n : i32 to f32
+    %result = arith.sitofp )" + result + R"( : i32 to f32
     sched.store_element %result, %rows[%t] : f32, !tile.view<1, f32>)";
   };
-  auto resultOf = [&](const std::string &from, const std::string &bound, int wanted) {
-    Run run(search(from, bound, wanted));
+  auto resultOf = [&](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "", const std::string &result = "%n") {
+    Run run(search(from, bound, wanted, seen, result));
     CHECK(run.finding == "");
     CHECK(run.lse == std::vector<float>(64, run.lse[0]));
     return run.lse[0];
@@ -111,6 +114,23 @@ TEST_CASE("a search by the lanes of a warp", "[kernels]") {
   CHECK(resultOf("%c5", "5", 0) == 5); // no tile to ask for
   CHECK(resultOf("%c5", "2", 0) == 2);
   CHECK(resultOf("%most", "2147483647", 0) == 2147483647.0f);
+  // What is known of the tiles around.
+  CHECK(resultOf("%c5", "60", 36, "", "%origin") == 5);
+  CHECK(resultOf("%c5", "40", 37, "", "%origin") == 37);
+  CHECK(resultOf("%c5", "40", 37, "", "%visible") == 0b111);
+  CHECK(resultOf("%c5", "40", 37, "", "%full") == 0b101);
+  CHECK(resultOf("%c5", "37", 37, "", "%origin") == 37);
+  CHECK(resultOf("%c5", "37", 37, "", "%visible") == 0);
+  // A search that starts within a window takes its answers, and asks from its end on.
+  const std::string from7 = " seen %seven, %bits, %bits", from0 = " seen %c0, %bits, %bits";
+  CHECK(resultOf("%c5", "60", 50, from7) == 50);
+  CHECK(resultOf("%c5", "60", 50, from0) == 7);
+  CHECK(resultOf("%c5", "60", 50, from0, "%origin") == 0);
+  CHECK(resultOf("%c5", "60", 50, from0, "%full") == 0x81);
+  CHECK(resultOf("%seven", "60", 50, from7) == 7);
+  CHECK(resultOf("%c5", "60", 0, " seen %c0, %c5, %c0") == 32);
+  CHECK(resultOf("%c5", "20", 0, " seen %c0, %c5, %c0") == 20);
+  CHECK(resultOf("%most", "2147483647", 0, " seen %c5, %bits, %bits") == 2147483647.0f);
   CHECK(Run("scf.if %first {\n" + search("%c5", "60", 7) + "\n}").finding ==
         "'sched.next_visible' op needs the whole warp, 1 of its lanes are here");
   CHECK(Run(search("%lane", "60", 7)).finding ==
