@@ -214,7 +214,7 @@ private:
   void printHeader(std::string &out);
   void declareParams();
 
-  void printBlock(Block &block);
+  void printBlock(Block &block, function_ref<void()> atEnd = {});
   void printOp(Operation *op);
   void printStatement(Operation *op);
   void printFor(scf::ForOp op);
@@ -984,7 +984,8 @@ bool Printer::canInline(Operation *op) {
 // Statements
 //===----------------------------------------------------------------------===//
 
-void Printer::printBlock(Block &block) {
+/// `atEnd` prints what stands in the block behind its ops, where their names are taken.
+void Printer::printBlock(Block &block, function_ref<void()> atEnd) {
   unsigned writes = 0;
   for (Operation &op : block) {
     writesBefore[&op] = writes;
@@ -997,6 +998,8 @@ void Printer::printBlock(Block &block) {
     if (error)
       return;
   }
+  if (atEnd)
+    atEnd();
   names.close(mark);
 }
 
@@ -1664,16 +1667,17 @@ void Printer::printForWork(ForWorkOp op) {
     if (!position.empty())
       line(position + ";");
   }
-  printBlock(op.getBody().front());
+  printBlock(op.getBody().front(), [&] {
+    if (received) {
+      line("if (" + at(value(op.getNext().getValues().front()), Equality) + " == 0) {");
+      line("  break;");
+      line("}");
+    }
+    if (op.getNext())
+      assignCarried(op.getNext(), claimed ? op.getNext().getValues() : op.getNextCarried(), carried);
+  });
   if (error || op.getOrder() == WorkOrder::Grid)
     return;
-  if (received) {
-    line("if (" + at(value(op.getNext().getValues().front()), Equality) + " == 0) {");
-    line("  break;");
-    line("}");
-  }
-  if (op.getNext())
-    assignCarried(op.getNext(), claimed ? op.getNext().getValues() : op.getNextCarried(), carried);
   close();
   names.close(mark);
 }
@@ -1689,11 +1693,11 @@ void Printer::printReadWork(ReadWorkOp op) {
     values[result] = natural({tile + member[i].str()});
 }
 
-/// Whether `name` occurs as an identifier in `text`.
+/// Whether `name` occurs as an identifier in `text`, other than a member's.
 static bool mentions(StringRef text, StringRef name) {
   auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
-    if ((at == 0 || !isWord(text[at - 1])) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
+    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
       return true;
   return false;
 }
@@ -1744,10 +1748,9 @@ void Printer::printForTiles(ForTilesOp op) {
   }
   line("#pragma unroll 1");
   open(op, "for (" + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
-  printBlock(op.getBody().front());
+  printBlock(op.getBody().front(), [&] { assignCarried(op.getNext(), op.getNext().getValues(), carried); });
   if (error)
     return;
-  assignCarried(op.getNext(), op.getNext().getValues(), carried);
   close();
   if (!op.getKeeps())
     names.close(mark);
