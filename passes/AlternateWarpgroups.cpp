@@ -7,7 +7,8 @@
 //     warpgroup 1                 | products(n) | softmax(n)                  | products(n + 1) | ...
 //
 // Barrier 4 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The first turn is
-// given away before the loop.
+// given away before the loop. Every tile of the block is a turn of each warpgroup, the first, which has one product, and those that a warpgroup passes over too:
+// these it hands on at once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,20 +33,23 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
   void runOnOperation() override {
     getOperation().walk([&](sched::RoleOp role) {
       int64_t groups = role.getWarps() / 4;
+      if (groups == 1 || !role->getParentOfType<tile::KernelOp>().getPlan().getTurns())
+        return;
       SmallVector<sched::ForTilesOp> loops;
+      bool overlaps = false;
       role.walk([&](sched::ForTilesOp loop) {
-        if (groups > 1 && role->getParentOfType<tile::KernelOp>().getPlan().getTurns() && llvm::count_if(loop.getBody().front(), isAsync) == 2)
-          loops.push_back(loop);
+        loops.push_back(loop);
+        overlaps |= llvm::any_of(loop.getBody().front(), isAsync);
       });
-      for (sched::ForTilesOp loop : loops)
-        takeTurns(role, loop, groups);
+      if (overlaps)
+        takeTurns(role, loops, groups);
     });
   }
 
   static bool isAsync(Operation &op) { return isa<tile::MmaOp>(op) && op.hasAttr(sched::asyncAttr); }
 
-  void takeTurns(sched::RoleOp role, sched::ForTilesOp loop, int64_t groups) {
-    Location loc = loop.getLoc();
+  void takeTurns(sched::RoleOp role, ArrayRef<sched::ForTilesOp> loops, int64_t groups) {
+    Location loc = role.getLoc();
     OpBuilder builder(&role.getBody().front(), role.getBody().front().begin());
     auto i32 = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); };
     Value thread = sched::ThreadIdOp::create(builder, loc);
@@ -59,14 +63,21 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     builder.setInsertionPointToStart(branch.thenBlock());
     sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
 
-    SmallVector<Operation *> products;
-    for (Operation &op : loop.getBody().front())
-      if (isAsync(op))
-        products.push_back(&op);
-    builder.setInsertionPoint(products.front());
-    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
-    builder.setInsertionPointAfter(products.back());
-    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    for (sched::ForTilesOp loop : loops) {
+      SmallVector<Operation *> products;
+      for (Operation &op : loop.getBody().front())
+        if (isAsync(op))
+          products.push_back(&op);
+      // A loop without products passes over tiles, once they are there.
+      if (products.empty())
+        builder.setInsertionPointAfter(*loop.getBody().getOps<sched::WaitOp>().begin());
+      else
+        builder.setInsertionPoint(products.front());
+      sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+      if (!products.empty())
+        builder.setInsertionPointAfter(products.back());
+      sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    }
   }
 };
 

@@ -22,6 +22,8 @@ using tile::TileType;
 
 namespace {
 
+constexpr int64_t warpsOfGroup = 4;
+
 /// Writes one kernel; its members are the values that several parts share.
 class KernelWriter {
 public:
@@ -188,7 +190,16 @@ private:
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     Value domain = buildDomain(builder, op, block, bounds);
-    mask = splitMask(builder, op, block, bounds);
+    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
+    BlockValues part = block;
+    SmallVector<Value, 2> within;
+    if (plan.getCopyWarps() && plan.getWarps() > warpsOfGroup) {
+      part.tileQ = plan.getTileQ() * warpsOfGroup / plan.getWarps();
+      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      auto [begin, end] = emitHull(builder, op, part);
+      within = {begin, end};
+    }
+    mask = splitMask(builder, op, part, bounds);
 
     int64_t rows = plan.getTileQ(), columns = plan.getTileK();
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -209,7 +220,7 @@ private:
       threshold = param("drop_threshold", i32);
     }
 
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, inits);
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, within, inits);
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&loop.getBody().front());

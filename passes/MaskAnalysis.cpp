@@ -1459,6 +1459,16 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
+std::pair<Value, Value> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+  Location loc = op.getLoc();
+  MaskAnalysis analysis(op, builder, values);
+  auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
+  Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
+  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.q0, values.Sq);
+  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
+}
+
 MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, SmallVectorImpl<tile::BoundsAttr> &bounds) {
   MaskAnalysis::RowConjuncts ofRow = rowConjuncts(builder, op, values);
   MaskSplit split;

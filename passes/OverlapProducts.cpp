@@ -93,11 +93,19 @@ public:
 
   void run() {
     unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
-    // Entered at most once: only where there is a tile.
-    auto outer = ForTilesOp::create(builder, loc, loop.getInits(), loop.getBound(), loop.getTiles(), loop.getKeeps());
-    outer->setAttr(tile::namesAttr, builder.getStrArrayAttr({"first_tile", "first_stage", "first_phase"}));
+    // Entered at most once: only where there is a tile. It leaves with its bound, which a device compiler sees; where another loop goes on from
+    // the tile after the last, and that is another than the bound, it is carried beside.
+    const bool goesOn = loop.getKeeps() && !loop.getKept().front().use_empty() && !isDense();
+    SmallVector<Value> entry(loop.getInits());
+    if (goesOn)
+      entry.push_back(entry.front());
+    auto outer = ForTilesOp::create(builder, loc, entry, loop.getBound(), loop.getTiles(), loop.getKeeps());
+    static constexpr StringRef outerNames[] = {"first_tile", "first_stage", "first_phase", "following_tile"};
+    outer->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(outerNames).take_front(entry.size())));
     builder.setInsertionPointToStart(&outer.getBody().front());
-    auto entered = outer.getBody().getArguments();
+    SmallVector<Value> entered(outer.getBody().getArguments());
+    if (goesOn)
+      entered.erase(entered.begin() + scalars);
 
     // The first tile.
     IRMapping first;
@@ -140,16 +148,26 @@ public:
     IRMapping last;
     Value output = multiplyValues(last, inner.getResult(tiles), inner.getResult(parts.accumulator), stage, phase, /*async=*/false);
     release(parts.releaseValues, stage);
-    SmallVector<Value> leave{loop.getBound()};
-    leave.append({inner.getKept()[1], inner.getKept()[2]});
+    SmallVector<Value> leave{loop.getBound(), inner.getKept()[1], inner.getKept()[2]};
+    if (goesOn)
+      leave.push_back(inner.getKept()[0]);
     for (unsigned i = 0; i < tiles; ++i)
       leave.push_back(i == parts.accumulator ? output : inner.getResult(i));
     sched::NextOp::create(builder, loc, leave);
-    loop.replaceAllUsesWith(outer.getResults());
+    SmallVector<Value> results(outer.getResults());
+    if (goesOn)
+      results[tiles] = results.pop_back_val();
+    loop.replaceAllUsesWith(results);
     loop.erase();
   }
 
 private:
+  /// Whether the tile after each is the one beside it.
+  bool isDense() {
+    auto next = loop.getNext().getValues().front().getDefiningOp<arith::AddIOp>();
+    return next && next.getLhs() == loop.getBody().getArgument(0) && matchPattern(next.getRhs(), m_One());
+  }
+
   bool isValuesPart(Operation *op) {
     return op == parts.waitValues || op == parts.values || op == parts.output || op == parts.releaseValues;
   }

@@ -31,10 +31,16 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         if (!isa<sched::RoleOp>(work->getParentOp()))
           for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
-        renewAfter(loop, work);
+        if (computes(loop))
+          renewAfter(loop, work);
       }
       eraseDead(work.getBody().front());
     });
+  }
+
+  /// Whether a loop multiplies: it needs the registers.
+  static bool computes(sched::ForTilesOp loop) {
+    return loop.getBody().walk([](Operation *op) { return isa<sched::MmaOp, sched::MmaAsyncOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
   }
 
   /// Whether `value` follows from the thread index and constants by pure scalar ops.
@@ -96,7 +102,28 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return isa_and_nonnull<sched::ReceiveOp>(op) ? op : nullptr;
   }
 
-  static Value renewReceived(Value value, OpBuilder &builder, IRMapping &renewed) {
+  /// Whether `value` follows from something received, by operations on numbers.
+  static bool followsReceived(Value value, Operation *loop) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isBefore(op, loop))
+      return false;
+    if (receiver(value))
+      return true;
+    return isa<arith::ArithDialect>(op->getDialect()) && llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
+  }
+
+  /// `value` from what is received again.
+  static Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder, IRMapping &renewed) {
+    if (renewed.contains(value))
+      return renewed.lookup(value);
+    if (Operation *origin = receiver(value)) {
+      if (!received)
+        received = cast<sched::ReceiveOp>(builder.clone(*origin, renewed));
+    } else {
+      for (Value operand : value.getDefiningOp()->getOperands())
+        if (followsReceived(operand, loop))
+          renewReceived(operand, loop, received, builder, renewed);
+    }
     if (!renewed.contains(value))
       builder.clone(*value.getDefiningOp(), renewed);
     return renewed.lookup(value);
@@ -121,10 +148,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         if (!position)
           position = sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
         use->set(position->getResult(argument.getArgNumber()));
-      } else if (Operation *origin = receiver(value); origin && isBefore(origin, loop)) {
-        if (!received)
-          received = cast<sched::ReceiveOp>(builder.clone(*origin, renewed));
-        use->set(renewReceived(value, builder, renewed));
+      } else if (followsReceived(value, loop)) {
+        use->set(renewReceived(value, loop, received, builder, renewed));
       } else if (isLaneValue(value) && isBefore(value.getDefiningOp(), loop)) {
         use->set(renew(value, builder, renewed));
       }

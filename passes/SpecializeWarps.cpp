@@ -14,7 +14,7 @@
 // the second on, and stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
-// All walk the same tiles and the same stages. Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
+// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing (tile.for_blocks, within). Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
 // sends the consumers what it found: with Q the first tile, with K(n) the tile after n and whether the mask decides within n. Registers move from the producer to the consumers. Persistent blocks do this for one tile
 // of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
@@ -344,11 +344,14 @@ private:
       claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
+    llvm::SmallPtrSet<Operation *, 16> ofParts;
     if (receives)
       std::tie(following, received) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
+      if (isOfParts(op, ofParts))
+        continue;
       if (!(receives && isa<tile::BlockIndexOp>(op)) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
         builder.clone(*op, mapping);
     }
@@ -392,6 +395,14 @@ private:
     nextWork(work, tiles, following);
     domain.erase();
     return success();
+  }
+
+  /// Whether `op` computes a number of a part of the tile, as only consumers hold; `found` keeps those before.
+  static bool isOfParts(Operation *op, llvm::SmallPtrSetImpl<Operation *> &found) {
+    bool is = isa<tile::PartRowOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) { return found.contains(operand.getDefiningOp()); });
+    if (is)
+      found.insert(op);
+    return is;
   }
 
   /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes straight to shared memory,
@@ -464,8 +475,15 @@ private:
     for (Ring &ring : once)
       readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
     builder.setInsertionPoint(loop);
-    auto tiles = sched::ForTilesOp::create(builder, loc, ValueRange{first, entry.stage, entry.phase}, sequence->bound, loop.getInits(),
-                                           /*keeps=*/plan.getPersistent());
+    Value bound = sequence->bound;
+    SmallVector<Value, 3> from{first, entry.stage, entry.phase};
+    const bool inParts = !loop.getWithin().empty();
+    if (inParts) {
+      bound = tile::named(arith::MinSIOp::create(builder, loc, loop.getWithin()[1], bound), "own_end");
+      if (Value begin = loop.getWithin()[0]; !matchPattern(begin, m_Zero()))
+        from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
+    }
+    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(), /*keeps=*/inParts || plan.getPersistent());
     nameCarried(tiles);
     Block &body = tiles.getBody().front();
     builder.setInsertionPointToStart(&body);
@@ -484,8 +502,13 @@ private:
     for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
       const bool withVisit = visits && &ring == &streamed.front();
       readStage(ring, at, /*refilled=*/true, /*waited=*/false, [&] {
-        if (withVisit)
-          following = receiveVisit(at);
+        if (!withVisit)
+          return;
+        // Behind the first product's start.
+        sched::ReceiveOp visit = receiveVisit(at);
+        following = field(visit, 0, "next_tile");
+        Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
+        loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
       });
     }
     builder.setInsertionPointToEnd(&body);
@@ -497,9 +520,34 @@ private:
     sched::NextOp::create(builder, loc, values);
     loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
     loop.erase();
+    if (inParts) {
+      builder.setInsertionPointAfter(tiles);
+      tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
+    }
     domain.erase();
     nextWork(work, tiles, more);
     return success();
+  }
+
+  /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again only then, and released.
+  sched::ForTilesOp passOver(TileSequence &sequence, ValueRange from, Value bound) {
+    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, ValueRange(), /*keeps=*/true);
+    nameCarried(tiles);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&tiles.getBody().front());
+    Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
+    Value following;
+    for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+      sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+      if (visits && &ring == &streamed.front())
+        following = field(receiveVisit(at), 0, "next_tile");
+      sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
+    }
+    if (!following)
+      following = sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
+    Position next = advance(at, plan.getStages());
+    sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
+    return tiles;
   }
 
   /// Field `i` of a message, the same in all lanes.
@@ -522,14 +570,10 @@ private:
     return {task.getResult(3), first};
   }
 
-  /// The tile after this one, as the producer has sent it with K; `partial` is what it says of this one. Behind the first product's start.
-  Value receiveVisit(Position at) {
+  /// What the producer has sent with K: the tile after this one, and whether this one is partial.
+  sched::ReceiveOp receiveVisit(Position at) {
     Type type = builder.getI32Type();
-    auto visit = sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
-    Value following = field(visit, 0, "next_tile");
-    Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
-    loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
-    return following;
+    return sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
   }
 
   /// The load is the ring's stage: full from its wait on, released after its last reader, and what `alsoRead` makes, where it is filled again.

@@ -196,6 +196,9 @@ private:
     Value rowWarp = rowWarps == warps ? warp : rem(warp, rowWarps);
     firstRow = rowWarps == 1 ? i32(0) : tile::named(mul(rowWarp, warpRows), "warp_row");
     dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
+    // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
+    if (plan.getCopyWarps())
+      group = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), div(thread, 128)), "warpgroup");
   }
 
   /// Row within the tile of fragment i, half r: first_row + 16 i + g + 8 r.
@@ -376,6 +379,10 @@ private:
         })
         .Case<sched::ThreadIdOp>([&](auto id) {
           mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
+          return success();
+        })
+        .Case<tile::PartRowOp>([&](auto part) {
+          mapping.map(part.getResult(), tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
           return success();
         })
         .Case<sched::NextVisibleOp>([&](auto search) {
@@ -1001,7 +1008,7 @@ private:
   }
 
   /// First row of the warpgroup's 64.
-  Value warpgroupRow() { return tile::named(mul(div(thread, 128), 64), "warpgroup_row"); }
+  Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
 
   LogicalResult expandOp(sched::MmaWaitOp op) {
     SmallVector<Value> complete;
@@ -1367,7 +1374,7 @@ private:
                                            ? queryBuffer
                                            : Value());
     }
-    Value barrier = add(div(thread, 128), 1);
+    Value barrier = add(group, 1);
     if (plan.getPersistent()) {
       waitForBoxes(thread);
       sched::SyncWarpsOp::create(builder, loc, barrier, 128);
@@ -1541,6 +1548,7 @@ private:
   Block *workBlock = nullptr;
   Value queryBuffer; ///< shared memory of Q, once a product has read it
   Value thread, lane, laneRow, laneColumn, quad, firstRow, dvWarp;
+  Value group; ///< of four warps, where products are those of warpgroups
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;

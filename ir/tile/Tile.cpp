@@ -234,9 +234,11 @@ LogicalResult TouchesOp::verify() {
 // tile.for_blocks
 //===----------------------------------------------------------------------===//
 
-void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain, ValueRange inits) {
+void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain, ValueRange within, ValueRange inits) {
   OpBuilder::InsertionGuard guard(builder);
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {1, int32_t(within.size()), int32_t(inits.size())};
   result.addOperands(domain);
+  result.addOperands(within);
   result.addOperands(inits);
   result.addTypes(inits.getTypes());
   Block *body = builder.createBlock(result.addRegion());
@@ -248,7 +250,6 @@ void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain
 
 YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
 ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).drop_front(2); }
-
 
 ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
@@ -262,6 +263,14 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   arguments[0].type = builder.getI32Type();
   arguments[1].type = builder.getI1Type();
+  int32_t within = 0;
+  if (succeeded(parser.parseOptionalKeyword("within"))) {
+    OpAsmParser::UnresolvedOperand begin, end;
+    if (parser.parseLSquare() || parser.parseOperand(begin) || parser.parseComma() || parser.parseOperand(end) || parser.parseRParen() ||
+        parser.resolveOperands({begin, end}, builder.getI32Type(), result.operands))
+      return failure();
+    within = 2;
+  }
   if (succeeded(parser.parseOptionalKeyword("iter_args"))) {
     auto parseCarried = [&]() -> ParseResult {
       OpAsmParser::Argument argument;
@@ -275,6 +284,7 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
     if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseCarried))
       return failure();
   }
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {1, within, int32_t(inits.size())};
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, arguments) || parser.parseOptionalAttrDict(result.attributes))
     return failure();
@@ -284,6 +294,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer << " (" << getOrigin() << ", " << getPartial() << ") in " << getDomain();
+  if (!getWithin().empty())
+    printer << " within [" << getWithin()[0] << ", " << getWithin()[1] << ")";
   if (!getInits().empty()) {
     printer << " iter_args(";
     llvm::interleaveComma(llvm::zip(getCarried(), getInits()), printer, [&](auto pair) {
@@ -294,10 +306,12 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   }
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false, /*printBlockTerminators=*/!getInits().empty());
-  printer.printOptionalAttrDict((*this)->getAttrs());
+  printer.printOptionalAttrDict((*this)->getAttrs(), getOperandSegmentSizesAttrName().getValue());
 }
 
 LogicalResult ForBlocksOp::verify() {
+  if (getWithin().size() == 1)
+    return emitOpError("tiles lie within two ends, a begin and an end");
   if (getBody().getNumArguments() != getInits().size() + 2 || !getOrigin().getType().isInteger(32) ||
       !getPartial().getType().isInteger(1))
     return emitOpError("the body takes the first row (i32), the partial flag (i1) and the carried values");

@@ -75,6 +75,22 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   }];
 }
 
+def PartRowOp : TileOp<"part_row", [Pure]> {
+  let summary = "first query row of the part of the tile that a group of warps holds";
+  let description = [{
+    The queries of the tile that starts at `origin` are held in parts of `rows` by groups of warps, each of which runs the loop over keys by itself. What follows
+    from this row is a number of the group: it may decide when a `tile.map` is done, and which tiles of keys the group visits. The row may lie at or
+    past Sq.
+
+    ```mlir
+    %row = tile.part_row %q0 by 64 : i32
+    ```
+  }];
+  let arguments = (ins I32:$origin, ConfinedAttr<I64Attr, [IntPositive]>:$rows);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$origin `by` $rows attr-dict `:` type($result)";
+}
+
 def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "the tiles along an axis that a loop visits";
   let description = [{
@@ -127,23 +143,24 @@ def TouchesOp : TileOp<"touches", [Pure]> {
   let hasVerifier = 1;
 }
 
-def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "loop over the tiles of a domain";
   let description = [{
     The body takes the tile's first row (i32), whether the tile is partial (i1), and the values carried from tile to
-    tile; it yields their next values.
+    tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.part_row`), and are nothing to it.
 
     ```mlir
     %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
+    tile.for_blocks (%k0, %partial) in %dom within [%begin, %end) { ... }
     ```
   }];
-  let arguments = (ins DomainType:$domain, Variadic<AnyType>:$inits);
+  let arguments = (ins DomainType:$domain, Variadic<I32>:$within, Variadic<AnyType>:$inits);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::mlir::Value":$domain, "::mlir::ValueRange":$inits)>];
+  let builders = [OpBuilder<(ins "::mlir::Value":$domain, "::mlir::ValueRange":$within, "::mlir::ValueRange":$inits)>];
   let extraClassDeclaration = [{
     ::mlir::Value getOrigin() { return getBody().getArgument(0); }
     ::mlir::Value getPartial() { return getBody().getArgument(1); }
