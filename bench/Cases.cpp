@@ -162,16 +162,16 @@ double Case::flops() const {
   return 4.0 * double(batch * heads * headDim) * pairs;
 }
 
-double Case::tileFlops(int64_t tileQ, int64_t tileK) const {
+double Case::tileFlops(int64_t rows, int64_t columns) const {
   double tiles = 0;
-  for (int64_t q0 = 0; q0 < length; q0 += tileQ) {
-    std::vector<bool> visited(size_t((length + tileK - 1) / tileK));
-    for (int64_t q = q0; q < std::min(q0 + tileQ, length); ++q)
+  for (int64_t q0 = 0; q0 < length; q0 += rows) {
+    std::vector<bool> visited(size_t((length + columns - 1) / columns));
+    for (int64_t q = q0; q < std::min(q0 + rows, length); ++q)
       for (const KeyRange &keys : visible(q))
-        std::fill(visited.begin() + keys.begin / tileK, visited.begin() + (keys.end - 1) / tileK + 1, true);
+        std::fill(visited.begin() + keys.begin / columns, visited.begin() + (keys.end - 1) / columns + 1, true);
     tiles += double(std::count(visited.begin(), visited.end(), true));
   }
-  return 4.0 * double(batch * heads * headDim) * double(tileQ * tileK) * tiles;
+  return 4.0 * double(batch * heads * headDim) * double(rows * columns) * tiles;
 }
 
 //===----------------------------------------------------------------------===//

@@ -32,8 +32,8 @@ struct Case {
   std::vector<KeyRange> visible(int64_t query) const;
   /// 4 * B * H * D for each visible pair of query and key; causal counts as half of all.
   double flops() const;
-  /// The same for every pair in a tile that holds a visible one: what the tensor cores do.
-  double tileFlops(int64_t tileQ, int64_t tileK) const;
+  /// The same for every pair in a tile of `rows` x `columns` that holds a visible one: what the tensor cores do.
+  double tileFlops(int64_t rows, int64_t columns) const;
   bool dropout() const { return variant == "dropout"; }
 };
 

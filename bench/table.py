@@ -185,7 +185,7 @@ class Table:
     def tile_bars(self):
         """Variants against a plain kernel with as many visible tiles, by what the tensor cores do for a tile."""
         # 16,384 queries each. A window of 1024 visits as many tiles as no mask at S 1152. Documents of 1000 under a causal mask visit five
-        # tiles of 128 x 128 for a tile of queries, and causal at S 1024 visits four and a half; each side counts its own tiles.
+        # tiles of 128 x 128 for a tile of queries, and causal at S 1024 visits four and a half; each side counts its own tiles, of 64 queries.
         plain = {"window1024": "variants/none/{}/s1152", "relbias": "variants/none/{}/s8192", "documents": "plain/causal/{}/s1024"}
         texts = {"alibi": "ALiBi against causal", "window1024": "window 1024 against no mask at S 1152",
                  "documents": "documents of 1000 against causal at S 1024", "prefix2048": "prefix 2048 against causal",

@@ -7,8 +7,8 @@
 //     warpgroup 1                 | products(n) | softmax(n)                  | products(n + 1) | ...
 //
 // Barrier 4 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The first turn is
-// given away before the loop. Every tile of the block is a turn of each warpgroup, the first, which has one product, and those that a warpgroup passes over too:
-// these it hands on at once.
+// given away before the loop. All warpgroups have as many turns: one for each tile of the block but one. The first that a warpgroup works on, which has one product, has
+// none; one that a warpgroup passes over is a turn that it hands on at once, but for the block's last if it has worked on none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,25 +35,21 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
       int64_t groups = role.getWarps() / 4;
       if (groups == 1 || !role->getParentOfType<tile::KernelOp>().getPlan().getTurns())
         return;
-      SmallVector<sched::ForTilesOp> loops;
-      bool overlaps = false;
       role.walk([&](sched::ForTilesOp loop) {
-        loops.push_back(loop);
-        overlaps |= llvm::any_of(loop.getBody().front(), isAsync);
+        if (llvm::count_if(loop.getBody().front(), isAsync) == 2)
+          takeTurns(role, loop, groups);
       });
-      if (overlaps)
-        takeTurns(role, loops, groups);
     });
   }
 
   static bool isAsync(Operation &op) { return isa<tile::MmaOp>(op) && op.hasAttr(sched::asyncAttr); }
 
-  void takeTurns(sched::RoleOp role, ArrayRef<sched::ForTilesOp> loops, int64_t groups) {
-    Location loc = role.getLoc();
+  void takeTurns(sched::RoleOp role, sched::ForTilesOp loop, int64_t groups) {
+    Location loc = loop.getLoc();
     OpBuilder builder(&role.getBody().front(), role.getBody().front().begin());
     auto i32 = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); };
     Value thread = sched::ThreadIdOp::create(builder, loc);
-    Value group = tile::named(arith::DivUIOp::create(builder, loc, thread, i32(128)), "warpgroup");
+    Value group = tile::named(sched::UniformOp::create(builder, loc, thread.getType(), arith::DivUIOp::create(builder, loc, thread, i32(128))), "warpgroup");
     auto nsw = arith::IntegerOverflowFlags::nsw;
     Value own = tile::named(arith::AddIOp::create(builder, loc, group, i32(firstBarrier), nsw), "own_turn");
     Value after = arith::RemUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, group, i32(1), nsw), i32(groups));
@@ -63,19 +59,33 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     builder.setInsertionPointToStart(branch.thenBlock());
     sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
 
-    for (sched::ForTilesOp loop : loops) {
-      SmallVector<Operation *> products;
-      for (Operation &op : loop.getBody().front())
-        if (isAsync(op))
-          products.push_back(&op);
-      // A loop without products passes over tiles, once they are there.
-      if (products.empty())
-        builder.setInsertionPointAfter(*loop.getBody().getOps<sched::WaitOp>().begin());
-      else
-        builder.setInsertionPoint(products.front());
+    SmallVector<Operation *> products;
+    for (Operation &op : loop.getBody().front())
+      if (isAsync(op))
+        products.push_back(&op);
+    builder.setInsertionPoint(products.front());
+    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    builder.setInsertionPointAfter(products.back());
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+
+    // The loops before and after the one that works pass over tiles.
+    auto works = cast<sched::ForTilesOp>(loop->getParentOp());
+    auto beside = works->getBlock()->getOps<sched::ForTilesOp>();
+    SmallVector<sched::ForTilesOp> passes(llvm::make_filter_range(beside, [&](sched::ForTilesOp other) { return other != works; }));
+    for (sched::ForTilesOp pass : passes) {
+      // Once the tile is there, and what is said of it.
+      sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
+      builder.setInsertionPoint(release);
+      Value hasTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], passes.back().getBound());
+      if (works->isBeforeInBlock(pass)) {
+        builder.setInsertionPoint(pass);
+        Value worked = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, pass.getInits()[0], works.getInits()[0]);
+        builder.setInsertionPoint(release);
+        hasTurn = arith::OrIOp::create(builder, loc, worked, hasTurn);
+      }
+      auto turn = scf::IfOp::create(builder, loc, hasTurn, /*withElseRegion=*/false);
+      builder.setInsertionPointToStart(turn.thenBlock());
       sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
-      if (!products.empty())
-        builder.setInsertionPointAfter(products.back());
       sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
     }
   }

@@ -196,8 +196,7 @@ private:
     if (plan.getCopyWarps() && plan.getWarps() > warpsOfGroup) {
       part.tileQ = plan.getTileQ() * warpsOfGroup / plan.getWarps();
       part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
-      auto [begin, end] = emitHull(builder, op, part);
-      within = {begin, end};
+      within = emitHull(builder, op, part);
     }
     mask = splitMask(builder, op, part, bounds);
 

@@ -2,6 +2,7 @@
 
 #include "passes/MaskAnalysis.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -1459,11 +1460,20 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
-std::pair<Value, Value> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
   Location loc = op.getLoc();
   MaskAnalysis analysis(op, builder, values);
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
   Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
+  auto followsQueries = [&](Value tile) {
+    SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.omitBlockArguments = options.inclusive = true;
+    (void)getBackwardSlice(tile, &slice, options);
+    return slice.contains(values.q0.getDefiningOp());
+  };
+  if (!followsQueries(first) && !followsQueries(last))
+    return {};
   Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.q0, values.Sq);
   Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};

@@ -66,8 +66,9 @@ struct BlockValues {
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
                         mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
 
-/// The tiles, [first, second) in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be past Sq: then there are none.
-std::pair<mlir::Value, mlir::Value> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
+/// The tiles, two ends in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be past Sq: then there are none. Without
+/// values where the mask leaves the queries no end of their own.
+llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;

@@ -31,16 +31,16 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
         if (!isa<sched::RoleOp>(work->getParentOp()))
           for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
-        if (computes(loop))
+        if (holdsTiles(loop))
           renewAfter(loop, work);
       }
       eraseDead(work.getBody().front());
     });
   }
 
-  /// Whether a loop multiplies: it needs the registers.
-  static bool computes(sched::ForTilesOp loop) {
-    return loop.getBody().walk([](Operation *op) { return isa<sched::MmaOp, sched::MmaAsyncOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+  /// Whether tiles live in registers in a loop: it has none to spare.
+  static bool holdsTiles(sched::ForTilesOp loop) {
+    return loop.getBody().walk([](sched::RegistersOp) { return WalkResult::interrupt(); }).wasInterrupted();
   }
 
   /// Whether `value` follows from the thread index and constants by pure scalar ops.

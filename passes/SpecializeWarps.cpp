@@ -536,15 +536,13 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&tiles.getBody().front());
     Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
-    Value following;
+    Value following = visits ? Value() : sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
     for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
       sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      if (visits && &ring == &streamed.front())
+      if (!following)
         following = field(receiveVisit(at), 0, "next_tile");
       sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
     }
-    if (!following)
-      following = sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
     Position next = advance(at, plan.getStages());
     sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
     return tiles;

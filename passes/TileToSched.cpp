@@ -102,6 +102,8 @@ private:
   }
 
   LogicalResult expandOp(sched::ForWorkOp op) {
+    // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
+    group = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), div(sched::ThreadIdOp::create(builder, loc), 128)), "warpgroup");
     SmallVector<Value> inits;
     for (Value init : op.getInits())
       inits.push_back(mapping.lookup(init));
@@ -196,9 +198,6 @@ private:
     Value rowWarp = rowWarps == warps ? warp : rem(warp, rowWarps);
     firstRow = rowWarps == 1 ? i32(0) : tile::named(mul(rowWarp, warpRows), "warp_row");
     dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
-    // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
-    if (plan.getCopyWarps())
-      group = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), div(thread, 128)), "warpgroup");
   }
 
   /// Row within the tile of fragment i, half r: first_row + 16 i + g + 8 r.
@@ -1548,7 +1547,7 @@ private:
   Block *workBlock = nullptr;
   Value queryBuffer; ///< shared memory of Q, once a product has read it
   Value thread, lane, laneRow, laneColumn, quad, firstRow, dvWarp;
-  Value group; ///< of four warps, where products are those of warpgroups
+  Value group; ///< warpgroup of the role
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;

@@ -694,11 +694,13 @@ documents(const __grid_constant__ Params p) {
     }
   } else {  // consumer
     increase_registers<232>();
+    const int thread2 = threadIdx.x - 128;
+    const int warpgroup = uniform(thread2 / 128);
     #pragma unroll 1
     for (int count = 0, first_stage = 0, first_phase = 0;; ++count) {
-      const int thread2 = threadIdx.x - 128;
-      const int lane = thread2 % 32;
-      const int warp = thread2 / 32;
+      const int thread3 = threadIdx.x - 128;
+      const int lane = thread3 % 32;
+      const int warp = thread3 / 32;
       const int lane_row = lane / 4;
       const int quad_lane = lane % 4;
       const int lane_column = quad_lane * 2;
@@ -711,7 +713,11 @@ documents(const __grid_constant__ Params p) {
       const int q0 = uniform(tasks_message.field[2]);
       const int q_end = min(wrap_add(q0, 128), p.query_length);
       const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
-      const int full_to = min(wrap_add(q0, 1), p.key_length);
+      const int own_row = q0 + warpgroup * 64;
+      const int q_end2 = min(wrap_add(own_row, 64), p.query_length);
+      const int visible_end = wrap_add(min(q_end2, p.key_length), 127) / 128;
+      const int own_end = own_row < p.query_length ? visible_end : 0;
+      const int full_to = min(wrap_add(own_row, 1), p.key_length);
       const int partial_from = full_to / 128 * 128;
       float m[1][2];  // q 128 f32
       #pragma unroll
@@ -741,9 +747,10 @@ documents(const __grid_constant__ Params p) {
         const int ids = load_i32(p.ids + clamp_index(q, p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
         row_ids[0][r] = ids;
       }
-      int first_tile2 = first_tile, first_stage2 = first_stage, first_phase2 = first_phase;
+      const int own_end2 = min(own_end, tiles_end);
+      int first_tile2 = first_tile, first_stage2 = first_stage, first_phase2 = first_phase, following_tile = first_tile;
       #pragma unroll 1
-      for (; first_tile2 < tiles_end;) {
+      for (; first_tile2 < own_end2;) {
         const int k0 = wrap_mul(first_tile2, 128);
         wait_barrier(k_barriers + first_stage2 * 8, first_phase2);
         float s[1][16][4];  // q 128 x k 128 f32
@@ -751,7 +758,7 @@ documents(const __grid_constant__ Params p) {
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
           const int n = kk * 16;
-          const int warpgroup_row = thread2 / 128 * 64;
+          const int warpgroup_row = warpgroup * 64;
           mma_async_bf16_n128_shared<0>(s[0],
               matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768, swizzle<128, 128>(warpgroup_row, n * 2)),
               matrix_descriptor<128, 16, 1024>(k_ring + first_stage2 * 32768, swizzle<128, 128>(0, n * 2)),
@@ -872,7 +879,7 @@ documents(const __grid_constant__ Params p) {
         }
         int tile = next_tile, stage = next_stage, phase = next_phase, v_stage = first_stage2;
         #pragma unroll 1
-        for (; tile < tiles_end;) {
+        for (; tile < own_end2;) {
           const int k0_2 = wrap_mul(tile, 128);
           wait_barrier(k_barriers + stage * 8, phase);
           float s2[1][16][4];  // q 128 x k 128 f32
@@ -880,7 +887,7 @@ documents(const __grid_constant__ Params p) {
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
             const int n2 = kk * 16;
-            const int warpgroup_row = thread2 / 128 * 64;
+            const int warpgroup_row = warpgroup * 64;
             mma_async_bf16_n128_shared<0>(s2[0],
                 matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768,
                 swizzle<128, 128>(warpgroup_row, n2 * 2)),
@@ -1037,20 +1044,42 @@ documents(const __grid_constant__ Params p) {
         for (int r = 0; r < 2; ++r) {
           m[0][r] = m_next2[0][r];
         }
-        first_tile2 = tiles_end;
+        first_tile2 = own_end2;
         first_stage2 = stage;
         first_phase2 = phase;
+        following_tile = tile;
       }
       const Message<8> tasks_message2 = receive<8>(tasks + q_stage * 32);
+      const int q0_2 = uniform(tasks_message2.field[2]);
+      const int q_end3 = min(wrap_add(q0_2, 128), p.query_length);
+      const int tiles_end2 = wrap_add(min(q_end3, p.key_length), 127) / 128;
       const int b = uniform(tasks_message2.field[0]);
       const int h = uniform(tasks_message2.field[1]);
-      const int thread3 = read_thread_id() - 128;
-      const int lane2 = thread3 % 32;
+      const int thread4 = read_thread_id() - 128;
+      const int lane2 = thread4 % 32;
       const int quad_lane2 = lane2 % 4;
-      const int warp2 = thread3 / 32;
+      const int warp2 = thread4 / 32;
       const int warp_row2 = warp2 * 16;
       const int lane_row2 = lane2 / 4;
-      const int q0_2 = uniform(tasks_message2.field[2]);
+      int tile = following_tile, stage = first_stage2, phase = first_phase2;
+      #pragma unroll 1
+      for (; tile < tiles_end2;) {
+        wait_barrier(k_barriers + stage * 8, phase);
+        const Message<2> visits_message = receive<2>(visits + stage * 8);
+        const int next_tile = uniform(visits_message.field[0]);
+        arrive_as_warp(k_barriers + 16 + stage * 8);
+        wait_barrier(v_barriers + stage * 8, phase);
+        arrive_as_warp(v_barriers + 16 + stage * 8);
+        wait_barrier(column_ids_barriers + stage * 8, phase);
+        arrive_as_warp(column_ids_barriers + 16 + stage * 8);
+        const int n = wrap_add(stage, 1);
+        const bool flag = n == 2;
+        const int next_stage = flag ? 0 : n;
+        const int next_phase = flag ? phase ^ 1 : phase;
+        tile = next_tile;
+        stage = next_stage;
+        phase = next_phase;
+      }
       arrive_as_warp(q_barriers + 16 + q_stage * 8);
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -1093,41 +1122,39 @@ documents(const __grid_constant__ Params p) {
           }
         }
       }
-      const int n = thread3 / 128;
-      const int n2 = n + 1;
-      const bool flag = thread3 % 128 == 0;
+      const int n = warpgroup + 1;
+      const bool flag = thread4 % 128 == 0;
       if (flag) {
         wait_boxes<0>();
       }
-      sync_warps(n2, 128);
-      const int n3 = lane2 / 16;
-      const int n4 = lane2 % 16;
+      sync_warps(n, 128);
+      const int n2 = lane2 / 16;
+      const int n3 = lane2 % 16;
       #pragma unroll
       for (int jj = 0; jj < 8; ++jj) {
-        const int n5 = jj * 2;
-        const int n6 = n5 + 1;
-        store_matrix(o_tile + swizzle<128, 128>(warp_row2 + n4, (jj * 16 + n3 * 8) * 2),
-            pack_bf16(acc[0][n5][0], acc[0][n5][1]), pack_bf16(acc[0][n5][2], acc[0][n5][3]),
-            pack_bf16(acc[0][n6][0], acc[0][n6][1]), pack_bf16(acc[0][n6][2], acc[0][n6][3]));
+        const int n4 = jj * 2;
+        const int n5 = n4 + 1;
+        store_matrix(o_tile + swizzle<128, 128>(warp_row2 + n3, (jj * 16 + n2 * 8) * 2),
+            pack_bf16(acc[0][n4][0], acc[0][n4][1]), pack_bf16(acc[0][n4][2], acc[0][n4][3]),
+            pack_bf16(acc[0][n5][0], acc[0][n5][1]), pack_bf16(acc[0][n5][2], acc[0][n5][3]));
       }
       fence_async();
-      sync_warps(n2, 128);
+      sync_warps(n, 128);
       if (flag) {
-        const int warpgroup_row = n * 64;
-        const int n5 = q0_2 + warpgroup_row;
-        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 0), b, h, n5, 0);
-        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 64 * 2), b, h, n5, 64);
+        const int warpgroup_row = warpgroup * 64;
+        const int n4 = q0_2 + warpgroup_row;
+        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 0), b, h, n4, 0);
+        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 64 * 2), b, h, n4, 64);
         commit_boxes();
       }
-      const int n5 = uniform(first_stage2);
-      const int n6 = uniform(first_phase2);
+      const int n4 = uniform(stage);
+      const int n5 = uniform(phase);
       if (tasks_message2.field[3] == 0) {
         break;
       }
-      first_stage = n5;
-      first_phase = n6;
+      first_stage = n4;
+      first_phase = n5;
     }
-    const int thread2 = threadIdx.x - 128;
     if (thread2 % 128 == 0) {
       wait_boxes<0>();
     }

@@ -287,11 +287,23 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
+  // expected-error @+1 {{'tile.for_blocks' op tiles lie within two ends, a begin and an end}}
+  "tile.for_blocks"(%dom, %i) ({
+  ^bb0(%k0: i32, %partial: i1):
+    tile.yield
+  }) {operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.domain, i32) -> ()
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1) and the carried values}}
   "tile.for_blocks"(%dom) ({
   ^bb0(%k0: i32):
     tile.yield
-  }) : (!tile.domain) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>} : (!tile.domain) -> ()
 }
 
 // -----
@@ -305,7 +317,7 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
   %r = "tile.for_blocks"(%dom, %m) ({
   ^bb0(%k0: i32, %partial: i1, %x: f32):
     tile.yield %m : !tile.tile<q 128, f32, register>
-  }) : (!tile.domain, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register>
+  }) {operandSegmentSizes = array<i32: 1, 0, 1>} : (!tile.domain, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register>
 }
 
 // -----

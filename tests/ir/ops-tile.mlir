@@ -147,6 +147,13 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
   }
 
+  // CHECK: %[[OWN:.*]] = tile.part_row %{{.*}} by 64 : i32
+  %own = tile.part_row %q0 by 64 : i32
+  // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} within [%{{.*}}, %[[OWN]]) {
+  tile.for_blocks (%k0, %partial) in %reverse within [%q0, %own) {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+  }
+
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} optional : <q 128, f32, register>, <3, f32>
   tile.store %r#0, %LSE[%b, %h, %q0] limit %Sq optional : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <q 128 x dv 32, f32, register>, <4, bf16>

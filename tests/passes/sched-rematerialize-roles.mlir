@@ -23,6 +23,7 @@ sched.kernel @role arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtyp
         %thread = sched.thread_id in_role : i32
         %lane = arith.remui %thread, %c32 : i32
         sched.for_tiles (%n) = (%c0) below %c32 {
+          %s = sched.registers "s" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
           scf.if %true {
             sched.store_element %x, %lse[%b, %h, %lane] : f32, !tile.view<3, f32>
           }
@@ -48,33 +49,48 @@ sched.kernel @persistent arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0
   %lse = tile.param "lse" : !tile.view<3, f32>
   sched.for_work persistent tile_q 64 (%b, %h, %q0, %count) {
     sched.for_tiles (%n) = (%c0) below %c32 {
+      %s = sched.registers "s" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
       sched.next %c32 : i32
     }
     sched.store_element %x, %lse[%b, %h, %count] : f32, !tile.view<3, f32>
   }
 }
 
-// Of a tile of work that another role sent, what is needed after the loop is received again there, as uniform as it was.
+// Of a tile of work that another role sent, what is needed after the loop is received again there, as uniform as it was, and numbers that follow from it
+// are computed again; but once, not after a loop that holds no tiles in registers too.
 // CHECK-LABEL: sched.kernel @received
 // CHECK: sched.for_work received
 // CHECK: %[[FIRST:.*]]:4 = sched.receive
-// CHECK: sched.uniform %[[FIRST]]#2
+// CHECK: %[[FROM:.*]] = sched.uniform %[[FIRST]]#2
+// CHECK-NOT: arith.addi
 // CHECK: sched.for_tiles
 // CHECK: %[[AGAIN:.*]]:4 = sched.receive
 // CHECK: %[[ROW:.*]] = sched.uniform %[[AGAIN]]#2
-// CHECK: sched.store_element %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[ROW]]]
+// CHECK: %[[END:.*]] = arith.addi %[[ROW]], %c32
+// CHECK: sched.for_tiles {{.*}} below %[[END]]
+// CHECK-NOT: sched.receive
+// CHECK: sched.next
+// CHECK-NEXT: }
+// CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[ROW]]]
 // CHECK: sched.next %[[AGAIN]]#3
 sched.kernel @received arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
   %x = arith.constant 1.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   sched.for_work received tile_q 64 (%count) {
     %work:4 = sched.receive from %tasks[%c0] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
     %row = sched.uniform %work#2 : i32
+    %end = arith.addi %row, %c32 : i32
     sched.for_tiles (%n) = (%c0) below %row {
+      %s = sched.registers "s" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
       sched.store_element %x, %lse[%c0, %c0, %n] : f32, !tile.view<3, f32>
       sched.next %row : i32
+    }
+    sched.for_tiles (%n) = (%c0) below %end {
+      sched.store_element %x, %lse[%c0, %c0, %n] : f32, !tile.view<3, f32>
+      sched.next %end : i32
     }
     sched.store_element %x, %lse[%c0, %c0, %row] : f32, !tile.view<3, f32>
     sched.next %work#3 : i32

@@ -110,6 +110,57 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 } mask {
 }
 
+// A warpgroup visits the tiles that its own 64 rows see, and passes over the block's before and after them: it waits for their stages and releases them.
+// ROLES-LABEL: tile.kernel @window
+// ROLES:         sched.role "producer"
+// ROLES-NOT:       tile.part_row
+// ROLES:         sched.role "consumer"
+// ROLES:           tile.part_row %{{.*}} by 64
+// ROLES:           %[[OWN_END:.*]] = arith.minsi {{.*}} {tile.name = "own_end"}
+// ROLES:           %[[OWN_BEGIN:.*]] = arith.minsi %{{.*}}, %[[OWN_END]]
+// ROLES:           %[[BEFORE:.*]]:3 = sched.for_tiles {{.*}} below %[[OWN_BEGIN]] keeps {
+// ROLES:             sched.wait %[[KR:.*]][%[[STAGE:.*]]] phase
+// ROLES-NEXT:        sched.release %[[KR]][%[[STAGE]]]
+// ROLES-NEXT:        sched.wait %[[VR:.*]][%[[STAGE]]] phase
+// ROLES-NEXT:        sched.release %[[VR]][%[[STAGE]]]
+// ROLES:           %[[AFTER:.*]]:6 = sched.for_tiles ({{.*}}) = (%[[BEFORE]]#0, %[[BEFORE]]#1, %[[BEFORE]]#2) below %[[OWN_END]] {{.*}} keeps {
+// ROLES:             tile.mma
+// ROLES:           sched.for_tiles ({{.*}}) = (%[[AFTER]]#3, %[[AFTER]]#4, %[[AFTER]]#5) below %{{.*}} keeps {
+// ROLES-NEXT:        arith.addi
+// ROLES-NEXT:        sched.wait %[[KR]]
+// ROLES-NEXT:        sched.release %[[KR]]
+// Each warpgroup has a turn for each of the block's tiles but one: the first that it works on, or, if it works on none, the last.
+// TURNS-LABEL: tile.kernel @window
+// TURNS:         tile.part_row
+// TURNS:         %[[WORK_BEFORE:.*]]:3 = sched.for_tiles {{.*}} keeps {
+// TURNS:           sched.wait
+// TURNS:           %[[MORE:.*]] = arith.cmpi slt, %{{.*}}, %[[END:.*]] : i32
+// TURNS-NEXT:      scf.if %[[MORE]] {
+// TURNS-NEXT:        sched.sync_warps %[[OWN:.*]] threads 256
+// TURNS-NEXT:        sched.arrive_warps %[[NEXT:.*]] threads 256
+// TURNS-NEXT:      }
+// TURNS-NEXT:      sched.release
+// TURNS:         %[[WORKED_TO:.*]]:6 = sched.for_tiles
+// TURNS-NOT:       sched.sync_warps
+// TURNS:           tile.mma {{.*}}sched.async
+// TURNS:           sched.for_tiles
+// TURNS:             sched.sync_warps %[[OWN]] threads 256
+// TURNS:         %[[WORKED:.*]] = arith.cmpi ne, %[[WORKED_TO]]#3, %[[WORK_BEFORE]]#0
+// TURNS:         sched.for_tiles {{.*}} below %[[END]] keeps {
+// TURNS:           %[[MORE:.*]] = arith.cmpi slt
+// TURNS:           %[[TURN:.*]] = arith.ori %[[WORKED]], %[[MORE]]
+// TURNS-NEXT:      scf.if %[[TURN]]
+attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.cmpi sge, %q, %k : i32
+  %c256 = arith.constant 256 : i32
+  %1 = arith.subi %q, %k : i32
+  %2 = arith.cmpi slt, %1, %c256 : i32
+  %3 = arith.andi %0, %2 : i1
+  attn.yield %3 : i1
+}
+
 // Room for O beside Q, but not for Q twice: the ring of Q has one stage, whose phase is the parity of the tile's number.
 // ROLES-LABEL: tile.kernel @wide
 // ROLES-SAME:    copy_warps = 4, persistent = true, overlap = true>
