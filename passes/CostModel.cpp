@@ -445,8 +445,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
-  // So do tiles of fewer than 96 where three warpgroups have both products under way.
-  const double wide = plan.tileK > 128 ? 1.08 : plan.tileK < 96 && plan.warps >= 12 && plan.overlap ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
+  // So do tiles of fewer than 96 where three warpgroups have both products under way, and windows of biases in panels of 32 bytes.
+  const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
+  const double wide = plan.tileK > 128 ? 1.08 : (plan.tileK < 96 && plan.warps >= 12 && plan.overlap) || narrowWindows ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
   const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
