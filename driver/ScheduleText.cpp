@@ -125,6 +125,13 @@ std::vector<ScheduleLine> attune::driver::describeMasks(tile::KernelOp kernel) {
   return branch ? std::vector<ScheduleLine>{{"masks", "one loop; uniform branches mask the tiles that need it"}} : std::vector<ScheduleLine>();
 }
 
+/// Whether consumers have loops over tiles beside the one that works.
+static bool passesOver(sched::KernelOp kernel) {
+  bool found = false;
+  kernel.walk([&](sched::ForWorkOp work) { found |= llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
+  return found;
+}
+
 std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
   for (auto &[label, text] : {ScheduleLine{"copies", copiesText(kernel)}, ScheduleLine{"roles", rolesText(kernel)},
@@ -132,6 +139,8 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
                               ScheduleLine{"order", orderText(kernel)}, ScheduleLine{"epilogue", epilogueText(kernel)}})
     if (!text.empty())
       lines.push_back({label, text});
+  if (passesOver(kernel))
+    lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
   if (has<sched::NextVisibleOp>(kernel))
     lines.push_back({"search", "a warp looks for the next visible tile, 32 at a time"});
   return lines;

@@ -51,7 +51,8 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
-    end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads.
+    end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads. Where several warpgroups
+    compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, and compares columns in the tiles that their ends go through.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
@@ -254,7 +255,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial. Where the search reads bounds of
-    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them.
+    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them. Tiles outside of a loop's `within` a
+    warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
@@ -277,7 +279,8 @@ def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> 
   let summary = "warpgroups start their products in turn";
   let description = [{
     Requires: a plan with `turns`, and a role of two or more warpgroups whose loop starts two asynchronous products.
-    Ensures: a warpgroup waits for its turn before the first of them and hands the turn on after the second, by named barriers.
+    Ensures: a warpgroup waits for its turn before the first of them and hands the turn on after the second, by named barriers; turns of tiles that it passes
+    over it hands on at once.
     Why here: the products are asynchronous and in their final order.
     Before: `start %s; start %o; mma_wait pending 1; softmax`
     After: `sync_warps %own_turn; start %s; start %o; arrive_warps %next_turn; mma_wait pending 1; softmax`
@@ -302,8 +305,8 @@ def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "compute a lane's place again rather than keep it in registers through the loop";
   let description = [{
     Requires: `sched.kernel` with `sched.for_work grid` or `persistent`.
-    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id` or from the
-    arguments of `sched.for_work` before the loop.
+    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id`, from the arguments of `sched.for_work` or from what is
+    received before the loop. Loops that hold no tiles in registers count as what follows.
     Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
     Before: `%row = arith.divui %thread, %c4` before the loop, used after it
     After: `%t = sched.read_thread_id`, `%row = arith.divui %t, %c4` after the loop

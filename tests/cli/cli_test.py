@@ -338,6 +338,7 @@ class Cli(unittest.TestCase):
                                 "allow it$")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time\n", documents)
+        self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", documents)
         self.assertIn("  order          persistent blocks, each takes the next tile when it is free\n", documents)
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
