@@ -8,6 +8,7 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/MaskAnalysis.h"
+#include "passes/Parts.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -21,8 +22,6 @@ using tile::MemorySpace;
 using tile::TileType;
 
 namespace {
-
-constexpr int64_t warpsOfGroup = 4;
 
 /// Writes one kernel; its members are the values that several parts share.
 class KernelWriter {
@@ -193,8 +192,8 @@ private:
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;
     SmallVector<Value, 2> within;
-    if (plan.getCopyWarps() && plan.getWarps() > warpsOfGroup) {
-      part.tileQ = plan.getTileQ() * warpsOfGroup / plan.getWarps();
+    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
+      part.tileQ = rows;
       part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
       within = emitHull(builder, op, part);
     }

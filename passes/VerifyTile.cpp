@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Parts.h"
 #include "passes/Passes.h"
 
 #include "ir/tile/Tile.h"
@@ -60,6 +61,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return verifyStaged(convert, kernel);
     if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
+    if (auto part = dyn_cast<tile::PartRowOp>(op))
+      return verifyPart(part, kernel.getPlan());
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
       return verifyTouches(touches, kernel.getPlan());
     if (auto param = dyn_cast<tile::ParamOp>(op))
@@ -92,6 +95,16 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
     if (int64_t(domain.getStep()) != step)
       return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step;
+    return success();
+  }
+
+  /// Parts are the rows of warpgroups.
+  static LogicalResult verifyPart(tile::PartRowOp part, tile::PlanAttr plan) {
+    const int64_t rows = rowsOfWarpgroup(plan);
+    if (!rows)
+      return part.emitOpError("names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold parts; use the tile's own rows");
+    if (int64_t(part.getRows()) != rows)
+      return part.emitOpError() << "has parts of " << part.getRows() << " rows, a warpgroup of the plan holds " << rows;
     return success();
   }
 

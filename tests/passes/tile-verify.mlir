@@ -207,3 +207,19 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }
 }
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %q0 = tile.block_index "q" : i32
+  // expected-error @below {{'tile.part_row' op names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold parts; use the tile's own rows}}
+  %row = tile.part_row %q0 by 64 : i32
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %q0 = tile.block_index "q" : i32
+  // expected-error @below {{'tile.part_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
+  %row = tile.part_row %q0 by 32 : i32
+}
