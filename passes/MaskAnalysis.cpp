@@ -1,8 +1,8 @@
 //===- MaskAnalysis.cpp - Which K tiles a query tile visits ------------------===//
 
 #include "passes/MaskAnalysis.h"
+#include "passes/Slices.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -1465,13 +1465,7 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   MaskAnalysis analysis(op, builder, values);
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
   Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
-  auto followsQueries = [&](Value tile) {
-    SetVector<Operation *> slice;
-    BackwardSliceOptions options;
-    options.omitBlockArguments = options.inclusive = true;
-    (void)getBackwardSlice(tile, &slice, options);
-    return slice.contains(values.q0.getDefiningOp());
-  };
+  auto followsQueries = [&](Value tile) { return followsFrom(tile, [&](Operation *op) { return op == values.q0.getDefiningOp(); }); };
   if (!followsQueries(first) && !followsQueries(last))
     return {};
   Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.q0, values.Sq);

@@ -28,9 +28,9 @@
 #include "passes/Cloning.h"
 #include "passes/CostModel.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
 #include "passes/TileSequence.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace attune {
@@ -141,15 +141,11 @@ private:
 
   /// Whether the batch decides what a window shows.
   static bool followsBatch(tile::WindowOp window) {
-    SetVector<Operation *> slice;
-    BackwardSliceOptions options;
-    options.omitBlockArguments = options.inclusive = true;
-    for (Value index : window.getIndices())
-      (void)getBackwardSlice(index, &slice, options);
-    return llvm::any_of(slice, [](Operation *op) {
+    auto isBatch = [](Operation *op) {
       auto index = dyn_cast<tile::BlockIndexOp>(op);
       return index && index.getAxis() == "b";
-    });
+    };
+    return llvm::any_of(window.getIndices(), [&](Value index) { return followsFrom(index, isBatch); });
   }
 
   /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
@@ -344,14 +340,11 @@ private:
       claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
-    llvm::SmallPtrSet<Operation *, 16> ofParts;
     if (receives)
       std::tie(following, received) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
-      if (isOfParts(op, ofParts))
-        continue;
       if (!(receives && isa<tile::BlockIndexOp>(op)) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
         builder.clone(*op, mapping);
     }
@@ -395,14 +388,6 @@ private:
     nextWork(work, tiles, following);
     domain.erase();
     return success();
-  }
-
-  /// Whether `op` computes a number of a part of the tile, as only consumers hold; `found` keeps those before.
-  static bool isOfParts(Operation *op, llvm::SmallPtrSetImpl<Operation *> &found) {
-    bool is = isa<tile::PartRowOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) { return found.contains(operand.getDefiningOp()); });
-    if (is)
-      found.insert(op);
-    return is;
   }
 
   /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes straight to shared memory,
