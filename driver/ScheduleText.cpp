@@ -101,7 +101,8 @@ static std::string orderText(sched::KernelOp kernel) {
   case sched::WorkOrder::Persistent:
     return (longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks") + batches;
   case sched::WorkOrder::Claimed:
-    return "persistent blocks, each takes the next tile when it is free" + batches;
+    return longest ? "persistent blocks, each takes the next tile when it is free, the last ones of many heads first"
+                   : "persistent blocks, each takes the next tile when it is free";
   case sched::WorkOrder::Split:
     return fmt::format("a block a share of the keys, {} shares", work.getSplits().value_or(1));
   case sched::WorkOrder::Received:

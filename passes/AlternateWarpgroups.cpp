@@ -72,11 +72,12 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     auto works = cast<sched::ForTilesOp>(loop->getParentOp());
     auto beside = works->getBlock()->getOps<sched::ForTilesOp>();
     SmallVector<sched::ForTilesOp> passes(llvm::make_filter_range(beside, [&](sched::ForTilesOp other) { return other != works; }));
+    const Value end = passes.empty() || passes.back()->isBeforeInBlock(works) ? works.getBound() : passes.back().getBound();
     for (sched::ForTilesOp pass : passes) {
       // Once the tile is there, and what is said of it.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
-      Value hasTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], passes.back().getBound());
+      Value hasTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], end);
       if (works->isBeforeInBlock(pass)) {
         builder.setInsertionPoint(pass);
         Value worked = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, pass.getInits()[0], works.getInits()[0]);

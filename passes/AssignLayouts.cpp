@@ -75,7 +75,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                           return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
                         });
     if (stored)
-      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Threads, storingWarps)));
+      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));
     else if (map.getOnlyIf() && map.getInputs().empty())
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }

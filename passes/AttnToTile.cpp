@@ -11,6 +11,8 @@
 #include "passes/Parts.h"
 #include "passes/Passes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 namespace attune {
 #define GEN_PASS_DEF_ATTNTOTILE
 #include "passes/Passes.h.inc"
@@ -172,6 +174,41 @@ private:
     });
   }
 
+  /// Words that the domain's questions read of tables by query.
+  static int64_t wordsByQuery(tile::DomainOp domain) {
+    llvm::SetVector<Value> read;
+    getUsedValuesDefinedAbove(domain.getWhere(), read);
+    int64_t bits = 0;
+    for (Value value : read)
+      if (value.getDefiningOp<tile::ElementOp>())
+        bits += std::max<int64_t>(value.getType().getIntOrFloatBitWidth(), 32);
+    return bits / 32;
+  }
+
+  /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for the last row. The warp that searches
+  /// holds what it reads of the tables for all parts at a time, and has room for the least and the greatest of one tensor of words.
+  void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
+    Block *block = builder.getInsertionBlock();
+    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
+    Operation *before = one.getDefiningOp();
+    Value last = arith::SubIOp::create(builder, loc, part.Sq, one, arith::IntegerOverflowFlags::nsw);
+    part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
+    SmallVector<tile::BoundsAttr> with(bounds);
+    auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
+    if (!own.skips() || wordsByQuery(own) > 2) {
+      // Without its tables, what reads them goes too.
+      own.erase();
+      while (isOpTriviallyDead(&block->back()) && &block->back() != before)
+        block->back().erase();
+      return;
+    }
+    bounds = std::move(with);
+    Value begin = tile::named(tile::FirstVisibleOp::create(builder, loc, i32, own), "own_begin");
+    if (within.empty())
+      within = {begin, domain.getDefiningOp<tile::DomainOp>().getEnds().back()};
+    within[0] = begin;
+  }
+
   void writeBlock() {
     Type dtype = op.getDtype();
     auto index = [&](StringRef axis) {
@@ -194,8 +231,11 @@ private:
     SmallVector<Value, 2> within;
     if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
       part.tileQ = rows;
+      part.part = true;
       part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
       within = emitHull(builder, op, part);
+      if (!bounds.empty() && !op.getPatternAttr())
+        beginWhereVisible(within, part, domain);
     }
     mask = splitMask(builder, op, part, bounds);
 

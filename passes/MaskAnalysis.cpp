@@ -945,7 +945,7 @@ private:
       return std::nullopt;
     attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
     bool ofKeys = way->argument == 3;
-    std::string name = load.getName().str() + (ofKeys ? ".k" : ".q");
+    std::string name = load.getName().str() + (ofKeys ? ".k" : values.part ? ".part" : ".q");
     if (int64_t(way->dim) + 1 != tensor.getRank())
       name += std::to_string(way->dim);
     auto table = tile::BoundsAttr::get(op.getContext(), builder->getStringAttr(name), tensor.getName(), way->dim,
@@ -1452,10 +1452,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
       made.push_back(&op);
   eraseDead(made);
   llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
-    return block->walk([&](tile::ParamOp param) {
-                  return param.getName() == table.getName() ? WalkResult::interrupt() : WalkResult::advance();
-                })
-        .wasInterrupted();
+    auto reads = [&](tile::ParamOp param) { return param.getName() == table.getName() ? WalkResult::interrupt() : WalkResult::advance(); };
+    return !llvm::is_contained(bounds, table) && block->walk(reads).wasInterrupted();
   });
   return domain;
 }

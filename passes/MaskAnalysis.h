@@ -57,6 +57,7 @@ struct BlockValues {
   mlir::Value qOffset; ///< null where the variant has none
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
+  bool part = false; ///< the rows are a part of the block's
 };
 
 /// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments

@@ -28,6 +28,7 @@
 #include "ir/sched/Sched.h"
 #include "passes/Cloning.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
 
 namespace attune {
 #define GEN_PASS_DEF_OVERLAPPRODUCTS
@@ -178,16 +179,22 @@ private:
   void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage); }
 
   /// Beside the products that have been started: what else is read of the stage of K, and loads that follow from no product. Then waits for S,
-  /// `pending` products older than the last.
+  /// `pending` products older than the last. Where maps of S read from the stage of K too, it is released behind them.
   void finishScores(IRMapping &mapping, Value scores, int64_t pending) {
     Block *body = &loop.getBody().front();
-    for (Operation *read = parts.scores->getNextNode(); read != parts.releaseKeys; read = read->getNextNode())
+    auto isScores = [&](Operation *op) { return op == parts.scores; };
+    Operation *read = parts.scores->getNextNode();
+    for (; read != parts.releaseKeys; read = read->getNextNode()) {
+      if (llvm::any_of(read->getOperands(), [&](Value operand) { return followsFrom(operand, isScores); }))
+        break;
       builder.clone(*read, mapping);
+    }
     for (auto map : body->getOps<tile::MapOp>())
       if (map.getOnlyIf() && map.getInputs().empty())
         cloneWithOperands(map, body, builder, mapping);
     sched::MmaWaitOp::create(builder, loc, pending, scores);
-    builder.clone(*parts.releaseKeys, mapping);
+    if (read == parts.releaseKeys)
+      builder.clone(*parts.releaseKeys, mapping);
   }
 
   /// O + P V of the given stage.

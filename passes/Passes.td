@@ -52,7 +52,8 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
     end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads. Where several warpgroups
-    compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, and compares columns in the tiles that their ends go through.
+    compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
+    (`tile.first_visible`), and compares columns in the tiles that their ends go through.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
@@ -255,7 +256,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial. Where the search reads bounds of
-    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them. Tiles outside of a loop's `within` a
+    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them. What maps read by key lies beside K, in stages of
+    K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`

@@ -10,8 +10,8 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes and converts to shared memory, as a bias by distance or ids by key, is a ring too: the producer's second warp computes it, or all from
-// the second on, and stores it to the ring's stages. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
+// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes it, or all from
+// the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp stores beside K, and both are one stage. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
 // All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing (tile.for_blocks, within). Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
@@ -27,6 +27,7 @@
 
 #include "passes/Cloning.h"
 #include "passes/CostModel.h"
+#include "passes/Parts.h"
 #include "passes/Passes.h"
 #include "passes/Slices.h"
 #include "passes/TileSequence.h"
@@ -60,8 +61,8 @@ public:
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
       streamed.push_back({load});
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
-      if (convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
-        staged.push_back({convert});
+      if (TileType type = convert.getResult().getType(); type.getSpace() == tile::MemorySpace::Shared)
+        (tile::isByDistance(type) ? staged : columns).push_back({convert});
     for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
       windows.push_back({window});
     sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) { return followsBatch(cast<tile::WindowOp>(ring.tile)); });
@@ -77,20 +78,26 @@ public:
     for (Ring &ring : once)
       declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + (claims ? stagingWarps : 0));
     for (Ring &ring : streamed)
-      declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
+      declare(ring, plan.getStages(), /*filledBy=*/&ring == &streamed.front() && !columns.empty() ? 2 : 1, plan.getWarps());
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
       declare(ring, plan.getStages(), /*filledBy=*/32 * storingWarps, plan.getWarps());
     for (Ring &ring : windows)
       declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
+    for (Ring &ring : columns) {
+      ring.buffer = declareBuffer(ring, plan.getStages());
+      ring.barriers = streamed.front().barriers;
+    }
     describeWindows();
+    if (auto begin = loop.getWithin().empty() ? tile::FirstVisibleOp() : loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>())
+      ownBegin = begin;
+    const int64_t parts = ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0;
     if (plan.getPersistent() || domain.skips())
-      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0));
+      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + parts);
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
-    const auto byDistance = llvm::count_if(staged, [](const Ring &ring) { return tile::isByDistance(cast<TileType>(ring.value().getType())); });
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(byDistance + 2 * windows.size()));
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(staged.size() + 2 * windows.size()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
@@ -125,18 +132,27 @@ private:
     return sched::SharedOp::create(builder, loc, type, name);
   }
 
-  void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
+  /// Room for `stages` of what the ring holds.
+  Value declareBuffer(const Ring &ring, int64_t stages) {
     auto type = cast<TileType>(ring.value().getType());
     SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
     SmallVector<int64_t> shape{stages};
     llvm::append_range(axes, type.getAxes());
     llvm::append_range(shape, type.getShape());
     auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
-    StringRef name = tile::nameOf(ring.value()), stem = name;
+    return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
+  }
+
+  static StringRef stemOf(const Ring &ring) {
+    StringRef stem = tile::nameOf(ring.value());
     stem.consume_back("_tile");
-    ring.buffer = sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stem + "_ring" : name).str());
+    return stem;
+  }
+
+  void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
+    ring.buffer = declareBuffer(ring, stages);
     ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
-                                          (stem + "_barriers").str(), 0, filledBy, emptiedBy);
+                                          (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
   }
 
   /// Whether the batch decides what a window shows.
@@ -196,7 +212,7 @@ private:
     if (plan.getPersistent())
       start.assign(2, i32(0));
     auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
-    work.setAcrossBatches(order != sched::WorkOrder::Received && sharesWindows);
+    work.setAcrossBatches(sharesWindows && (order == sched::WorkOrder::Grid || order == sched::WorkOrder::Persistent));
     if (order == sched::WorkOrder::Received)
       work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
     else if (order != sched::WorkOrder::Grid)
@@ -283,7 +299,7 @@ private:
     }
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, Value number) {
+    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number) {
       SmallVector<Value> task;
       if (plan.getPersistent()) {
         llvm::append_range(task, work.getBody().getArguments().take_front(3));
@@ -291,6 +307,7 @@ private:
       }
       if (visits)
         task.push_back(first);
+      llvm::append_range(task, begins);
       onlyIf(one, [&] {
         for (Ring &ring : once) {
           if (plan.getPersistent())
@@ -302,6 +319,8 @@ private:
       });
     };
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+      if (!columns.empty())
+        copyWithColumns(mapping, at, visit, one);
       onlyIf(one, [&] {
         // In the order of their first use, which is that of their release.
         SmallVector<Ring *> rings;
@@ -313,6 +332,8 @@ private:
             onlyIf(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
             continue;
           }
+          if (ring == &streamed.front() && !columns.empty())
+            continue;
           sched::AcquireOp::create(builder, loc, ring->barriers, at.stage, at.phase);
           if (visits && ring == &streamed.front())
             sched::SendOp::create(builder, loc, visit, visits, at.stage);
@@ -322,10 +343,37 @@ private:
     });
   }
 
+  /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are there. The wait stands with the copy,
+  /// in the branch of one lane: a branch without a loop ptxas predicates, but for the copy, which all lanes then start.
+  void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
+    Ring &keys = streamed.front();
+    onlyIf(one, [&] {
+      sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
+      if (visits)
+        sched::SendOp::create(builder, loc, visit, visits, at.stage);
+      copy(keys, mapping, at.stage);
+    });
+    // All lanes store to the stage that one has awaited.
+    sched::SyncLanesOp::create(builder, loc);
+    auto store = [&] {
+      for (Ring &ring : columns) {
+        Value loaded = cast<tile::ConvertOp>(ring.tile).getTile();
+        cloneWithOperands(loaded.getDefiningOp(), &loop.getBody().front(), builder, mapping);
+        sched::StoreTileOp::create(builder, ring.tile->getLoc(), mapping.lookup(loaded), ring.buffer, at.stage);
+      }
+    };
+    if (visits)
+      onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
+    else
+      store();
+    sched::SyncLanesOp::create(builder, loc);
+    onlyIf(one, [&] { sched::CommitOp::create(builder, loc, keys.barriers, at.stage); });
+  }
+
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
   using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
-  /// `first` is the first tile of keys, `number` that of the tile of work which has been claimed, or null.
-  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, Value number)>;
+  /// `first` is the first tile of keys, `begins` are those of parts where they are searched, `number` is that of the tile of work which has been claimed, or null.
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number)>;
 
   /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
@@ -345,22 +393,25 @@ private:
     for (Operation *op : original) {
       if (op == loop)
         break;
-      if (!(receives && isa<tile::BlockIndexOp>(op)) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && isMemoryEffectFree(op) && !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>))
+      const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && !isa<tile::LoadOp>(op) &&
+                            llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
+      if (computes && !isOfOwnBegin(op) && !(receives && isa<tile::BlockIndexOp>(op)))
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
     FailureOr<TileSequence> sequence = TileSequence::create(domain);
     if (failed(sequence))
       return failure();
-    // Questions to tables are loads, several of which may be under way; those to a block pattern are mostly divisions.
-    if (sequence->searches() && domain.getWhere().getOps<tile::TouchesOp>().empty())
-      sequence->perLane = 4;
     Position entry = start(work);
-    TileSequence::Visit first = received ? sequence->found(builder, received) : sequence->first(builder);
+    SmallVector<tile::DomainOp> parts = before ? partDomains(mapping, original) : SmallVector<tile::DomainOp>();
+    SmallVector<Value> begins;
+    TileSequence::Visit first = received ? sequence->found(builder, received) : sequence->first(builder, parts, &begins);
+    for (tile::DomainOp part : parts)
+      part.erase();
     if (claimed)
       following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
     if (before)
-      before(mapping, queryPosition(work), work, first.tile, following);
+      before(mapping, queryPosition(work), work, first.tile, begins, following);
     SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
     llvm::append_range(carried, first.window);
     auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
@@ -388,6 +439,28 @@ private:
     nextWork(work, tiles, following);
     domain.erase();
     return success();
+  }
+
+  /// What finds the first tile that shows a part's rows something.
+  bool isOfOwnBegin(Operation *op) { return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp()); }
+
+  /// Of each part of the tile's rows the domain; they are to be erased.
+  SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original) {
+    SmallVector<tile::DomainOp> domains;
+    auto isPart = [](Operation *op) { return isa<tile::PartRowOp>(op); };
+    for (int64_t row = 0; ownBegin && row < int64_t(plan.getTileQ()); row += rowsOfWarpgroup(plan)) {
+      IRMapping mapping(block);
+      for (Operation *op : original) {
+        if (op == ownBegin)
+          break;
+        if (auto part = dyn_cast<tile::PartRowOp>(op))
+          mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), i32(row), arith::IntegerOverflowFlags::nsw));
+        else if (isOfOwnBegin(op) || (op->getNumResults() == 1 && isMemoryEffectFree(op) && followsFrom(op->getResult(0), isPart)))
+          builder.clone(*op, mapping);
+      }
+      domains.push_back(cast<tile::DomainOp>(mapping.lookup(ownBegin.getDomain()).getDefiningOp()));
+    }
+    return domains;
   }
 
   /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes straight to shared memory,
@@ -444,6 +517,7 @@ private:
       return failure();
     Position query, entry = start(work);
     Value more, first;
+    SmallVector<Value> begins;
     {
       // What the producer says of the tile of work comes with the stage of Q.
       OpBuilder::InsertionGuard guard(builder);
@@ -453,8 +527,10 @@ private:
         std::tie(more, first) = receiveTask(query, original, [](tile::BlockIndexOp index, Value place) {
           index.getResult().replaceAllUsesWith(place);
           index.erase();
-        });
+        }, &begins);
     }
+    if (ownBegin)
+      chooseOwnBegin(begins);
     if (!first)
       first = sequence->first(builder).tile;
     for (Ring &ring : once)
@@ -462,13 +538,14 @@ private:
     builder.setInsertionPoint(loop);
     Value bound = sequence->bound;
     SmallVector<Value, 3> from{first, entry.stage, entry.phase};
-    const bool inParts = !loop.getWithin().empty();
+    const bool inParts = !loop.getWithin().empty(), endsApart = inParts && loop.getWithin()[1] != sequence->bound;
     if (inParts) {
-      bound = tile::named(arith::MinSIOp::create(builder, loc, loop.getWithin()[1], bound), "own_end");
+      if (endsApart)
+        bound = tile::named(arith::MinSIOp::create(builder, loc, loop.getWithin()[1], bound), "own_end");
       if (Value begin = loop.getWithin()[0]; !matchPattern(begin, m_Zero()))
         from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
     }
-    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(), /*keeps=*/inParts || plan.getPersistent());
+    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(), /*keeps=*/endsApart || plan.getPersistent());
     nameCarried(tiles);
     Block &body = tiles.getBody().front();
     builder.setInsertionPointToStart(&body);
@@ -485,16 +562,17 @@ private:
     yield.erase();
     body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
     for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
-      const bool withVisit = visits && &ring == &streamed.front();
-      readStage(ring, at, /*refilled=*/true, /*waited=*/false, [&] {
-        if (!withVisit)
+      const bool ofKeys = &ring == &streamed.front();
+      auto readVisit = [&] {
+        if (!visits || !ofKeys)
           return;
         // Behind the first product's start.
         sched::ReceiveOp visit = receiveVisit(at);
         following = field(visit, 0, "next_tile");
         Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
         loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
-      });
+      };
+      readStage(ring, at, /*refilled=*/true, /*waited=*/false, readVisit, ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
     }
     builder.setInsertionPointToEnd(&body);
     if (!following)
@@ -505,13 +583,31 @@ private:
     sched::NextOp::create(builder, loc, values);
     loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
     loop.erase();
-    if (inParts) {
+    if (endsApart) {
       builder.setInsertionPointAfter(tiles);
       tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
     }
     domain.erase();
     nextWork(work, tiles, more);
     return success();
+  }
+
+  /// Of what the producer has found for each part, that for the warpgroup's own.
+  void chooseOwnBegin(ArrayRef<Value> begins) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(ownBegin);
+    tile::PartRowOp own = *ownBegin->getBlock()->getOps<tile::PartRowOp>().begin();
+    Value begin = begins.back();
+    for (int64_t part = int64_t(begins.size()) - 2; part >= 0; --part) {
+      Value row = arith::AddIOp::create(builder, loc, own.getOrigin(), i32(part * own.getRows()), arith::IntegerOverflowFlags::nsw);
+      Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, own.getResult(), row);
+      begin = arith::SelectOp::create(builder, loc, isOwn, begins[part], begin);
+    }
+    begin = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), begin), "own_begin");
+    auto domain = ownBegin.getDomain().getDefiningOp<tile::DomainOp>();
+    ownBegin.replaceAllUsesWith(begin);
+    ownBegin.erase();
+    domain.erase();
   }
 
   /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again only then, and released.
@@ -540,11 +636,14 @@ private:
 
   /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends another, and the first tile of keys,
   /// where these are sent.
-  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell) {
+  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
+                                      SmallVectorImpl<Value> *begins = nullptr) {
     sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
-    const unsigned place = plan.getPersistent() ? 4 : 0;
-    auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0), builder.getI32Type()), tasks, query.stage);
+    const unsigned place = plan.getPersistent() ? 4 : 0, parts = ownBegin && begins ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0;
+    auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
+    for (unsigned part = 0; part < parts; ++part)
+      begins->push_back(task.getResult(place + 1 + part));
     if (!plan.getPersistent())
       return {{}, first};
     for (Operation *op : ops)
@@ -559,9 +658,8 @@ private:
     return sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
   }
 
-  /// The load is the ring's stage: full from its wait on, released after its last reader, and what `alsoRead` makes, where it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {}) {
-    Location loc = ring.tile->getLoc();
+  /// The first and the last op of the ring's block that read its tile; null where none does.
+  static std::pair<Operation *, Operation *> readersOf(const Ring &ring) {
     Operation *first = nullptr, *last = nullptr;
     for (Operation *user : ring.value().getUsers()) {
       Operation *ancestor = ring.tile->getBlock()->findAncestorOpInBlock(*user);
@@ -570,24 +668,49 @@ private:
       if (!last || last->isBeforeInBlock(ancestor))
         last = ancestor;
     }
+    return {first, last};
+  }
+
+  /// The ring's stage in place of the load or conversion.
+  void replaceBySlot(Ring &ring, Value stage) {
+    Value slot = sched::SlotOp::create(builder, ring.tile->getLoc(), ring.value().getType(), ring.buffer, stage);
+    Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
+    ring.value().replaceAllUsesWith(slot);
+    ring.tile->erase();
+    if (computed && computed->use_empty())
+      computed->erase();
+  }
+
+  /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of these, and what `alsoRead` makes, where
+  /// it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {}, MutableArrayRef<Ring> beside = {}) {
+    Location loc = ring.tile->getLoc();
+    auto [first, last] = readersOf(ring);
     builder.setInsertionPoint(first ? first : ring.tile);
     if (!waited)
       sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-    Value slot = sched::SlotOp::create(builder, loc, ring.value().getType(), ring.buffer, at.stage);
-    builder.setInsertionPointAfter(last ? last : slot.getDefiningOp());
+    replaceBySlot(ring, at.stage);
+    if (last)
+      builder.setInsertionPointAfter(last);
     if (alsoRead)
       alsoRead();
+    for (Ring &other : beside) {
+      auto [firstOther, lastOther] = readersOf(other);
+      assert(firstOther && "what nothing reads has not been staged");
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(firstOther);
+      replaceBySlot(other, at.stage);
+      if (!last || last->isBeforeInBlock(lastOther))
+        last = lastOther;
+    }
+    if (last && !last->isBeforeInBlock(&*builder.getInsertionPoint()))
+      builder.setInsertionPointAfter(last);
     if (refilled) {
       // Products read by the warpgroup, maps by the lane.
       if (isa_and_nonnull<tile::MapOp>(last))
         sched::SyncLanesOp::create(builder, loc);
       sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
     }
-    Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
-    ring.value().replaceAllUsesWith(slot);
-    ring.tile->erase();
-    if (computed && computed->use_empty())
-      computed->erase();
   }
 
   tile::KernelOp kernel;
@@ -601,7 +724,9 @@ private:
   SmallVector<Ring> windows;        ///< of captured tensors in it
   Value mapped;                     ///< where there are windows: whether the copy engine copies them
   bool sharesWindows = false;       ///< all batches read the same windows
+  tile::FirstVisibleOp ownBegin;    ///< the first tile that shows a warpgroup's rows something, where that follows from a search
   SmallVector<Ring> staged;         ///< what copy warps compute for the others in it
+  SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
   int64_t storingWarps = 0;         ///< how many of them, from the second on
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot

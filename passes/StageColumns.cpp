@@ -7,7 +7,7 @@
 //     map(s, c) only_if partial { r == c ? s : -inf }     map(s, t) only_if partial { r == c ? s : -inf }
 //
 // Beside warpgroup-level products, S, P and O take all but a few of a lane's registers: there is no room for loads under way, nor for their
-// addresses. A warp that has nothing else to do loads ahead.
+// addresses. The warp that copies K loads ahead.
 //
 //===----------------------------------------------------------------------===//
 

@@ -20,7 +20,6 @@ namespace attune {
 struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound;
-  int64_t perLane = 1; ///< tiles that a lane asks for at a time
 
   static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
     for (unsigned i = 1; i < domain.getBegins().size(); ++i)
@@ -40,7 +39,10 @@ struct TileSequence {
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
 
-  Visit first(mlir::OpBuilder &builder) { return visibleFrom(builder, domain.getBegins().front(), {}); }
+  /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it visits.
+  Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
+    return visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
+  }
 
   /// A tile that another warp has found.
   Visit found(mlir::OpBuilder &builder, mlir::Value tile) {
@@ -90,15 +92,26 @@ struct TileSequence {
 
 private:
   /// The first visited tile at or after `index`, by what `seen` says of those around it.
-  Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen) {
+  Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen, llvm::ArrayRef<tile::DomainOp> parts = {},
+                    llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (!searches())
       return {index, {}};
     mlir::Type type = index.getType();
-    auto search = sched::NextVisibleOp::create(builder, domain.getLoc(), type, type, type, type, index, bound, seen, perLane);
+    mlir::Location loc = domain.getLoc();
+    auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type, llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen);
+    for (auto [domain, begin] : llvm::zip(parts, search.getBegins())) {
+      tile::DomainOp part = domain;
+      mlir::Value from = part.getBegins().front();
+      begins->push_back(matchPattern(from, mlir::m_Zero()) ? mlir::Value(begin) : mlir::Value(mlir::arith::MaxSIOp::create(builder, loc, from, begin)));
+    }
     mlir::OpBuilder::InsertionGuard guard(builder);
-    builder.createBlock(&search.getCondition(), {}, type, domain.getLoc());
-    mlir::Value tile = search.getCondition().getArgument(0), visible = ask(builder, tile, domain.getVisible());
-    sched::VisibleOp::create(builder, domain.getLoc(), visible, ask(builder, tile, domain.getFullWhere()));
+    builder.createBlock(&search.getCondition(), {}, type, loc);
+    mlir::Value tile = search.getCondition().getArgument(0);
+    llvm::SmallVector<mlir::Value> ofParts;
+    mlir::Value visible = ask(builder, tile, domain.getVisible()), full = ask(builder, tile, domain.getFullWhere());
+    for (tile::DomainOp part : parts)
+      ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, part.getVisible()));
+    sched::VisibleOp::create(builder, loc, visible, full, ofParts);
     tile::named(search.getTile(), "next_tile");
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }

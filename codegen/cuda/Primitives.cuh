@@ -308,6 +308,30 @@ __device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length,
   return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
+//@ claimed_heads
+/// Heads whose tiles of work stand side by side where blocks claim them. Three blocks of 128 rows, or two of 192, then share the keys and values of a
+/// head at a time: with fewer, HBM is what long sequences wait for.
+template <int Rows> __device__ __forceinline__ unsigned claimed_heads(int heads, int batch) {
+  const unsigned all = heads * batch, most = max(gridDim.x * Rows / 384, 1u), groups = (all + most - 1) / most;
+  return (all + groups - 1) / groups;
+}
+
+//@ claimed_tile : grid_tile
+/// A tile of queries by its number where blocks take the next one when they are free. Tiles at one place of `group` heads stand side by side: they are
+/// about equally long, and what blocks take in the end are the short ones of all these heads.
+template <int Rows, TileOrder order>
+__device__ __forceinline__ GridTile claimed_tile(unsigned number, unsigned group, int query_length, int heads, int batch) {
+  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
+  unsigned first = 0, count = group;
+  if (number >= tiles * group) {
+    first = number / (tiles * group) * group;
+    count = min(group, unsigned(heads * batch) - first);
+    number -= first * tiles;
+  }
+  const unsigned n = number / count, batch_head = first + number % count, tile = order == first_first ? n : tiles - 1 - n;
+  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
+}
+
 //@ across_batches
 /// The number, batch by batch, of the tile that is `number` in an order in which runs of `run` tiles of each of the `batches` follow one another. Where
 /// the `tiles` of a batch are not a multiple of `run`, its runs have one.
@@ -411,31 +435,23 @@ struct FoundTile {
   int tile, origin, visible, full;
 };
 
-/// The first visible tile n, from <= n < bound; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart; past the last
-/// it asks for the last again.
-template <int per_lane, typename Ask>
-__device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
-  for (int first = from; first < bound; first += 32 * per_lane) {
-    bool is_visible[per_lane], is_full[per_lane];
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i) {
-      const int tile = first + 32 * i + int(threadIdx.x % 32);
-      const TileAnswer answer = ask(min(tile, bound - 1));
-      is_visible[i] = answer.visible && tile < bound;
-      is_full[i] = is_visible[i] && answer.full;
-    }
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i) {
-      const unsigned visible = __ballot_sync(0xffffffffu, is_visible[i]), full = __ballot_sync(0xffffffffu, is_full[i]);
-      if (visible)
-        return {first + 32 * i + __ffs(int(visible)) - 1, first + 32 * i, int(visible), int(full)};
-    }
+/// The first visible tile n, from <= n < bound; `bound` when there is none. The lanes of a warp ask for 32 at a time; past the last they ask for the
+/// last again.
+template <typename Ask> __device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
+#pragma unroll 1
+  for (int first = from; first < bound; first += 32) {
+    const int tile = first + int(threadIdx.x % 32);
+    const TileAnswer answer = ask(min(tile, bound - 1));
+    const bool is_visible = answer.visible && tile < bound;
+    const unsigned visible = __ballot_sync(0xffffffffu, is_visible), full = __ballot_sync(0xffffffffu, is_visible && answer.full);
+    if (visible)
+      return {first + __ffs(int(visible)) - 1, first, int(visible), int(full)};
   }
   return {bound, bound, 0, 0};
 }
 
 /// The same, without asking again for tiles whose answers an earlier search has left: `origin`, `visible` and `full`.
-template <int per_lane, typename Ask>
+template <typename Ask>
 __device__ __forceinline__ FoundTile next_visible(int from, int bound, int origin, int visible, int full, Ask ask) {
   const unsigned place = unsigned(from - origin);
   if (place < 32) {
@@ -444,7 +460,34 @@ __device__ __forceinline__ FoundTile next_visible(int from, int bound, int origi
       return {from + __ffs(int(ahead)) - 1, origin, visible, full};
     from = origin + 32;
   }
-  return next_visible<per_lane>(from, bound, ask);
+  return next_visible(from, bound, ask);
+}
+
+//@ next_visible_parts : next_visible
+/// What a search asks of a tile where it looks for parts of the rows too: whether it shows each of them something.
+template <int Parts> struct PartsAnswer {
+  bool visible, full, part[Parts];
+};
+
+/// The same; `begins` are for each part the first of the 32 tiles from `origin` on that shows it something, or the one after them.
+template <int Parts, typename Ask>
+__device__ __forceinline__ FoundTile next_visible_parts(int from, int bound, int (&begins)[Parts], Ask ask) {
+  const FoundTile found = next_visible(from, bound, [&](int tile) -> TileAnswer {
+    const PartsAnswer<Parts> answer = ask(tile);
+    return {answer.visible, answer.full};
+  });
+#pragma unroll
+  for (int i = 0; i < Parts; ++i)
+    begins[i] = bound;
+  if (found.tile < bound) {
+    const PartsAnswer<Parts> answer = ask(min(found.origin + int(threadIdx.x % 32), bound - 1));
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      const unsigned shown = __ballot_sync(0xffffffffu, answer.part[i]);
+      begins[i] = found.origin + (shown ? __ffs(int(shown)) - 1 : 32);
+    }
+  }
+  return found;
 }
 
 //@ touches_block
@@ -485,8 +528,12 @@ __device__ __forceinline__ bool write_bounds(long long &entry, const T *tensor, 
   int row = 0;
 #pragma unroll
   for (int dim = Rank - 1; dim >= 0; --dim) {
-    const long long size = dim == Dim ? bounds_extent[dim] / 2 : extent[dim], index = entry % size;
-    entry /= size;
+    long long index = entry;
+    if (dim) {
+      const long long size = dim == Dim ? bounds_extent[dim] / 2 : extent[dim];
+      index = entry % size;
+      entry /= size;
+    }
     if (dim == Dim)
       row = int(index) * Rows;
     else
@@ -499,8 +546,9 @@ __device__ __forceinline__ bool write_bounds(long long &entry, const T *tensor, 
     return sizeof(T) == 1 ? T(value != 0) : value;
   };
   T least = read(min(row + lane, last)), greatest = least;
-  for (int i = row + lane + 32; i <= last; i += 32) {
-    const T value = read(i);
+#pragma unroll
+  for (int i = 32; i < Rows; i += 32) {
+    const T value = read(min(row + lane + i, last));
     least = min(least, value);
     greatest = max(greatest, value);
   }

@@ -303,6 +303,7 @@ private:
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
   llvm::DenseMap<Value, unsigned> mapIndices; ///< of tensor maps among the parameters
   llvm::DenseMap<Operation *, std::string> workTotals; ///< of loops over work in order persistent: how many tiles there are
+  std::string claimedHeads; ///< of the loop over work in order claimed: heads whose tiles stand side by side
   unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
@@ -1169,7 +1170,10 @@ void Printer::printStatement(Operation *op) {
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
       .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
-      .Case([&](ClaimWorkOp o) { declare(cast<OpResult>(o.getResult()), primitive("claim_work", {{"p.workspace"}})); })
+      .Case([&](ClaimWorkOp o) {
+        if (!values.contains(o.getResult())) // else the loop over work has printed it
+          declare(cast<OpResult>(o.getResult()), primitive("claim_work", {{"p.workspace"}}));
+      })
       .Case([&](SendOp o) {
         std::string fields;
         for (Value value : o.getValues())
@@ -1507,23 +1511,36 @@ void Printer::printNextVisible(NextVisibleOp op) {
   SmallVector<Expr> arguments{integer(op.getFrom()), integer(op.getBound())};
   for (Value seen : op.getSeen())
     arguments.push_back(integer(seen));
+  const size_t parts = op.getBegins().size();
+  std::string begins, answerType = "TileAnswer";
+  if (parts) {
+    begins = names.take("part_begin");
+    line("int " + begins + "[" + Twine(parts) + "];");
+    arguments.push_back({begins});
+    answerType = "PartsAnswer<" + std::to_string(parts) + ">";
+  }
   size_t mark = names.open();
   std::string tile = names.take("n");
-  arguments.push_back({"[&](int " + tile + ") -> TileAnswer"});
-  std::string search = primitive("next_visible", "<" + Twine(op.getPerLane()) + ">", arguments).text;
+  arguments.push_back({"[&](int " + tile + ") -> " + answerType});
+  std::string search = primitive(parts ? "next_visible_parts" : "next_visible", arguments).text;
   open(op, "const FoundTile " + name + " = " + StringRef(search).drop_back().str());
   values[condition.getArgument(0)] = natural({tile});
   printBlock(condition);
   if (error)
     return;
   auto answer = cast<VisibleOp>(condition.getTerminator());
-  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + "};");
+  std::string ofParts;
+  for (Value part : answer.getParts())
+    ofParts += (ofParts.empty() ? ", {" : ", ") + value(part).text;
+  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + ofParts + (parts ? "}};" : "};"));
   close("});");
   names.close(mark);
   values[op.getTile()] = natural({name + ".tile"});
   values[op.getOrigin()] = natural({name + ".origin"});
   values[op.getVisible()] = {name + ".visible"};
   values[op.getFull()] = {name + ".full"};
+  for (auto [i, begin] : llvm::enumerate(op.getBegins()))
+    values[begin] = natural({begins + "[" + std::to_string(i) + "]"});
 }
 
 /// The kernel that makes the bounds of tensors.
@@ -1606,6 +1623,9 @@ Expr Printer::workTiles(ForWorkOp op) {
 /// Where the tile of work with this number is.
 Expr Printer::gridTile(ForWorkOp op, Expr number) {
   StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Persistent ? "both_ends" : "last_first";
+  if (op.getOrder() == WorkOrder::Claimed)
+    return primitive("claimed_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">",
+                     {std::move(number), {claimedHeads}, {"p.query_length"}, {"p.heads"}, {"p.batch"}});
   if (op.getAcrossBatches()) {
     Expr ofBatch = primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"1"}});
     number = primitive("across_batches", order == "both_ends" ? "<2>" : "<1>", {std::move(number), std::move(ofBatch), {"p.batch"}});
@@ -1632,6 +1652,9 @@ void Printer::printForWork(ForWorkOp op) {
       line("const unsigned " + total + " = " + workTiles(op).text + ";");
     }
     if (claimed) {
+      claimedHeads = names.take("heads_together");
+      line("const unsigned " + claimedHeads + " = " +
+           primitive("claimed_heads", "<" + Twine(op.getTileQ()) + ">", {{"p.heads"}, {"p.batch"}}).text + ";");
       carried.push_back(number);
       inits += ", " + number + " = int(blockIdx.x)";
       number = "(unsigned)" + number;
@@ -1652,6 +1675,9 @@ void Printer::printForWork(ForWorkOp op) {
       line("}");
     }
   }
+  // The way of a claim to memory and back is longer than what says where the tile is.
+  for (auto claim : op.getBody().getOps<ClaimWorkOp>())
+    declare(cast<OpResult>(claim.getResult()), primitive("claim_work", {{"p.workspace"}}));
   if (!received) {
     std::string tile = names.take("work");
     statement(op, "const GridTile " + tile + " = " + gridTile(op, {number}).text + ";");

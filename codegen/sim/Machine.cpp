@@ -267,6 +267,13 @@ void Machine::learn(Warp &warp, const Knowledge &what) {
   warp.some.join(what);
 }
 
+void Machine::meetLanes(Warp &warp) {
+  if (warp.someMask)
+    warp.all.join(warp.some);
+  warp.someMask = warp.stored = 0;
+  warp.all.seen[warp.index] = warp.now++;
+}
+
 bool Machine::completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full) {
   Phase &phase = (full ? rings[ring].full : rings[ring].empty)[stage];
   if (phase.missing)
@@ -327,6 +334,7 @@ Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool
   if (barrier.warps >> warp.index & 1)
     return fail(warp, step, fmt::format("reaches barrier {} a second time before all {} threads have reached it once", id, threads),
                 barrier.op);
+  warp.stored = 0;
   barrier.gathered.join(release(warp));
   barrier.warps |= 1u << warp.index;
   barrier.arrived += lanes;

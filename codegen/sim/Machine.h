@@ -67,6 +67,7 @@ struct Warp {
   Knowledge all;  ///< of every lane
   Knowledge some; ///< of the lanes in someMask, which have waited for more
   uint32_t someMask = 0;
+  uint32_t stored = 0; ///< lanes that have stored to shared memory since all of them last met
   std::array<uint32_t, lanes> laneFences = {};
 
   // What it waits for.
@@ -183,6 +184,8 @@ struct Machine {
   Knowledge release(Warp &warp);
   /// The active lanes have waited for `what`.
   void learn(Warp &warp, const Knowledge &what);
+  /// All lanes know what each has waited for and done.
+  void meetLanes(Warp &warp);
 
   // Barriers. False after a finding.
   bool arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows);

@@ -56,7 +56,7 @@ struct Step {
   uint32_t op = 0;     ///< of Program::ops
   uint32_t target = 0; ///< of a jump
   std::array<Slot, 9> in = {};
-  std::array<Slot, 8> out = {};
+  std::array<Slot, 9> out = {};
   uint8_t inputs = 0;
   bool flag = false;              ///< transpose, whether bounds are clamped, ...
   std::array<int32_t, 3> at = {}; ///< which shared or register buffers, ring, map, view

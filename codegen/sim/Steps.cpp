@@ -125,18 +125,24 @@ static int64_t workNumber(const Machine &machine, int64_t round, bool longestFir
 }
 
 /// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then heads, then batches, or those of
-/// all batches at one place; pairs are from both ends of a head.
+/// all batches at one place; pairs are from both ends of a head. Where tiles are claimed, those at one place of a group of heads stand side by side.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t number, bool pairs) {
   warp.tile = number;
   if (warp.tile >= machine.launch.tiles)
     return false;
   const LaunchParams &params = *machine.launch.params;
-  int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
+  const int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
   if (step.number[0]) {
     const int64_t ofBatch = tiles * params.heads, run = pairs && ofBatch % 2 == 0 ? 2 : 1, place = number / run;
     number = place % params.batch * ofBatch + place / params.batch * run + number % run;
   }
   int64_t head = number / tiles, tile = number % tiles;
+  if (machine.program.claims) {
+    const int64_t all = int64_t(params.heads) * params.batch, most = std::max<int64_t>(machine.launch.blocks * machine.program.tileQ / 384, 1);
+    const int64_t groups = (all + most - 1) / most, ofGroup = (all + groups - 1) / groups, first = head / ofGroup * ofGroup;
+    const int64_t count = std::min(ofGroup, all - first), place = number - first * tiles;
+    head = first + place % count, tile = place / count;
+  }
   if (pairs)
     tile = tile % 2 ? tile / 2 : tiles - 1 - tile / 2;
   else if (step.flag)
@@ -375,6 +381,8 @@ Go sim::searchTurn(Machine &, Warp &warp, const Step &step) {
   const int32_t bound = warp.get<int32_t>(step.in[0], 0);
   if (first >= bound) {
     foundTile(warp, step, bound, bound, 0, 0);
+    for (int64_t part = 0; part < step.number[0]; ++part)
+      warp.set(step.out[6 + part], 0, bound);
     return go(warp, step.target);
   }
   warp.mask = bound - first >= lanes ? allLanes : (1u << (bound - first)) - 1;
@@ -385,10 +393,14 @@ Go sim::searchTurn(Machine &, Warp &warp, const Step &step) {
 
 Go sim::searchAnswer(Machine &, Warp &warp, const Step &step) {
   const int32_t first = warp.get<int32_t>(step.out[0], 0);
-  const uint32_t visible = warp.mask & maskOf(warp, step.in[0]), full = visible & maskOf(warp, step.in[1]);
+  const uint32_t asked = warp.mask, visible = asked & maskOf(warp, step.in[0]), full = visible & maskOf(warp, step.in[1]);
   warp.mask = allLanes;
   if (visible) {
     foundTile(warp, step, first + __builtin_ctz(visible), first, visible, full);
+    for (int part = 0; part + 2 < step.inputs; ++part) {
+      const uint32_t shown = asked & maskOf(warp, step.in[2 + part]);
+      warp.set(step.out[6 + part], 0, first + (shown ? __builtin_ctz(shown) : lanes));
+    }
     return Go::Pause;
   }
   warp.set(step.out[0], 0, first + std::min(lanes, std::numeric_limits<int32_t>::max() - first));
@@ -738,9 +750,16 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
 Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
 Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
 
+/// Fails where the arrival of one lane would be for what other lanes have stored.
+static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
+  if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
+    machine.fail(warp, step, "arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
+  return !machine.finding;
+}
+
 Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   machine.rings[step.at[0]].full[stage].bytes += threads * step.number[0];
@@ -749,7 +768,7 @@ Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
@@ -762,7 +781,12 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   return machine.arrive(warp, step, stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
 }
 
-Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) { return machine.converged(warp, step) ? Go::Next : Go::Stop; }
+Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  machine.meetLanes(warp);
+  return Go::Next;
+}
 
 Go sim::syncWarps(Machine &machine, Warp &warp, const Step &step) {
   int64_t id;
@@ -1072,6 +1096,7 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
       return machine.fail(warp, step, fmt::format("writes four bytes at byte {}, which is not a multiple of 4", address));
     if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 4))
       return machine.fail(warp, step, "writes", buffer, at(1), *fault);
+    warp.stored |= 1u << lane;
     uint32_t value = warp.get<uint32_t>(step.in[0], lane);
     std::memcpy(machine.memory.at(address), &value, 4);
   }

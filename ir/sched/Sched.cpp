@@ -166,6 +166,10 @@ LogicalResult NextVisibleOp::verify() {
     return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
   if (!getSeen().empty() && getSeen().size() != 3)
     return emitOpError("has ") << getSeen().size() << " values of a search before; its origin, visible and full are needed";
+  if (size_t asked = cast<VisibleOp>(body.getTerminator()).getParts().size(); asked != getBegins().size())
+    return emitOpError("the region asks for ") << asked << " parts of the rows, results are for " << getBegins().size();
+  if (!getSeen().empty() && !getBegins().empty())
+    return emitOpError("finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`");
   if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
     return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
   return success();
@@ -281,6 +285,8 @@ LogicalResult ForWorkOp::verify() {
     return emitOpError("the body takes ") << arguments;
   if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
     return emitOpError("`splits`, at least 1, belongs to the order split");
+  if (getAcrossBatches() && getOrder() != WorkOrder::Grid && getOrder() != WorkOrder::Persistent)
+    return emitOpError("`across_batches` belongs to the orders grid and persistent");
   TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
   if (received || claimed) {
     if (next.empty() || !next.front().isInteger(32))

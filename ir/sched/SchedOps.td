@@ -87,7 +87,9 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
   let description = [{
     The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile; in order
     persistent a block then takes pairs of tiles from both ends of a head, its last and its first, which together are equally long. `across_batches`
-    puts the tiles of all batches at one place, or pair of places, side by side: what they read in common then comes from L2.
+    puts the tiles of all batches at one place, or pair of places, side by side: what they read in common then comes from L2. In order claimed the tiles
+    at one place of many heads stand side by side: they are about equally long, so that, longest first, blocks end with the short ones of all these
+    heads. There are `blocks * tile_q / 384` of them at most: three blocks of 128 rows then share the keys of a head.
 
         | order      | tiles of a block                                                                             |
         |------------|----------------------------------------------------------------------------------------------|
@@ -245,40 +247,49 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
   let summary = "first tile at or after `from` that is visible, and what is known of those around it";
   let description = [{
     The region says of a tile whether it is visible and whether it is full. `tile` is the first visible one, `from <= tile < bound`, or `bound` when there is none.
-    The lanes of a warp look at 32 tiles at a time, or, each of them at `per_lane` tiles, at as many times more. All threads get the same values. The region may
+    The lanes of a warp look at 32 tiles at a time. All threads get the same values. The region may
     be evaluated for tiles up to the last that is not before `from`.
 
     The answers for the 32 tiles from `origin` on, `tile` among them, come as bits of `visible` and `full`, which are 0 for tiles from `bound` on; without a visible tile `origin` is
-    `bound`. With `seen`, the last three results of a search before, the tiles of that window are not asked again; a window that does not hold `from` tells nothing.
+    `bound`. With `seen`, these three results of a search before, the tiles of that window are not asked again; a window that does not hold `from` tells nothing.
+
+    With `parts` the region also says of each part of the rows whether the tile shows it something. The search gives the first such tile of the window for each,
+    or the one after the window's last.
 
     ```mlir
-    %n, %origin, %visible, %full = sched.next_visible from %a below %end per_lane 4 {
+    %n, %origin, %visible, %full = sched.next_visible from %a below %end {
     ^bb0(%tile: i32):
       ...
       sched.visible %1, %2
     }
     %n1, %origin1, %visible1, %full1 = sched.next_visible from %b below %end seen %origin, %visible, %full { ... }
+    %n2, %origin2, %visible2, %full2, %begins:2 = sched.next_visible from %a below %end parts i32, i32 {
+    ^bb0(%tile: i32):
+      ...
+      sched.visible %1, %2 parts %3, %4
+    }
     ```
   }];
-  let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$per_lane);
-  let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full);
+  let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen);
+  let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full, Variadic<I32>:$begins);
   let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`per_lane` $per_lane^)? $condition attr-dict";
+  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`parts` type($begins)^)? $condition attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    ::mlir::ValueRange getWindow() { return getResults().drop_front(); }
+    ::mlir::ValueRange getWindow() { return getResults().slice(1, 3); }
   }];
 }
 
 def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>]> {
-  let summary = "what a `sched.next_visible` asks of a tile: whether it is visible, and whether it is full";
+  let summary = "what a `sched.next_visible` asks of a tile: whether it is visible, whether it is full, and to which parts of the rows it is visible";
   let description = [{
     ```mlir
     sched.visible %1, %2
+    sched.visible %1, %2 parts %3, %4
     ```
   }];
-  let arguments = (ins I1:$visible, I1:$full);
-  let assemblyFormat = "$visible `,` $full attr-dict";
+  let arguments = (ins I1:$visible, I1:$full, Variadic<I1>:$parts);
+  let assemblyFormat = "$visible `,` $full (`parts` $parts^)? attr-dict";
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {

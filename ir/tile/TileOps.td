@@ -124,6 +124,20 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   }];
 }
 
+def FirstVisibleOp : TileOp<"first_visible", [Pure]> {
+  let summary = "index of the first tile that a domain visits; the end of its last segment where it visits none";
+  let description = [{
+    ```mlir
+    %own = tile.domain k by 64 [%a, %b) partial where { ... }
+    %begin = tile.first_visible %own : i32
+    tile.for_blocks (%k0, %partial) in %dom within [%begin, %end) { ... }
+    ```
+  }];
+  let arguments = (ins DomainType:$domain);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$domain attr-dict `:` type($result)";
+}
+
 def TouchesOp : TileOp<"touches", [Pure]> {
   let summary = "whether a tile touches a set block of a block pattern";
   let description = [{

@@ -339,8 +339,9 @@ class Cli(unittest.TestCase):
                                 "allow it$")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time\n", documents)
-        self.assertNotIn("  parts ", documents)
-        self.assertIn("  order          persistent blocks, each takes the next tile when it is free\n", documents)
+        self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", documents)
+        self.assertIn("  order          persistent blocks, each takes the next tile when it is free, the last ones of many heads first\n", documents)
+        self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
         self.assertEqual(ampere, {"masks": "one loop; uniform branches mask the tiles that need it", "roles": "all warps alike",

@@ -170,10 +170,12 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   std::string source = printed(text);
   INFO(source);
   for (const char *part : {"  for (int count = 0, number = int(blockIdx.x), carried = 0; (unsigned)number < work_tiles_; ++count) {\n"
-                           "    const GridTile work = grid_tile<64, last_first>((unsigned)number, p.query_length, p.heads);\n"
-                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
                            "    const int n = claim_work(p.workspace);\n"
+                           "    const GridTile work = claimed_tile<64, last_first>((unsigned)number, heads_together, p.query_length, p.heads,\n"
+                           "        p.batch);\n"
+                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
                            "    const int next = shuffle(n, 0);\n",
+                           "  const unsigned heads_together = claimed_heads<64>(p.heads, p.batch);\n",
                            "(unsigned)next < work_tiles_ ? 1 : 0", "load_i32(p.ids_k", "    number = next;\n    carried = ",
                            "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
     CHECK(source.find(part) != std::string::npos);

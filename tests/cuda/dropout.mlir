@@ -7,7 +7,7 @@
 // CHECK:      uint4 philox(
 // CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
 // CHECK-NEXT:   const int seed_low = (int)seed;
-// CHECK:        const FoundTile first = next_visible<1>(0, tiles, [&](int n) -> TileAnswer {
+// CHECK:        const FoundTile first = next_visible(0, tiles, [&](int n) -> TileAnswer {
 // CHECK-NEXT:     const bool flag = touches_block<128, 64, 64, 64>(p.pattern + h * p.pattern_stride[0], p.pattern_stride[1],
 // CHECK-NEXT:         p.pattern_stride[2], p.pattern_extent[1], p.pattern_extent[2], q0, n * 64);
 // CHECK-NEXT:     return {flag, flag};

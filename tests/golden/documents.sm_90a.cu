@@ -2,10 +2,11 @@
 //
 //   variant  documents, bf16, head_dim 128 x 128
 //   plan     tiles 128 x 128, 8 warps, 2 stages, Q in shared memory, last query tile first
-//   block    384 threads, at least 1 blocks on a multiprocessor, 230672 bytes of shared memory
+//   block    384 threads, at least 1 blocks on a multiprocessor, 230640 bytes of shared memory
 //   tensor   ids, i32, rank 1
 //   bounds   ids, within tiles of 128 queries
 //   bounds   ids, within tiles of 128 keys
+//   bounds   ids, within tiles of 64 queries
 //
 //   shared           offset  bytes  tile                               panels
 //   q_ring           0       65536  stage 2 x q 128 x d 128 bf16       128 bytes
@@ -59,12 +60,14 @@ struct Params {
   long long ids_q_stride[1], ids_q_extent[1];
   int *ids_k;  // the least and the greatest element of ids in each tile
   long long ids_k_stride[1], ids_k_extent[1];
+  int *ids_part;  // the least and the greatest element of ids in each tile
+  long long ids_part_stride[1], ids_part_extent[1];
   TensorMap o_map;
   TensorMap v_map;
   TensorMap k_map;
   TensorMap q_map;
 };
-static_assert(sizeof(Params) == 832, "the launch parameters differ");
+static_assert(sizeof(Params) == 896, "the launch parameters differ");
 
 /// Positive infinity.
 #define infinity __int_as_float(0x7f800000)
@@ -164,6 +167,28 @@ __device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length,
   return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
 }
 
+/// Heads whose tiles of work stand side by side where blocks claim them. Three blocks of 128 rows, or two of 192, then share the keys and values of a
+/// head at a time: with fewer, HBM is what long sequences wait for.
+template <int Rows> __device__ __forceinline__ unsigned claimed_heads(int heads, int batch) {
+  const unsigned all = heads * batch, most = max(gridDim.x * Rows / 384, 1u), groups = (all + most - 1) / most;
+  return (all + groups - 1) / groups;
+}
+
+/// A tile of queries by its number where blocks take the next one when they are free. Tiles at one place of `group` heads stand side by side: they are
+/// about equally long, and what blocks take in the end are the short ones of all these heads.
+template <int Rows, TileOrder order>
+__device__ __forceinline__ GridTile claimed_tile(unsigned number, unsigned group, int query_length, int heads, int batch) {
+  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
+  unsigned first = 0, count = group;
+  if (number >= tiles * group) {
+    first = number / (tiles * group) * group;
+    count = min(group, unsigned(heads * batch) - first);
+    number -= first * tiles;
+  }
+  const unsigned n = number / count, batch_head = first + number % count, tile = order == first_first ? n : tiles - 1 - n;
+  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
+}
+
 /// Tiles of queries of all heads and batches.
 template <int Rows>
 __device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int batch) {
@@ -225,31 +250,23 @@ struct FoundTile {
   int tile, origin, visible, full;
 };
 
-/// The first visible tile n, from <= n < bound; `bound` when there is none. Each lane of a warp asks for several tiles, 32 apart; past the last
-/// it asks for the last again.
-template <int per_lane, typename Ask>
-__device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
-  for (int first = from; first < bound; first += 32 * per_lane) {
-    bool is_visible[per_lane], is_full[per_lane];
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i) {
-      const int tile = first + 32 * i + int(threadIdx.x % 32);
-      const TileAnswer answer = ask(min(tile, bound - 1));
-      is_visible[i] = answer.visible && tile < bound;
-      is_full[i] = is_visible[i] && answer.full;
-    }
-#pragma unroll
-    for (int i = 0; i < per_lane; ++i) {
-      const unsigned visible = __ballot_sync(0xffffffffu, is_visible[i]), full = __ballot_sync(0xffffffffu, is_full[i]);
-      if (visible)
-        return {first + 32 * i + __ffs(int(visible)) - 1, first + 32 * i, int(visible), int(full)};
-    }
+/// The first visible tile n, from <= n < bound; `bound` when there is none. The lanes of a warp ask for 32 at a time; past the last they ask for the
+/// last again.
+template <typename Ask> __device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
+#pragma unroll 1
+  for (int first = from; first < bound; first += 32) {
+    const int tile = first + int(threadIdx.x % 32);
+    const TileAnswer answer = ask(min(tile, bound - 1));
+    const bool is_visible = answer.visible && tile < bound;
+    const unsigned visible = __ballot_sync(0xffffffffu, is_visible), full = __ballot_sync(0xffffffffu, is_visible && answer.full);
+    if (visible)
+      return {first + __ffs(int(visible)) - 1, first, int(visible), int(full)};
   }
   return {bound, bound, 0, 0};
 }
 
 /// The same, without asking again for tiles whose answers an earlier search has left: `origin`, `visible` and `full`.
-template <int per_lane, typename Ask>
+template <typename Ask>
 __device__ __forceinline__ FoundTile next_visible(int from, int bound, int origin, int visible, int full, Ask ask) {
   const unsigned place = unsigned(from - origin);
   if (place < 32) {
@@ -258,7 +275,33 @@ __device__ __forceinline__ FoundTile next_visible(int from, int bound, int origi
       return {from + __ffs(int(ahead)) - 1, origin, visible, full};
     from = origin + 32;
   }
-  return next_visible<per_lane>(from, bound, ask);
+  return next_visible(from, bound, ask);
+}
+
+/// What a search asks of a tile where it looks for parts of the rows too: whether it shows each of them something.
+template <int Parts> struct PartsAnswer {
+  bool visible, full, part[Parts];
+};
+
+/// The same; `begins` are for each part the first of the 32 tiles from `origin` on that shows it something, or the one after them.
+template <int Parts, typename Ask>
+__device__ __forceinline__ FoundTile next_visible_parts(int from, int bound, int (&begins)[Parts], Ask ask) {
+  const FoundTile found = next_visible(from, bound, [&](int tile) -> TileAnswer {
+    const PartsAnswer<Parts> answer = ask(tile);
+    return {answer.visible, answer.full};
+  });
+#pragma unroll
+  for (int i = 0; i < Parts; ++i)
+    begins[i] = bound;
+  if (found.tile < bound) {
+    const PartsAnswer<Parts> answer = ask(min(found.origin + int(threadIdx.x % 32), bound - 1));
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      const unsigned shown = __ballot_sync(0xffffffffu, answer.part[i]);
+      begins[i] = found.origin + (shown ? __ffs(int(shown)) - 1 : 32);
+    }
+  }
+  return found;
 }
 
 /// The least and the greatest element that the rows of a tile read along dimension Dim of `tensor`, by one warp: tile n has rows
@@ -280,8 +323,12 @@ __device__ __forceinline__ bool write_bounds(long long &entry, const T *tensor, 
   int row = 0;
 #pragma unroll
   for (int dim = Rank - 1; dim >= 0; --dim) {
-    const long long size = dim == Dim ? bounds_extent[dim] / 2 : extent[dim], index = entry % size;
-    entry /= size;
+    long long index = entry;
+    if (dim) {
+      const long long size = dim == Dim ? bounds_extent[dim] / 2 : extent[dim];
+      index = entry % size;
+      entry /= size;
+    }
     if (dim == Dim)
       row = int(index) * Rows;
     else
@@ -294,8 +341,9 @@ __device__ __forceinline__ bool write_bounds(long long &entry, const T *tensor, 
     return sizeof(T) == 1 ? T(value != 0) : value;
   };
   T least = read(min(row + lane, last)), greatest = least;
-  for (int i = row + lane + 32; i <= last; i += 32) {
-    const T value = read(i);
+#pragma unroll
+  for (int i = 32; i < Rows; i += 32) {
+    const T value = read(min(row + lane + i, last));
     least = min(least, value);
     greatest = max(greatest, value);
   }
@@ -527,15 +575,13 @@ documents(const __grid_constant__ Params p) {
   const unsigned v_ring = shared_base + 163840;  // stage 2 x k 128 x dv 128 bf16
   const unsigned v_barriers = shared_base + 230608;  // full and empty, 2 each
   const unsigned column_ids_ring = shared_base + 229376;  // stage 2 x k 128 i32
-  const unsigned column_ids_barriers = shared_base + 230640;  // full and empty, 2 each
   const unsigned tasks = shared_base + 230400;  // stage 2 x message 1 x field 8 i32
   const unsigned visits = shared_base + 230528;  // stage 2 x message 1 x field 2 i32
   const int thread = threadIdx.x;
   if (thread == 0) {
-    init_ring<2>(q_barriers, 1, 9);
-    init_ring<2>(k_barriers, 1, 8);
+    init_ring<2>(q_barriers, 1, 8);
+    init_ring<2>(k_barriers, 2, 8);
     init_ring<2>(v_barriers, 1, 8);
-    init_ring<2>(column_ids_barriers, 32, 8);
     fence_init();
   }
   __syncthreads();
@@ -546,12 +592,14 @@ documents(const __grid_constant__ Params p) {
     if (thread2 < 32) {
       const bool elected = elect_one();
       const unsigned work_tiles_ = work_tiles<128>(p.query_length, p.heads, p.batch);
+      const unsigned heads_together = claimed_heads<128>(p.heads, p.batch);
       #pragma unroll 1
       for (int count = 0, number = int(blockIdx.x), first_stage = 0,
           first_phase = 0; (unsigned)number < work_tiles_; ++count) {
-        const GridTile work = grid_tile<128, last_first>((unsigned)number, p.query_length, p.heads);
-        const int b = work.batch, h = work.head, q0 = work.row;
         const int claimed = claim_work(p.workspace);
+        const GridTile work = claimed_tile<128, last_first>((unsigned)number, heads_together, p.query_length,
+            p.heads, p.batch);
+        const int b = work.batch, h = work.head, q0 = work.row;
         const int kv_head = h / p.group;
         const int q_end = min(wrap_add(q0, 128), p.query_length);
         const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
@@ -559,12 +607,24 @@ documents(const __grid_constant__ Params p) {
         const int ids_q_min = load_bound(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
         const int q_entry2 = wrap_add(q_entry, 1);
         const int ids_q_max = load_bound(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
-        const FoundTile next_tile = next_visible<4>(0, tiles_end, [&](int n) -> TileAnswer {
-          const int k_entry = wrap_mul(n, 2);
+        const int n = p.query_length - 1;
+        const int seen_row = min(q0, n);
+        const int q_entry3 = wrap_mul(seen_row / 64, 2);
+        const int ids_q_min2 = load_bound(p.ids_part + q_entry3 * p.ids_part_stride[0]);  // mask:1
+        const int q_entry4 = wrap_add(q_entry3, 1);
+        const int ids_q_max2 = load_bound(p.ids_part + q_entry4 * p.ids_part_stride[0]);  // mask:1
+        const int seen_row2 = min(q0 + 64, n);
+        const int q_entry5 = wrap_mul(seen_row2 / 64, 2);
+        const int ids_q_min3 = load_bound(p.ids_part + q_entry5 * p.ids_part_stride[0]);  // mask:1
+        const int q_entry6 = wrap_add(q_entry5, 1);
+        const int ids_q_max3 = load_bound(p.ids_part + q_entry6 * p.ids_part_stride[0]);  // mask:1
+        int part_begin[2];
+        const FoundTile next_tile = next_visible_parts(0, tiles_end, part_begin, [&](int n2) -> PartsAnswer<2> {
+          const int k_entry = wrap_mul(n2, 2);
           const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
           const int k_entry2 = wrap_add(k_entry, 1);
           const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-          return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
+          return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min, {ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2, ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3}};
         });
         const int next_number = shuffle(claimed, 0);
         const int q_stage = count % 2;
@@ -572,7 +632,7 @@ documents(const __grid_constant__ Params p) {
         const int more = (unsigned)next_number < work_tiles_ ? 1 : 0;
         if (elected) {
           wait_barrier(q_barriers + 16 + q_stage * 8, q_phase ^ 1);
-          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile.tile});
+          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile.tile, part_begin[0], part_begin[1]});
           expect_bytes(q_barriers + q_stage * 8, 32768);
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 0), p.q_map, q_barriers + q_stage * 8, b, h, q0,
               0);
@@ -584,23 +644,44 @@ documents(const __grid_constant__ Params p) {
         for (; tile < tiles_end;) {
           const int k0 = wrap_mul(tile, 128);
           const int next_tile2 = wrap_add(tile, 1);
-          const FoundTile next_tile3 = next_visible<4>(next_tile2, tiles_end, origin, visible, full,
-              [&](int n) -> TileAnswer {
-            const int k_entry = wrap_mul(n, 2);
+          const FoundTile next_tile3 = next_visible(next_tile2, tiles_end, origin, visible, full,
+              [&](int n2) -> TileAnswer {
+            const int k_entry = wrap_mul(n2, 2);
             const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
             const int k_entry2 = wrap_add(k_entry, 1);
             const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
             return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
           });
-          const int n = (int)!((((unsigned)full >> (tile - origin)) & 1) != 0);
+          const bool flag = !((((unsigned)full >> (tile - origin)) & 1) != 0);
+          const int n2 = (int)flag;
           if (elected) {
             wait_barrier(k_barriers + 16 + stage * 8, phase ^ 1);
-            send(visits + stage * 8, Message<2>{next_tile3.tile, n});
+            send(visits + stage * 8, Message<2>{next_tile3.tile, n2});
             expect_bytes(k_barriers + stage * 8, 32768);
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.k_map, k_barriers + stage * 8, b, kv_head,
                 k0, 0);
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.k_map, k_barriers + stage * 8, b,
                 kv_head, k0, 64);
+          }
+          sync_lanes();
+          if (flag) {
+            const int thread3 = read_thread_id();
+            const int lane = thread3 % 32;
+            int column_ids[4];  // k 128 i32
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int k = k0 + (lane + i * 32);
+              const int ids = load_i32(p.ids + clamp_index(k, p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
+              column_ids[i] = ids;
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              store_shared(column_ids_ring + stage * 512 + (lane + i * 32) * 4, (unsigned)column_ids[i]);
+            }
+          }
+          sync_lanes();
+          if (elected) {
+            arrive(k_barriers + stage * 8);
             wait_barrier(v_barriers + 16 + stage * 8, phase ^ 1);
             expect_bytes(v_barriers + stage * 8, 32768);
             load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.v_map, v_barriers + stage * 8, b, kv_head,
@@ -608,10 +689,10 @@ documents(const __grid_constant__ Params p) {
             load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.v_map, v_barriers + stage * 8, b,
                 kv_head, k0, 64);
           }
-          const int n2 = wrap_add(stage, 1);
-          const bool flag = n2 == 2;
-          const int next_stage = flag ? 0 : n2;
-          const int next_phase = flag ? phase ^ 1 : phase;
+          const int n3 = wrap_add(stage, 1);
+          const bool flag2 = n3 == 2;
+          const int next_stage = flag2 ? 0 : n3;
+          const int next_phase = flag2 ? phase ^ 1 : phase;
           tile = next_tile3.tile;
           stage = next_stage;
           phase = next_phase;
@@ -619,77 +700,11 @@ documents(const __grid_constant__ Params p) {
           visible = next_tile3.visible;
           full = next_tile3.full;
         }
-        const int n = uniform(stage);
-        const int n2 = uniform(phase);
+        const int n2 = uniform(stage);
+        const int n3 = uniform(phase);
         number = next_number;
-        first_stage = n;
-        first_phase = n2;
-      }
-    }
-    if (thread2 / 32 == 1) {
-      #pragma unroll 1
-      for (int count = 0, first_stage = 0, first_phase = 0;; ++count) {
-        const int thread3 = threadIdx.x;
-        const int lane = thread3 % 32;
-        const int q_stage = count % 2;
-        const int q_phase = (count / 2) & 1;
-        wait_barrier(q_barriers + q_stage * 8, q_phase);
-        const Message<8> tasks_message = receive<8>(tasks + q_stage * 32);
-        const int first_tile = uniform(tasks_message.field[4]);
-        const int q0 = uniform(tasks_message.field[2]);
-        const int q_end = min(wrap_add(q0, 128), p.query_length);
-        const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
-        const int q_entry = wrap_mul(q0 / 128, 2);
-        const int ids_q_min = load_bound(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
-        const int q_entry2 = wrap_add(q_entry, 1);
-        const int ids_q_max = load_bound(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
-        int tile = first_tile, stage = first_stage, phase = first_phase, origin = tiles_end, visible = 0, full = 0;
-        #pragma unroll 1
-        for (; tile < tiles_end;) {
-          const int k0 = wrap_mul(tile, 128);
-          const int next_tile = wrap_add(tile, 1);
-          const FoundTile next_tile2 = next_visible<4>(next_tile, tiles_end, origin, visible, full,
-              [&](int n) -> TileAnswer {
-            const int k_entry = wrap_mul(n, 2);
-            const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
-            const int k_entry2 = wrap_add(k_entry, 1);
-            const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-            return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
-          });
-          wait_barrier(column_ids_barriers + 16 + stage * 8, phase ^ 1);
-          int column_ids[4];  // k 128 i32
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int k = k0 + (lane + i * 32);
-            const int ids = load_i32(p.ids + clamp_index(k, p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
-            column_ids[i] = ids;
-          }
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            store_shared(column_ids_ring + stage * 512 + (lane + i * 32) * 4, (unsigned)column_ids[i]);
-          }
-          arrive(column_ids_barriers + stage * 8);
-          const int n = wrap_add(stage, 1);
-          const bool flag = n == 2;
-          const int next_stage = flag ? 0 : n;
-          const int next_phase = flag ? phase ^ 1 : phase;
-          tile = next_tile2.tile;
-          stage = next_stage;
-          phase = next_phase;
-          origin = next_tile2.origin;
-          visible = next_tile2.visible;
-          full = next_tile2.full;
-        }
-        const Message<8> tasks_message2 = receive<8>(tasks + q_stage * 32);
-        sync_lanes();
-        arrive_as_warp(q_barriers + 16 + q_stage * 8);
-        const int n = uniform(stage);
-        const int n2 = uniform(phase);
-        if (tasks_message2.field[3] == 0) {
-          break;
-        }
-        first_stage = n;
-        first_phase = n2;
+        first_stage = n2;
+        first_phase = n3;
       }
     }
   } else {  // consumer
@@ -717,6 +732,7 @@ documents(const __grid_constant__ Params p) {
       const int q_end2 = min(wrap_add(own_row, 64), p.query_length);
       const int visible_end = wrap_add(min(q_end2, p.key_length), 127) / 128;
       const int own_end = own_row < p.query_length ? visible_end : 0;
+      const int own_begin = uniform(own_row == q0 ? tasks_message.field[5] : tasks_message.field[6]);
       const int full_to = min(wrap_add(own_row, 1), p.key_length);
       const int partial_from = full_to / 128 * 128;
       float m[1][2];  // q 128 f32
@@ -748,7 +764,25 @@ documents(const __grid_constant__ Params p) {
         row_ids[0][r] = ids;
       }
       const int own_end2 = min(own_end, tiles_end);
-      int first_tile2 = first_tile, first_stage2 = first_stage, first_phase2 = first_phase, following_tile = first_tile;
+      const int n = min(own_begin, own_end2);
+      int tile = first_tile, stage = first_stage, phase = first_phase;
+      #pragma unroll 1
+      for (; tile < n;) {
+        wait_barrier(k_barriers + stage * 8, phase);
+        const Message<2> visits_message = receive<2>(visits + stage * 8);
+        const int next_tile = uniform(visits_message.field[0]);
+        arrive_as_warp(k_barriers + 16 + stage * 8);
+        wait_barrier(v_barriers + stage * 8, phase);
+        arrive_as_warp(v_barriers + 16 + stage * 8);
+        const int n2 = wrap_add(stage, 1);
+        const bool flag = n2 == 2;
+        const int next_stage = flag ? 0 : n2;
+        const int next_phase = flag ? phase ^ 1 : phase;
+        tile = next_tile;
+        stage = next_stage;
+        phase = next_phase;
+      }
+      int first_tile2 = tile, first_stage2 = stage, first_phase2 = phase, following_tile = tile;
       #pragma unroll 1
       for (; first_tile2 < own_end2;) {
         const int k0 = wrap_mul(first_tile2, 128);
@@ -757,11 +791,11 @@ documents(const __grid_constant__ Params p) {
         mma_fence();
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
-          const int n = kk * 16;
+          const int n2 = kk * 16;
           const int warpgroup_row = warpgroup * 64;
           mma_async_bf16_n128_shared<0>(s[0],
-              matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768, swizzle<128, 128>(warpgroup_row, n * 2)),
-              matrix_descriptor<128, 16, 1024>(k_ring + first_stage2 * 32768, swizzle<128, 128>(0, n * 2)),
+              matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768, swizzle<128, 128>(warpgroup_row, n2 * 2)),
+              matrix_descriptor<128, 16, 1024>(k_ring + first_stage2 * 32768, swizzle<128, 128>(0, n2 * 2)),
               kk != 0);
         }
         mma_commit();
@@ -770,7 +804,6 @@ documents(const __grid_constant__ Params p) {
         const int partial = uniform(visits_message.field[1]);
         const bool partial2 = partial != 0;
         mma_wait<0>(s[0]);
-        arrive_as_warp(k_barriers + 16 + first_stage2 * 8);
         if (k0 >= partial_from) {
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
@@ -778,16 +811,15 @@ documents(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               #pragma unroll
               for (int r = 0; r < 2; ++r) {
-                const int n = r * 2 + e;
+                const int n2 = r * 2 + e;
                 const int q = q0 + (warp_row + lane_row + r * 8);
                 const int row_end = min(wrap_add(q, 1), p.key_length);
-                const float x = j * 8 + e < max(min(row_end - k0, 128), 0) - lane_column ? s[0][j][n] : -infinity;
-                s[0][j][n] = x;
+                const float x = j * 8 + e < max(min(row_end - k0, 128), 0) - lane_column ? s[0][j][n2] : -infinity;
+                s[0][j][n2] = x;
               }
             }
           }
         }
-        wait_barrier(column_ids_barriers + first_stage2 * 8, first_phase2);
         if (partial2) {
           int ids_pair[1][2];  // k 8 i32
           #pragma unroll
@@ -800,22 +832,22 @@ documents(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               #pragma unroll
               for (int r = 0; r < 2; ++r) {
-                const int n = r * 2 + e;
-                s[0][j][n] = row_ids[0][r] == ids_pair[0][e] ? s[0][j][n] : -infinity;
+                const int n2 = r * 2 + e;
+                s[0][j][n2] = row_ids[0][r] == ids_pair[0][e] ? s[0][j][n2] : -infinity;
               }
             }
           }
         }
         sync_lanes();
-        arrive_as_warp(column_ids_barriers + 16 + first_stage2 * 8);
+        arrive_as_warp(k_barriers + 16 + first_stage2 * 8);
         float m_next[1][2];  // q 128 f32
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m_next[0][r] = m[0][r];
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
-            const int n = r * 2;
-            m_next[0][r] = fmaxf(m_next[0][r], fmaxf(s[0][j][n], s[0][j][n + 1]));
+            const int n2 = r * 2;
+            m_next[0][r] = fmaxf(m_next[0][r], fmaxf(s[0][j][n2], s[0][j][n2 + 1]));
           }
           const float x = m_next[0][r];
           const float x2 = shuffle_xor(x, 1);
@@ -839,8 +871,8 @@ documents(const __grid_constant__ Params p) {
           for (int j = 0; j < 16; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n = r * 2 + e;
-              s[0][j][n] = fast_exp2(fmaf(s[0][j][n], 0.12751743f, m_base[0][r] * -0.12751743f));
+              const int n2 = r * 2 + e;
+              s[0][j][n2] = fast_exp2(fmaf(s[0][j][n2], 0.12751743f, m_base[0][r] * -0.12751743f));
             }
           }
         }
@@ -853,8 +885,8 @@ documents(const __grid_constant__ Params p) {
           l[0][r] = l[0][r];
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
-            const int n = r * 2;
-            l[0][r] += s[0][j][n] + s[0][j][n + 1];
+            const int n2 = r * 2;
+            l[0][r] += s[0][j][n2] + s[0][j][n2 + 1];
           }
         }
         unsigned p_[1][8][4];  // q 128 x k 128 bf16
@@ -862,14 +894,14 @@ documents(const __grid_constant__ Params p) {
         for (int kk = 0; kk < 8; ++kk) {
           #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const int n = kk * 2 + e / 2;
-            const int n2 = e % 2 * 2;
-            p_[0][kk][e] = pack_bf16(s[0][n][n2], s[0][n][n2 + 1]);
+            const int n2 = kk * 2 + e / 2;
+            const int n3 = e % 2 * 2;
+            p_[0][kk][e] = pack_bf16(s[0][n2][n3], s[0][n2][n3 + 1]);
           }
         }
-        const int n = wrap_add(first_stage2, 1);
-        const bool flag = n == 2;
-        const int next_stage = flag ? 0 : n;
+        const int n2 = wrap_add(first_stage2, 1);
+        const bool flag = n2 == 2;
+        const int next_stage = flag ? 0 : n2;
         const int next_phase = flag ? first_phase2 ^ 1 : first_phase2;
         wait_barrier(v_barriers + first_stage2 * 8, first_phase2);
         float m_next2[1][2];  // q 128 f32
@@ -877,21 +909,21 @@ documents(const __grid_constant__ Params p) {
         for (int r = 0; r < 2; ++r) {
           m_next2[0][r] = m_next[0][r];
         }
-        int tile = next_tile, stage = next_stage, phase = next_phase, v_stage = first_stage2;
+        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2;
         #pragma unroll 1
-        for (; tile < own_end2;) {
-          const int k0_2 = wrap_mul(tile, 128);
-          wait_barrier(k_barriers + stage * 8, phase);
+        for (; tile2 < own_end2;) {
+          const int k0_2 = wrap_mul(tile2, 128);
+          wait_barrier(k_barriers + stage2 * 8, phase2);
           float s2[1][16][4];  // q 128 x k 128 f32
           mma_fence();
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
-            const int n2 = kk * 16;
+            const int n3 = kk * 16;
             const int warpgroup_row = warpgroup * 64;
             mma_async_bf16_n128_shared<0>(s2[0],
                 matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768,
-                swizzle<128, 128>(warpgroup_row, n2 * 2)),
-                matrix_descriptor<128, 16, 1024>(k_ring + stage * 32768, swizzle<128, 128>(0, n2 * 2)), kk != 0);
+                swizzle<128, 128>(warpgroup_row, n3 * 2)),
+                matrix_descriptor<128, 16, 1024>(k_ring + stage2 * 32768, swizzle<128, 128>(0, n3 * 2)), kk != 0);
           }
           mma_commit();
           mma_fence();
@@ -901,12 +933,11 @@ documents(const __grid_constant__ Params p) {
                 matrix_descriptor<128, 16384, 1024>(v_ring + v_stage * 32768, swizzle<128, 128>(kk * 16, 0)), true);
           }
           mma_commit();
-          const Message<2> visits_message2 = receive<2>(visits + stage * 8);
+          const Message<2> visits_message2 = receive<2>(visits + stage2 * 8);
           const int next_tile2 = uniform(visits_message2.field[0]);
           const int partial3 = uniform(visits_message2.field[1]);
           const bool partial4 = partial3 != 0;
           mma_wait<1>(s2[0]);
-          arrive_as_warp(k_barriers + 16 + stage * 8);
           if (k0_2 >= partial_from) {
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
@@ -914,44 +945,43 @@ documents(const __grid_constant__ Params p) {
               for (int e = 0; e < 2; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                  const int n2 = r * 2 + e;
+                  const int n3 = r * 2 + e;
                   const int q = q0 + (warp_row + lane_row + r * 8);
                   const int row_end = min(wrap_add(q, 1), p.key_length);
-                  const float x = j * 8 + e < max(min(row_end - k0_2, 128), 0) - lane_column ? s2[0][j][n2] :
+                  const float x = j * 8 + e < max(min(row_end - k0_2, 128), 0) - lane_column ? s2[0][j][n3] :
                       -infinity;
-                  s2[0][j][n2] = x;
+                  s2[0][j][n3] = x;
                 }
               }
             }
           }
-          wait_barrier(column_ids_barriers + stage * 8, phase);
           if (partial4) {
             int ids_pair[1][2];  // k 8 i32
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
-              const int2 pair = load_shared_int_pair(column_ids_ring + stage * 512 + (lane_column + j * 8) * 4);
+              const int2 pair = load_shared_int_pair(column_ids_ring + stage2 * 512 + (lane_column + j * 8) * 4);
               ids_pair[0][0] = pair.x;
               ids_pair[0][1] = pair.y;
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                  const int n2 = r * 2 + e;
-                  s2[0][j][n2] = row_ids[0][r] == ids_pair[0][e] ? s2[0][j][n2] : -infinity;
+                  const int n3 = r * 2 + e;
+                  s2[0][j][n3] = row_ids[0][r] == ids_pair[0][e] ? s2[0][j][n3] : -infinity;
                 }
               }
             }
           }
           sync_lanes();
-          arrive_as_warp(column_ids_barriers + 16 + stage * 8);
+          arrive_as_warp(k_barriers + 16 + stage2 * 8);
           float m_next3[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             m_next3[0][r] = m_next2[0][r];
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
-              const int n2 = r * 2;
-              m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n2], s2[0][j][n2 + 1]));
+              const int n3 = r * 2;
+              m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n3], s2[0][j][n3 + 1]));
             }
             const float x = m_next3[0][r];
             const float x2 = shuffle_xor(x, 1);
@@ -976,8 +1006,8 @@ documents(const __grid_constant__ Params p) {
             for (int j = 0; j < 16; ++j) {
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
-                const int n2 = r * 2 + e;
-                s2[0][j][n2] = fast_exp2(fmaf(s2[0][j][n2], 0.12751743f, m_base2[0][r] * -0.12751743f));
+                const int n3 = r * 2 + e;
+                s2[0][j][n3] = fast_exp2(fmaf(s2[0][j][n3], 0.12751743f, m_base2[0][r] * -0.12751743f));
               }
             }
           }
@@ -990,15 +1020,15 @@ documents(const __grid_constant__ Params p) {
             l[0][r] = l[0][r];
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
-              const int n2 = r * 2;
-              l[0][r] += s2[0][j][n2] + s2[0][j][n2 + 1];
+              const int n3 = r * 2;
+              l[0][r] += s2[0][j][n3] + s2[0][j][n3 + 1];
             }
           }
-          const int n2 = wrap_add(stage, 1);
-          const bool flag2 = n2 == 2;
-          const int next_stage2 = flag2 ? 0 : n2;
-          const int next_phase2 = flag2 ? phase ^ 1 : phase;
-          wait_barrier(v_barriers + stage * 8, phase);
+          const int n3 = wrap_add(stage2, 1);
+          const bool flag2 = n3 == 2;
+          const int next_stage2 = flag2 ? 0 : n3;
+          const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
+          wait_barrier(v_barriers + stage2 * 8, phase2);
           mma_wait<0>(acc[0], p_[0]);
           arrive_as_warp(v_barriers + 16 + v_stage * 8);
           #pragma unroll
@@ -1007,8 +1037,8 @@ documents(const __grid_constant__ Params p) {
             for (int j = 0; j < 16; ++j) {
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
-                const int n3 = r * 2 + e;
-                acc[0][j][n3] *= m_next2[0][r];
+                const int n4 = r * 2 + e;
+                acc[0][j][n4] *= m_next2[0][r];
               }
             }
           }
@@ -1016,19 +1046,19 @@ documents(const __grid_constant__ Params p) {
           for (int kk = 0; kk < 8; ++kk) {
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const int n3 = kk * 2 + e / 2;
-              const int n4 = e % 2 * 2;
-              p_[0][kk][e] = pack_bf16(s2[0][n3][n4], s2[0][n3][n4 + 1]);
+              const int n4 = kk * 2 + e / 2;
+              const int n5 = e % 2 * 2;
+              p_[0][kk][e] = pack_bf16(s2[0][n4][n5], s2[0][n4][n5 + 1]);
             }
           }
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             m_next2[0][r] = m_next3[0][r];
           }
-          const int next_v_stage = stage;
-          tile = next_tile2;
-          stage = next_stage2;
-          phase = next_phase2;
+          const int next_v_stage = stage2;
+          tile2 = next_tile2;
+          stage2 = next_stage2;
+          phase2 = next_phase2;
           v_stage = next_v_stage;
         }
         mma_fence();
@@ -1045,9 +1075,9 @@ documents(const __grid_constant__ Params p) {
           m[0][r] = m_next2[0][r];
         }
         first_tile2 = own_end2;
-        first_stage2 = stage;
-        first_phase2 = phase;
-        following_tile = tile;
+        first_stage2 = stage2;
+        first_phase2 = phase2;
+        following_tile = tile2;
       }
       const Message<8> tasks_message2 = receive<8>(tasks + q_stage * 32);
       const int q0_2 = uniform(tasks_message2.field[2]);
@@ -1061,24 +1091,22 @@ documents(const __grid_constant__ Params p) {
       const int warp2 = thread4 / 32;
       const int warp_row2 = warp2 * 16;
       const int lane_row2 = lane2 / 4;
-      int tile = following_tile, stage = first_stage2, phase = first_phase2;
+      int tile2 = following_tile, stage2 = first_stage2, phase2 = first_phase2;
       #pragma unroll 1
-      for (; tile < tiles_end2;) {
-        wait_barrier(k_barriers + stage * 8, phase);
-        const Message<2> visits_message = receive<2>(visits + stage * 8);
+      for (; tile2 < tiles_end2;) {
+        wait_barrier(k_barriers + stage2 * 8, phase2);
+        const Message<2> visits_message = receive<2>(visits + stage2 * 8);
         const int next_tile = uniform(visits_message.field[0]);
-        arrive_as_warp(k_barriers + 16 + stage * 8);
-        wait_barrier(v_barriers + stage * 8, phase);
-        arrive_as_warp(v_barriers + 16 + stage * 8);
-        wait_barrier(column_ids_barriers + stage * 8, phase);
-        arrive_as_warp(column_ids_barriers + 16 + stage * 8);
-        const int n = wrap_add(stage, 1);
-        const bool flag = n == 2;
-        const int next_stage = flag ? 0 : n;
-        const int next_phase = flag ? phase ^ 1 : phase;
-        tile = next_tile;
-        stage = next_stage;
-        phase = next_phase;
+        arrive_as_warp(k_barriers + 16 + stage2 * 8);
+        wait_barrier(v_barriers + stage2 * 8, phase2);
+        arrive_as_warp(v_barriers + 16 + stage2 * 8);
+        const int n2 = wrap_add(stage2, 1);
+        const bool flag = n2 == 2;
+        const int next_stage = flag ? 0 : n2;
+        const int next_phase = flag ? phase2 ^ 1 : phase2;
+        tile2 = next_tile;
+        stage2 = next_stage;
+        phase2 = next_phase;
       }
       arrive_as_warp(q_barriers + 16 + q_stage * 8);
       #pragma unroll
@@ -1101,8 +1129,8 @@ documents(const __grid_constant__ Params p) {
         for (int j = 0; j < 16; ++j) {
           #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const int n = r * 2 + e;
-            acc[0][j][n] *= inverse_l[0][r];
+            const int n2 = r * 2 + e;
+            acc[0][j][n2] *= inverse_l[0][r];
           }
         }
       }
@@ -1122,38 +1150,38 @@ documents(const __grid_constant__ Params p) {
           }
         }
       }
-      const int n = warpgroup + 1;
+      const int n2 = warpgroup + 1;
       const bool flag = thread4 % 128 == 0;
       if (flag) {
         wait_boxes<0>();
       }
-      sync_warps(n, 128);
-      const int n2 = lane2 / 16;
-      const int n3 = lane2 % 16;
+      sync_warps(n2, 128);
+      const int n3 = lane2 / 16;
+      const int n4 = lane2 % 16;
       #pragma unroll
       for (int jj = 0; jj < 8; ++jj) {
-        const int n4 = jj * 2;
-        const int n5 = n4 + 1;
-        store_matrix(o_tile + swizzle<128, 128>(warp_row2 + n3, (jj * 16 + n2 * 8) * 2),
-            pack_bf16(acc[0][n4][0], acc[0][n4][1]), pack_bf16(acc[0][n4][2], acc[0][n4][3]),
-            pack_bf16(acc[0][n5][0], acc[0][n5][1]), pack_bf16(acc[0][n5][2], acc[0][n5][3]));
+        const int n5 = jj * 2;
+        const int n6 = n5 + 1;
+        store_matrix(o_tile + swizzle<128, 128>(warp_row2 + n4, (jj * 16 + n3 * 8) * 2),
+            pack_bf16(acc[0][n5][0], acc[0][n5][1]), pack_bf16(acc[0][n5][2], acc[0][n5][3]),
+            pack_bf16(acc[0][n6][0], acc[0][n6][1]), pack_bf16(acc[0][n6][2], acc[0][n6][3]));
       }
       fence_async();
-      sync_warps(n, 128);
+      sync_warps(n2, 128);
       if (flag) {
         const int warpgroup_row = warpgroup * 64;
-        const int n4 = q0_2 + warpgroup_row;
-        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 0), b, h, n4, 0);
-        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 64 * 2), b, h, n4, 64);
+        const int n5 = q0_2 + warpgroup_row;
+        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 0), b, h, n5, 0);
+        store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 64 * 2), b, h, n5, 64);
         commit_boxes();
       }
-      const int n4 = uniform(stage);
-      const int n5 = uniform(phase);
+      const int n5 = uniform(stage2);
+      const int n6 = uniform(phase2);
       if (tasks_message2.field[3] == 0) {
         break;
       }
-      first_stage = n4;
-      first_phase = n5;
+      first_stage = n5;
+      first_phase = n6;
     }
     if (thread2 % 128 == 0) {
       wait_boxes<0>();
@@ -1175,5 +1203,9 @@ documents_bounds(const __grid_constant__ Params p) {
   // Tiles of 128 keys
   if (write_bounds<1, 0, 128>(entry, p.ids, p.ids_stride, p.ids_extent, p.ids_k, p.ids_k_stride, p.ids_k_extent,
       0, p.key_length))
+    return;
+  // Tiles of 64 queries
+  if (write_bounds<1, 0, 64>(entry, p.ids, p.ids_stride, p.ids_extent, p.ids_part, p.ids_part_stride,
+      p.ids_part_extent, 0, p.query_length))
     return;
 }

@@ -750,6 +750,40 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype 
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region asks for 1 parts of the rows, results are for 2}}
+  %n:6 = sched.next_visible from %z below %z parts i32, i32 {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t parts %t
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`}}
+  %n:5 = sched.next_visible from %z below %z seen %z, %z, %z parts i32 {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t parts %t
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{'sched.for_work' op `across_batches` belongs to the orders grid and persistent}}
+  sched.for_work received tile_q 64 across_batches (%count) {
+    sched.next %z : i32
+  }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
   %n:4 = sched.next_visible from %z below %z {
   ^bb0(%tile: i32):

@@ -48,11 +48,11 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
     // CHECK: sched.is_null %{{.*}} : <3, f32>
     %null = sched.is_null %LSE : !tile.view<3, f32>
-    // CHECK: %[[FIRST:.*]], %[[ORIGIN:.*]], %[[VISIBLE:.*]], %[[FULL:.*]] = sched.next_visible from %[[THREAD]] below %{{.*}} per_lane 4 {
+    // CHECK: %[[FIRST:.*]], %[[ORIGIN:.*]], %[[VISIBLE:.*]], %[[FULL:.*]] = sched.next_visible from %[[THREAD]] below %{{.*}} {
     // CHECK: ^bb0(%[[TILE:.*]]: i32):
     // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%[[HEAD]], %[[Q0]], %[[TILE]]] tile 128 x 64 blocks 64 x 64 : <3, i8>
     // CHECK: sched.visible %[[SET]], %[[SET]]
-    %first, %origin, %visible, %full = sched.next_visible from %thread below %Sk per_lane 4 {
+    %first, %origin, %visible, %full = sched.next_visible from %thread below %Sk {
     ^bb0(%tile: i32):
       %set = tile.touches %pattern[%head, %q0, %tile] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
       sched.visible %set, %set
@@ -62,6 +62,13 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
     ^bb0(%tile: i32):
       %yes = arith.constant true
       sched.visible %yes, %yes
+    }
+    // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}:2 = sched.next_visible from %[[FIRST]] below %{{.*}} parts i32, i32 {
+    // CHECK: sched.visible %{{.*}}, %{{.*}} parts %{{.*}}, %{{.*}}
+    %third:6 = sched.next_visible from %first below %Sk parts i32, i32 {
+    ^bb0(%tile: i32):
+      %yes = arith.constant true
+      sched.visible %yes, %yes parts %yes, %yes
     }
     // CHECK: sched.shuffle %[[THREAD]], %{{.*}} : i32
     %other = sched.shuffle %thread, %q0 : i32

@@ -149,6 +149,8 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
 
   // CHECK: %[[OWN:.*]] = tile.part_row %{{.*}} by 64 : i32
   %own = tile.part_row %q0 by 64 : i32
+  // CHECK: tile.first_visible %{{.*}} : i32
+  %first_own = tile.first_visible %reverse : i32
   // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} within [%{{.*}}, %[[OWN]]) {
   tile.for_blocks (%k0, %partial) in %reverse within [%q0, %own) {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>

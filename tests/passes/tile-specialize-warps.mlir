@@ -236,13 +236,15 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:         sched.role "producer" warps 4 registers 40
 // ROLES:           sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}, %{{.*}}, %{{.*}}) {
 // ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work
-// ROLES:           %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{.*}} per_lane 4
+// With the first tile it finds that of each warpgroup's rows.
+// ROLES:           %[[FIRST:[^ ,]*]], {{.*}}, %[[BEGINS:[^ ,]*]]:2 = sched.next_visible from %{{.*}} below %{{.*}} parts i32, i32
+// ROLES:             sched.visible %{{.*}}, %{{.*}} parts
 // ROLES:           %[[NUMBER:.*]] = sched.shuffle %[[CLAIMED]], %c0_i32
 // ROLES:           %[[MORE:.*]] = sched.more_work %[[NUMBER]]
-// ROLES:           sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]], %[[FIRST]] to %[[TASKS]]
+// ROLES:           sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]], %[[FIRST]], %[[BEGINS]]#0, %[[BEGINS]]#1 to %[[TASKS]]
 // What a search finds out about 32 tiles is carried along; the tile's bit says whether it is full.
 // ROLES:           sched.for_tiles (%[[TILE:[^,]*]], %[[STAGE:[^,]*]], %{{[^,]*}}, %[[ORIGIN:[^,]*]], %[[VISIBLE:[^,]*]], %[[FULL:[^,)]*]]) = (%[[FIRST]],
-// ROLES:             %[[NEXT:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{.*}} seen %[[ORIGIN]], %[[VISIBLE]], %[[FULL]] per_lane 4
+// ROLES:             %[[NEXT:[^ ,]*]], %{{.*}} = sched.next_visible from %{{.*}} below %{{.*}} seen %[[ORIGIN]], %[[VISIBLE]], %[[FULL]]
 // ROLES:             %[[PLACE:.*]] = arith.subi %[[TILE]], %[[ORIGIN]]
 // ROLES:             arith.shrui %[[FULL]], %[[PLACE]]
 // ROLES:             %[[PARTIAL:.*]] = arith.extui
@@ -253,9 +255,15 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:           sched.next %[[NUMBER]], %{{.*}}, %{{.*}} : i32, i32, i32
 // ROLES:         sched.role "consumer" warps 8 registers 232
 // ROLES-NOT:       sched.next_visible
-// ROLES:           %[[TASK:.*]]:5 = sched.receive from %[[TASKS]]
+// ROLES:           %[[TASK:.*]]:7 = sched.receive from %[[TASKS]]
 // ROLES:           %[[FIRST:.*]] = sched.uniform %[[TASK]]#4
-// ROLES:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %{{.*}}) = (%[[FIRST]],
+// ROLES:           %[[ISFIRST:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}}
+// ROLES:           %[[PART:.*]] = arith.select %[[ISFIRST]], %[[TASK]]#5, %[[TASK]]#6
+// ROLES:           %[[OWN:.*]] = sched.uniform %[[PART]]
+// ROLES:           %[[BEGIN:.*]] = arith.minsi %[[OWN]]
+// ROLES:           sched.for_tiles (%{{.*}}, %{{.*}}, %{{.*}}) = (%[[FIRST]], %{{.*}}) below %[[BEGIN]]
+// ROLES-NOT:         tile.mma
+// ROLES:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %{{.*}}) = (
 // ROLES:             sched.wait %[[KR]][%[[STAGE]]]
 // ROLES:             tile.mma
 // ROLES-NEXT:        %[[VISIT:.*]]:2 = sched.receive from %[[VISITS]][%[[STAGE]]]
@@ -289,14 +297,14 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
 
 // Without room for O beside Q a block has one tile of work: the first tile of keys is all that is sent with Q.
 // ROLES-LABEL: tile.kernel @widest_documents
-// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 1 x message 1 x field 2, i32, shared>
-// ROLES:           %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible
-// ROLES:           sched.send %[[FIRST]] to %[[TASKS]][%c0_i32]
+// ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 1 x message 1 x field 4, i32, shared>
+// ROLES:           %[[FIRST:[^ ,]*]], {{.*}}, %[[BEGINS:[^ ,]*]]:2 = sched.next_visible
+// ROLES:           sched.send %[[FIRST]], %[[BEGINS]]#0, %[[BEGINS]]#1 to %[[TASKS]][%c0_i32]
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.for_work grid
 // ROLES:             sched.wait
-// ROLES-NEXT:        %[[TASK:.*]] = sched.receive from %[[TASKS]][%c0_i32]
-// ROLES-NEXT:        %[[FIRST:.*]] = sched.uniform %[[TASK]]
+// ROLES-NEXT:        %[[TASK:.*]]:3 = sched.receive from %[[TASKS]][%c0_i32]
+// ROLES-NEXT:        %[[FIRST:.*]] = sched.uniform %[[TASK]]#0
 // ROLES:             sched.for_tiles (%{{.*}}, %{{.*}}, %{{.*}}) = (%[[FIRST]],
 attn.attention @widest_documents dtype bf16 head_dim 256 x 256 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
 } mask {

@@ -16,37 +16,39 @@
 // WARPS:         tile.map() at({{.*}}) only_if %{{.*}} -> !tile.tile<k 64, i32, register> {
 // WARPS-NOT:     -> <k 64, i32, shared>
 
-// One ring more, that the lanes of the second warp fill. That warp receives the tiles of work which the first claims, with the first tile of keys, as the
-// consumers do, and empties Q's ring with them. Columns are read once for all rows; the loads of the others stand before the wait for the
-// product.
+// They lie beside K, in stages of the same ring, which two arrivals fill: that of the thread that copies K, and one for all lanes of its warp, which store the
+// ids where the tile is partial. The stage is released when they have been read. Columns are read once for all rows; the loads of the others
+// stand before the wait for the product.
 // SCHED-LABEL: sched.kernel @documents
-// SCHED:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 9 : <2>
+// SCHED:         sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
+// SCHED:         %[[BARRIERS:.*]] = sched.ring "k_barriers" at 0 filled_by 2 emptied_by 8 : <2>
 // SCHED:         %[[RING:.*]] = sched.shared "column_ids_ring" at 0 : <stage 2 x k 64, i32, shared>
-// SCHED:         %[[BARRIERS:.*]] = sched.ring "column_ids_barriers" at 0 filled_by 32 emptied_by 8 : <2>
-// SCHED:         %[[TASKS:.*]] = sched.shared "tasks"
+// SCHED-NOT:     sched.ring "column_ids
 // SCHED:         sched.role "producer" warps 4 registers 40
 // SCHED:           sched.for_work claimed
-// SCHED:           sched.for_work received
-// SCHED:           sched.wait %[[QR]]
-// SCHED-NEXT:      %[[TASK:.*]]:5 = sched.receive from %[[TASKS]]
-// SCHED-NEXT:      %[[FIRST:.*]] = sched.uniform %[[TASK]]#4
-// SCHED-NOT:       sched.claim_work
-// SCHED:           sched.for_tiles (%{{.*}}, %{{.*}}, %{{.*}}) = (%[[FIRST]],
-// SCHED:           sched.acquire %[[BARRIERS]]
-// SCHED:           %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<threads, warps 1>>
+// SCHED:           sched.for_tiles
+// SCHED:           scf.if %[[ELECTED:.*]] {
+// SCHED-NEXT:        sched.acquire %[[BARRIERS]]
+// SCHED-NEXT:        sched.send
+// SCHED-NEXT:        sched.expect_bytes {{.*}} on %[[BARRIERS]]
+// SCHED-NEXT:        sched.load_box
+// SCHED-NEXT:      }
+// SCHED-NEXT:      sched.sync_lanes
+// SCHED-NEXT:      scf.if %{{.*}} {
+// SCHED:             %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<threads, warps 1>>
 // SCHED:             tile.element
 // SCHED:             sched.store_shared %{{.*}}, %[[RING]]
-// SCHED:           sched.commit %[[BARRIERS]]
 // SCHED:           sched.sync_lanes
-// SCHED-NEXT:      sched.release %[[QR]]
-// SCHED:           sched.next %[[TASK]]#3,
+// SCHED-NEXT:      scf.if %[[ELECTED]] {
+// SCHED-NEXT:        sched.commit %[[BARRIERS]]
+// SCHED-NOT:       sched.for_work
 // SCHED:         sched.role "consumer" warps 8 registers 232
 // SCHED:           sched.mma_async
 // SCHED:           sched.receive
 // SCHED:           scf.if %[[PARTIAL:.*]] {
 // SCHED:             tile.element {{.*}} -> i64
 // SCHED:           sched.mma_wait pending 0
-// SCHED:           sched.wait %[[BARRIERS]]
+// SCHED-NOT:       sched.release
 // SCHED:           scf.if %[[PARTIAL]] {
 // SCHED:             scf.for
 // SCHED:               sched.load_pair %[[RING]]
