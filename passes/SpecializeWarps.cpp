@@ -694,16 +694,19 @@ private:
       builder.setInsertionPointAfter(last);
     if (alsoRead)
       alsoRead();
+    bool later = false;
     for (Ring &other : beside) {
       auto [firstOther, lastOther] = readersOf(other);
       assert(firstOther && "what nothing reads has not been staged");
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(firstOther);
       replaceBySlot(other, at.stage);
-      if (!last || last->isBeforeInBlock(lastOther))
+      if (!last || last->isBeforeInBlock(lastOther)) {
         last = lastOther;
+        later = true;
+      }
     }
-    if (last && !last->isBeforeInBlock(&*builder.getInsertionPoint()))
+    if (later)
       builder.setInsertionPointAfter(last);
     if (refilled) {
       // Products read by the warpgroup, maps by the lane.
