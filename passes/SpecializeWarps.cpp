@@ -89,11 +89,10 @@ public:
       ring.barriers = streamed.front().barriers;
     }
     describeWindows();
-    if (auto begin = loop.getWithin().empty() ? tile::FirstVisibleOp() : loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>())
-      ownBegin = begin;
-    const int64_t parts = ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0;
+    if (!loop.getWithin().empty())
+      ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
     if (plan.getPersistent() || domain.skips())
-      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + parts);
+      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + searchedParts());
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
@@ -324,35 +323,32 @@ private:
       onlyIf(one, [&] {
         // In the order of their first use, which is that of their release.
         SmallVector<Ring *> rings;
-        for (Ring &ring : llvm::concat<Ring>(streamed, windows))
+        for (Ring &ring : llvm::concat<Ring>(MutableArrayRef<Ring>(streamed).drop_front(columns.empty() ? 0 : 1), windows))
           rings.push_back(&ring);
         llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
         for (Ring *ring : rings) {
-          if (ring->map) {
+          if (ring->map)
             onlyIf(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
-            continue;
-          }
-          if (ring == &streamed.front() && !columns.empty())
-            continue;
-          sched::AcquireOp::create(builder, loc, ring->barriers, at.stage, at.phase);
-          if (visits && ring == &streamed.front())
-            sched::SendOp::create(builder, loc, visit, visits, at.stage);
-          copy(*ring, mapping, at.stage);
+          else
+            copyStreamed(*ring, mapping, at, visit);
         }
       });
     });
+  }
+
+  /// A load of the loop; with K goes what is said of the tile.
+  void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+    sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    if (visits && &ring == &streamed.front())
+      sched::SendOp::create(builder, loc, visit, visits, at.stage);
+    copy(ring, mapping, at.stage);
   }
 
   /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are there. The wait stands with the copy,
   /// in the branch of one lane: a branch without a loop ptxas predicates, but for the copy, which all lanes then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
     Ring &keys = streamed.front();
-    onlyIf(one, [&] {
-      sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
-      if (visits)
-        sched::SendOp::create(builder, loc, visit, visits, at.stage);
-      copy(keys, mapping, at.stage);
-    });
+    onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
     // All lanes store to the stage that one has awaited.
     sched::SyncLanesOp::create(builder, loc);
     auto store = [&] {
@@ -441,6 +437,9 @@ private:
     return success();
   }
 
+  /// Parts of the tile's rows whose first tiles are searched.
+  int64_t searchedParts() { return ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0; }
+
   /// What finds the first tile that shows a part's rows something.
   bool isOfOwnBegin(Operation *op) { return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp()); }
 
@@ -448,13 +447,14 @@ private:
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original) {
     SmallVector<tile::DomainOp> domains;
     auto isPart = [](Operation *op) { return isa<tile::PartRowOp>(op); };
-    for (int64_t row = 0; ownBegin && row < int64_t(plan.getTileQ()); row += rowsOfWarpgroup(plan)) {
+    for (int64_t i = 0; i < searchedParts(); ++i) {
       IRMapping mapping(block);
+      Value row = i32(i * rowsOfWarpgroup(plan));
       for (Operation *op : original) {
         if (op == ownBegin)
           break;
         if (auto part = dyn_cast<tile::PartRowOp>(op))
-          mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), i32(row), arith::IntegerOverflowFlags::nsw));
+          mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), row, arith::IntegerOverflowFlags::nsw));
         else if (isOfOwnBegin(op) || (op->getNumResults() == 1 && isMemoryEffectFree(op) && followsFrom(op->getResult(0), isPart)))
           builder.clone(*op, mapping);
       }
@@ -639,7 +639,7 @@ private:
   std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr) {
     sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
-    const unsigned place = plan.getPersistent() ? 4 : 0, parts = ownBegin && begins ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0;
+    const unsigned place = plan.getPersistent() ? 4 : 0, parts = begins ? searchedParts() : 0;
     auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
     for (unsigned part = 0; part < parts; ++part)
@@ -729,8 +729,8 @@ private:
   bool sharesWindows = false;       ///< all batches read the same windows
   tile::FirstVisibleOp ownBegin;    ///< the first tile that shows a warpgroup's rows something, where that follows from a search
   SmallVector<Ring> staged;         ///< what copy warps compute for the others in it
-  SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
   int64_t storingWarps = 0;         ///< how many of them, from the second on
+  SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };

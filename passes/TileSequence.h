@@ -99,8 +99,8 @@ private:
     mlir::Type type = index.getType();
     mlir::Location loc = domain.getLoc();
     auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type, llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen);
-    for (auto [domain, begin] : llvm::zip(parts, search.getBegins())) {
-      tile::DomainOp part = domain;
+    for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
+      tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();
       begins->push_back(matchPattern(from, mlir::m_Zero()) ? mlir::Value(begin) : mlir::Value(mlir::arith::MaxSIOp::create(builder, loc, from, begin)));
     }

@@ -1170,10 +1170,7 @@ void Printer::printStatement(Operation *op) {
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
       .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
-      .Case([&](ClaimWorkOp o) {
-        if (!values.contains(o.getResult())) // else the loop over work has printed it
-          declare(cast<OpResult>(o.getResult()), primitive("claim_work", {{"p.workspace"}}));
-      })
+      .Case([&](ClaimWorkOp) {}) // the loop over work has printed it
       .Case([&](SendOp o) {
         std::string fields;
         for (Value value : o.getValues())
