@@ -255,8 +255,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
-    follow from a search, the consumers receive the first with Q, and with K the next one and whether this one is partial. Where the search reads bounds of
-    tensors, persistent blocks claim tiles of work (`for_work claimed`), and all warps but the one that claims receive them. What maps read by key lies beside K, in stages of
+    follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
+    its own, unless warps compute by distance. Where the search reads bounds of tensors, persistent blocks claim tiles of work (`for_work claimed`). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
     Why here: lifetimes of stages follow the tile ops that read them.

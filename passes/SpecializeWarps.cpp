@@ -10,18 +10,21 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes it, or all from
-// the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp stores beside K, and both are one stage. Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
-// described the tensors to the copy engine, and else the last two warps.
+// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes it, or all from the second on, and stores
+// it to the ring's stages. What it reads by key, as ids, the first warp stores beside K, and both are one stage. Windows of captured tensors are rings too,
+// which the first warp copies to between K and V where the launch has described the tensors to the copy engine, and else the last two warps.
 //
-// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing (tile.for_blocks, within). Where the next tile follows from a search, the producer's warps search, ahead of their copies; the first
-// sends the consumers what it found: with Q the first tile, with K(n) the tile after n and whether the mask decides within n. Registers move from the producer to the consumers. Persistent blocks do this for one tile
-// of work after another: the rings of K and V go on where they stopped, Q is a ring too, and the producer runs ahead.
+// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing (tile.for_blocks, within). Where the next tile
+// follows from a search, the producer's first warp searches, ahead of its copies, and sends all others what it found: with Q the first tile, with K(n) the tile
+// after n and whether the mask decides within n. Warps of the producer that follow it so empty the rings of Q and K with the consumers. One of them then copies
+// V: between K(n) and K(n+1) the first warp would wait for the consumers to be done with V, and the search for the next tile of work would begin only when they
+// are nearly out of tiles. Registers move from the producer to the consumers. Persistent blocks do this for one tile of work after another: the rings of K and
+// V go on where they stopped, Q is a ring too, and the producer runs ahead.
 //
 // Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the producer finds them for itself. Where the
-// tiles of keys follow from a search, it is in memory, and blocks that are free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to
-// the consumers anyway: there all other warps receive them with Q, those of the producer that stage what is computed or captured among them, and empty Q's
-// ring with the consumers. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside the search, which waits for memory too.
+// tiles of keys follow from a search, it is in memory, and blocks that are free claim the next tile. One warp of a block must do so, and its first warp sends
+// its tiles of work to all others anyway. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside the
+// search, which waits for memory too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,13 +75,16 @@ public:
     claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
     if (!staged.empty()) // all by the same warps
       storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout()).getWarps();
-    const int64_t stagingWarps = storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp);
+    valuesApart = domain.skips() && staged.empty();
+    followers = domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
-      declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + (claims ? stagingWarps : 0));
-    for (Ring &ring : streamed)
-      declare(ring, plan.getStages(), /*filledBy=*/&ring == &streamed.front() && !columns.empty() ? 2 : 1, plan.getWarps());
+      declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
+    for (Ring &ring : streamed) {
+      const bool ofKeys = &ring == &streamed.front();
+      declare(ring, plan.getStages(), /*filledBy=*/ofKeys && !columns.empty() ? 2 : 1, /*emptiedBy=*/plan.getWarps() + (ofKeys ? followers : 0));
+    }
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
       declare(ring, plan.getStages(), /*filledBy=*/32 * storingWarps, plan.getWarps());
@@ -259,43 +265,55 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies; where tiles are computed, the next ones compute them. All walk the same tiles.
+  /// The first warp copies; where tiles are computed, the next ones compute them; where the first one searches, the second copies V. All walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
     Value thread = sched::ThreadIdOp::create(builder, loc);
+    // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need not keep the number for them.
+    auto others = [&](arith::CmpIPredicate which, int64_t number, function_ref<LogicalResult()> walk) {
+      OpBuilder::InsertionGuard guard(builder);
+      Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
+      Value are = arith::CmpIOp::create(builder, loc, which, warp, i32(number));
+      LogicalResult result = success();
+      onlyIf(are, [&] { result = walk(); });
+      return result;
+    };
+    if (!staged.empty() && failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, [&] {
+          return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
+        })))
+      return failure();
+    if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, [&] {
+          Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+          return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+            onlyIf(one, [&] {
+              for (Ring &ring : llvm::drop_begin(streamed))
+                copyStreamed(ring, mapping, at);
+            });
+          });
+        })))
+      return failure();
+    if (!windows.empty()) {
+      Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
+      auto copyAll = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+        for (Ring &ring : windows)
+          copyWindow(ring, mapping, at, /*map=*/{});
+      };
+      // Warps that empty the rings of Q and K walk the tiles in any case.
+      auto copyIfUnmapped = [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+        onlyIf(unmapped, [&] { copyAll(mapping, at, visit); });
+      };
+      if (failed(others(arith::CmpIPredicate::sge, firstWindowWarp, [&] {
+            if (followers)
+              return walkTiles(original, /*before=*/{}, copyIfUnmapped);
+            LogicalResult result = success();
+            onlyIf(unmapped, [&] { result = walkTiles(original, /*before=*/{}, copyAll); });
+            return result;
+          })))
+        return failure();
+    }
     Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
     auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
-    if (!staged.empty()) {
-      Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
-      const auto which = storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge;
-      Value stores = arith::CmpIOp::create(builder, loc, which, warp, i32(1));
-      auto computes = scf::IfOp::create(builder, loc, stores, /*withElseRegion=*/false);
-      builder.setInsertionPointToStart(computes.thenBlock());
-      if (failed(walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); })))
-        return failure();
-      builder.setInsertionPointAfter(computes);
-    }
-    if (!windows.empty()) {
-      Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, thread, i32(32 * firstWindowWarp));
-      Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
-      // Warps that empty Q's ring walk the tiles of work in any case.
-      Value walk = claims ? others : arith::AndIOp::create(builder, loc, others, unmapped);
-      auto copiesWindows = scf::IfOp::create(builder, loc, walk, /*withElseRegion=*/false);
-      builder.setInsertionPointToStart(copiesWindows.thenBlock());
-      auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-        auto copyAll = [&] {
-          for (Ring &ring : windows)
-            copyWindow(ring, mapping, at, /*map=*/{});
-        };
-        if (claims)
-          onlyIf(unmapped, copyAll);
-        else
-          copyAll();
-      };
-      if (failed(walkTiles(original, /*before=*/{}, copyEach)))
-        return failure();
-    }
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
     auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number) {
@@ -320,11 +338,14 @@ private:
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
       if (!columns.empty())
         copyWithColumns(mapping, at, visit, one);
-      onlyIf(one, [&] {
-        // In the order of their first use, which is that of their release.
-        SmallVector<Ring *> rings;
-        for (Ring &ring : llvm::concat<Ring>(MutableArrayRef<Ring>(streamed).drop_front(columns.empty() ? 0 : 1), windows))
+      // In the order of their first use, which is that of their release.
+      SmallVector<Ring *> rings;
+      for (Ring &ring : llvm::concat<Ring>(streamed, windows))
+        if (&ring == &streamed.front() ? columns.empty() : !valuesApart || isa<tile::WindowOp>(ring.tile))
           rings.push_back(&ring);
+      if (rings.empty())
+        return;
+      onlyIf(one, [&] {
         llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
         for (Ring *ring : rings) {
           if (ring->map)
@@ -337,7 +358,7 @@ private:
   }
 
   /// A load of the loop; with K goes what is said of the tile.
-  void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+  void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {}) {
     sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
     if (visits && &ring == &streamed.front())
       sched::SendOp::create(builder, loc, visit, visits, at.stage);
@@ -371,21 +392,23 @@ private:
   /// `first` is the first tile of keys, `begins` are those of parts where they are searched, `number` is that of the tile of work which has been claimed, or null.
   using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number)>;
 
-  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it.
+  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it. Without `before` a warp follows
+  /// the first one, where that searches, by what it tells the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
-    const bool receives = claims && !before;
+    const bool follows = followers && !before, receives = follows && plan.getPersistent();
     sched::ForWorkOp work = forWork(!plan.getPersistent() ? sched::WorkOrder::Grid
-                                    : !claims             ? sched::WorkOrder::Persistent
                                     : receives            ? sched::WorkOrder::Received
-                                                          : sched::WorkOrder::Claimed);
+                                    : claims              ? sched::WorkOrder::Claimed
+                                                          : sched::WorkOrder::Persistent);
     builder.setInsertionPointToStart(&work.getBody().front());
-    Value claimed, following, received;
+    Value claimed, following;
     if (claims && before)
       claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
-    if (receives)
-      std::tie(following, received) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
+    TileSequence::Visit first;
+    if (follows)
+      std::tie(following, first.tile) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
@@ -399,11 +422,13 @@ private:
     if (failed(sequence))
       return failure();
     Position entry = start(work);
-    SmallVector<tile::DomainOp> parts = before ? partDomains(mapping, original) : SmallVector<tile::DomainOp>();
     SmallVector<Value> begins;
-    TileSequence::Visit first = received ? sequence->found(builder, received) : sequence->first(builder, parts, &begins);
-    for (tile::DomainOp part : parts)
-      part.erase();
+    if (!follows) {
+      SmallVector<tile::DomainOp> parts = before ? partDomains(mapping, original) : SmallVector<tile::DomainOp>();
+      first = sequence->first(builder, parts, &begins);
+      for (tile::DomainOp part : parts)
+        part.erase();
+    }
     if (claimed)
       following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
     if (before)
@@ -418,7 +443,7 @@ private:
     Position at{arguments[1], arguments[2]};
     mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
     // A search stands before the wait for a stage, and runs beside it.
-    TileSequence::Visit after = sequence->next(builder, visited);
+    TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
     SmallVector<Value> visit;
     if (before && visits)
       visit = {after.tile, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
@@ -619,9 +644,11 @@ private:
     Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
     Value following = visits ? Value() : sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
     for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+      if (!following) {
+        following = followVisit(at);
+        continue;
+      }
       sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      if (!following)
-        following = field(receiveVisit(at), 0, "next_tile");
       sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
     }
     Position next = advance(at, plan.getStages());
@@ -656,6 +683,15 @@ private:
   sched::ReceiveOp receiveVisit(Position at) {
     Type type = builder.getI32Type();
     return sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
+  }
+
+  /// The next tile, by what the producer has sent with K, of which nothing else is needed.
+  Value followVisit(Position at) {
+    const Ring &keys = streamed.front();
+    sched::WaitOp::create(builder, loc, keys.barriers, at.stage, at.phase);
+    Value following = field(receiveVisit(at), 0, "next_tile");
+    sched::ReleaseOp::create(builder, loc, keys.barriers, at.stage);
+    return following;
   }
 
   /// The first and the last op of the ring's block that read its tile; null where none does.
@@ -731,6 +767,8 @@ private:
   SmallVector<Ring> staged;         ///< what copy warps compute for the others in it
   int64_t storingWarps = 0;         ///< how many of them, from the second on
   SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
+  bool valuesApart = false;         ///< the second warp of the producer copies V
+  int64_t followers = 0;            ///< warps of the producer that follow the first one, which searches
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };

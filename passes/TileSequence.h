@@ -44,12 +44,6 @@ struct TileSequence {
     return visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
   }
 
-  /// A tile that another warp has found.
-  Visit found(mlir::OpBuilder &builder, mlir::Value tile) {
-    mlir::Value none = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), 0, 32);
-    return {tile, {bound, none, none}};
-  }
-
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 32);

@@ -239,7 +239,7 @@ Go sim::threadId(Machine &, Warp &warp, const Step &step) {
 
 Go sim::elect(Machine &, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane)
-    warp.set(step.out[0], lane, warp.firstThread == 0 && lane == warp.elected);
+    warp.set(step.out[0], lane, lane == warp.elected);
   return Go::Next;
 }
 

@@ -62,9 +62,9 @@ def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects,
 }
 
 def ElectOp : SchedOp<"elect", [Effects]> {
-  let summary = "true in one lane of the role's first warp, false elsewhere";
+  let summary = "true in one lane of the warp, false in the others";
   let description = [{
-    For what one thread does for all: start copies, count their bytes.
+    For what one lane does for its warp: start copies, count their bytes.
 
     ```mlir
     %one = sched.elect

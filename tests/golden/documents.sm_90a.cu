@@ -63,9 +63,9 @@ struct Params {
   int *ids_part;  // the least and the greatest element of ids in each tile
   long long ids_part_stride[1], ids_part_extent[1];
   TensorMap o_map;
-  TensorMap v_map;
   TensorMap k_map;
   TensorMap q_map;
+  TensorMap v_map;
 };
 static_assert(sizeof(Params) == 896, "the launch parameters differ");
 
@@ -579,8 +579,8 @@ documents(const __grid_constant__ Params p) {
   const unsigned visits = shared_base + 230528;  // stage 2 x message 1 x field 2 i32
   const int thread = threadIdx.x;
   if (thread == 0) {
-    init_ring<2>(q_barriers, 1, 8);
-    init_ring<2>(k_barriers, 2, 8);
+    init_ring<2>(q_barriers, 1, 9);
+    init_ring<2>(k_barriers, 2, 9);
     init_ring<2>(v_barriers, 1, 8);
     fence_init();
   }
@@ -589,6 +589,56 @@ documents(const __grid_constant__ Params p) {
   if (threadIdx.x < 128) {  // producer
     decrease_registers<40>();
     const int thread2 = threadIdx.x;
+    if (thread2 / 32 == 1) {
+      const bool elected = elect_one();
+      #pragma unroll 1
+      for (int count = 0, first_stage = 0, first_phase = 0;; ++count) {
+        const int q_stage = count % 2;
+        const int q_phase = (count / 2) & 1;
+        wait_barrier(q_barriers + q_stage * 8, q_phase);
+        const Message<8> tasks_message = receive<8>(tasks + q_stage * 32);
+        const int first_tile = uniform(tasks_message.field[4]);
+        const int b = uniform(tasks_message.field[0]);
+        const int h = uniform(tasks_message.field[1]);
+        const int q0 = uniform(tasks_message.field[2]);
+        const int kv_head = h / p.group;
+        const int q_end = min(wrap_add(q0, 128), p.query_length);
+        const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
+        int tile = first_tile, stage = first_stage, phase = first_phase;
+        #pragma unroll 1
+        for (; tile < tiles_end;) {
+          const int k0 = wrap_mul(tile, 128);
+          wait_barrier(k_barriers + stage * 8, phase);
+          const Message<2> visits_message = receive<2>(visits + stage * 8);
+          const int next_tile = uniform(visits_message.field[0]);
+          arrive_as_warp(k_barriers + 16 + stage * 8);
+          if (elected) {
+            wait_barrier(v_barriers + 16 + stage * 8, phase ^ 1);
+            expect_bytes(v_barriers + stage * 8, 32768);
+            load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.v_map, v_barriers + stage * 8, b, kv_head,
+                k0, 0);
+            load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.v_map, v_barriers + stage * 8, b,
+                kv_head, k0, 64);
+          }
+          const int n = wrap_add(stage, 1);
+          const bool flag = n == 2;
+          const int next_stage = flag ? 0 : n;
+          const int next_phase = flag ? phase ^ 1 : phase;
+          tile = next_tile;
+          stage = next_stage;
+          phase = next_phase;
+        }
+        sync_lanes();
+        arrive_as_warp(q_barriers + 16 + q_stage * 8);
+        const int n = uniform(stage);
+        const int n2 = uniform(phase);
+        if (tasks_message.field[3] == 0) {
+          break;
+        }
+        first_stage = n;
+        first_phase = n2;
+      }
+    }
     if (thread2 < 32) {
       const bool elected = elect_one();
       const unsigned work_tiles_ = work_tiles<128>(p.query_length, p.heads, p.batch);
@@ -682,12 +732,6 @@ documents(const __grid_constant__ Params p) {
           sync_lanes();
           if (elected) {
             arrive(k_barriers + stage * 8);
-            wait_barrier(v_barriers + 16 + stage * 8, phase ^ 1);
-            expect_bytes(v_barriers + stage * 8, 32768);
-            load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.v_map, v_barriers + stage * 8, b, kv_head,
-                k0, 0);
-            load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.v_map, v_barriers + stage * 8, b,
-                kv_head, k0, 64);
           }
           const int n3 = wrap_add(stage, 1);
           const bool flag2 = n3 == 2;

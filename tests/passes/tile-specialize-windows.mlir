@@ -12,6 +12,14 @@
 // ROLES-DAG:     %[[AR:.*]] = sched.ring "a_barriers" at 0 filled_by 1 emptied_by 8
 // ROLES-DAG:     %[[BR:.*]] = sched.ring "b_barriers" at 0 filled_by 1 emptied_by 8
 // ROLES:         sched.role "producer"
+// ROLES:           %[[UNMAPPED:.*]] = arith.xori %[[MAPPED]], %true
+// ROLES:           %[[LAST:.*]] = arith.cmpi sge, %{{.*}}, %c2_i32
+// ROLES:           %[[COPIES:.*]] = arith.andi %[[LAST]], %[[UNMAPPED]]
+// ROLES:           scf.if %[[COPIES]]
+// ROLES:             sched.acquire %[[AR]]
+// ROLES:             sched.copy_window {{.*}} signal %[[AR]] :
+// ROLES:             sched.acquire %[[BR]]
+// ROLES:             sched.copy_window {{.*}} signal %[[BR]] :
 // ROLES:           sched.for_work grid tile_q 128 across_batches (
 // ROLES:           sched.for_tiles
 // ROLES:             sched.copy_tile {{.*}} signal
@@ -21,14 +29,6 @@
 // ROLES:               sched.acquire %[[BR]]
 // ROLES-NEXT:          sched.copy_window {{.*}} signal %[[BR]] by %[[BM]]
 // ROLES:             sched.copy_tile {{.*}} signal
-// ROLES:           %[[LAST:.*]] = arith.cmpi sge, %{{.*}}, %c64_i32
-// ROLES:           %[[UNMAPPED:.*]] = arith.xori %[[MAPPED]], %true
-// ROLES:           %[[COPIES:.*]] = arith.andi %[[LAST]], %[[UNMAPPED]]
-// ROLES:           scf.if %[[COPIES]]
-// ROLES:             sched.acquire %[[AR]]
-// ROLES:             sched.copy_window {{.*}} signal %[[AR]] :
-// ROLES:             sched.acquire %[[BR]]
-// ROLES:             sched.copy_window {{.*}} signal %[[BR]] :
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.for_work grid tile_q 128 across_batches (
 // ROLES:           sched.wait %[[AR]]
@@ -36,18 +36,18 @@
 
 // A leading index is clamped; the tensor's column is not the stage's. Of f16 a fragment of 16 columns at a time, of f32 element by element.
 // SCHED-LABEL: sched.kernel @two
-// SCHED:         sched.expect_bytes 16384 on %[[AR:.*]][%{{.*}}] : <2>
-// SCHED-NEXT:    sched.load_box %{{.*}}[%c0_i32, %[[H:.*]], %[[Q0:.*]], %c0_i32] from %[[K0:.*]] to %[[A:.*]][%{{.*}}] signal %[[AR]]
+// SCHED:         tile.element
+// SCHED:         sched.store_shared %{{.*}}, %[[A:.*]][
+// SCHED:         sched.sync_warps %c15_i32 threads 64
+// SCHED:         scf.if
+// SCHED-NEXT:      sched.commit %[[AR:.*]][
+// SCHED:         sched.expect_bytes 16384 on %[[AR]][%{{.*}}] : <2>
+// SCHED-NEXT:    sched.load_box %{{.*}}[%c0_i32, %[[H:.*]], %[[Q0:.*]], %c0_i32] from %[[K0:.*]] to %[[A]][%{{.*}}] signal %[[AR]]
 // SCHED-NOT:     sched.load_box
 // SCHED:         sched.expect_bytes 32768 on %[[BR:.*]][%{{.*}}] : <2>
 // SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c0_i32] from %[[K0]] to %[[B:.*]][%{{.*}}] signal %[[BR]]
 // SCHED:         %[[K32:.*]] = arith.addi %[[K0]], %c32_i32
 // SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c32_i32] from %[[K32]] to %[[B]][%{{.*}}] signal %[[BR]]
-// SCHED:         tile.element
-// SCHED:         sched.store_shared %{{.*}}, %[[A]]
-// SCHED:         sched.sync_warps %c15_i32 threads 64
-// SCHED:         scf.if
-// SCHED-NEXT:      sched.commit %[[AR]]
 // SCHED:         sched.role "consumer"
 // SCHED:           sched.load_matrix %[[A]][{{.*}}] step[{{.*}}] to %[[F:.*]][%c0_i32, %c0_i32]
 // SCHED:           sched.get %[[F]]

@@ -18,13 +18,25 @@
 
 // They lie beside K, in stages of the same ring, which two arrivals fill: that of the thread that copies K, and one for all lanes of its warp, which store the
 // ids where the tile is partial. The stage is released when they have been read. Columns are read once for all rows; the loads of the others
-// stand before the wait for the product.
+// stand before the wait for the product. V is copied by a warp of its own, which learns from the first one which tiles these are.
 // SCHED-LABEL: sched.kernel @documents
-// SCHED:         sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
-// SCHED:         %[[BARRIERS:.*]] = sched.ring "k_barriers" at 0 filled_by 2 emptied_by 8 : <2>
+// SCHED:         sched.ring "q_barriers" at 0 filled_by 1 emptied_by 9 : <2>
+// SCHED:         %[[BARRIERS:.*]] = sched.ring "k_barriers" at 0 filled_by 2 emptied_by 9 : <2>
 // SCHED:         %[[RING:.*]] = sched.shared "column_ids_ring" at 0 : <stage 2 x k 64, i32, shared>
 // SCHED-NOT:     sched.ring "column_ids
 // SCHED:         sched.role "producer" warps 4 registers 40
+// SCHED:           %[[SECOND:.*]] = arith.cmpi eq, %{{.*}}, %c1_i32
+// SCHED:           scf.if %[[SECOND]] {
+// SCHED:             sched.for_work received
+// SCHED:             sched.for_tiles
+// SCHED:               sched.wait %[[BARRIERS]]
+// SCHED-NEXT:          sched.receive
+// SCHED-NEXT:          sched.uniform
+// SCHED-NEXT:          sched.release %[[BARRIERS]]
+// SCHED-NEXT:          scf.if
+// SCHED-NEXT:            sched.acquire %[[VALUES:.*]][
+// SCHED-NEXT:            sched.expect_bytes {{.*}} on %[[VALUES]]
+// SCHED-NEXT:            sched.load_box
 // SCHED:           sched.for_work claimed
 // SCHED:           sched.for_tiles
 // SCHED:           scf.if %[[ELECTED:.*]] {
