@@ -267,7 +267,7 @@ private:
                                                      keys, ValueRange{b, kvHead, k0}, keyLength), "k_tile");
       Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
       Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
-      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
+      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, Value(), false), "m_next");
       // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
       Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
         Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
@@ -282,7 +282,7 @@ private:
       Value acc1 = map("acc", outType, {acc, alpha}, product);
       Value p = map("p", scoreType, {x, base}, expDifference);
       Value l1 = map("l", rowType, {l, alpha}, product);
-      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
+      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, Value(), false), "l");
       if (op.getDropout())
         p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
       if (!dtype.isF32())

@@ -81,6 +81,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
   passes.addPass(createOverlapProducts());
+  // Behind the first tile, which that pass sets apart.
+  passes.addPass(createHoldMaxima());
   passes.addPass(createAlternateWarpgroups());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createCanonicalizerPass());

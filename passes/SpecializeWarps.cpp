@@ -370,9 +370,10 @@ private:
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
     Ring &keys = streamed.front();
     onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-    // All lanes store to the stage that one has awaited.
+    // All lanes store to the stage, and each awaits it; they meet, so that they do so when the one that copies is through.
     sched::SyncLanesOp::create(builder, loc);
     auto store = [&] {
+      sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
       for (Ring &ring : columns) {
         Value loaded = cast<tile::ConvertOp>(ring.tile).getTile();
         cloneWithOperands(loaded.getDefiningOp(), &loop.getBody().front(), builder, mapping);

@@ -835,6 +835,10 @@ private:
   Value combine(tile::Reduction kind, Value a, Value b) {
     if (kind == tile::Reduction::Max)
       return arith::MaxNumFOp::create(builder, loc, a, b);
+    if (kind == tile::Reduction::Peak) {
+      auto bits = [&](Value value) { return arith::BitcastOp::create(builder, loc, builder.getI32Type(), value); };
+      return arith::BitcastOp::create(builder, loc, builder.getF32Type(), arith::MaxSIOp::create(builder, loc, bits(a), bits(b)));
+    }
     return arith::AddFOp::create(builder, loc, a, b);
   }
 
@@ -848,17 +852,18 @@ private:
   LogicalResult expandOp(tile::ReduceOp op) {
     if (op.getAxis() != "k" || layoutOf(buffers.lookup(op.getTile())).getRole() != FragmentRole::C)
       return op.emitError("only reductions over k of an accumulator are supported here");
-    bool isMax = op.getKind() == tile::Reduction::Max;
+    bool isMax = op.getKind() != tile::Reduction::Sum;
     Value source = buffers.lookup(op.getTile());
     Value buffer = bufferFor(op, op.getResult(), op.getInit() ? ValueRange(op.getInit()) : ValueRange());
     int64_t columns = laneShape(source)[1];
-    forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-      // A sum over all lanes takes its initial value once: after the lanes are combined.
-      bool initFirst = op.getInit() && (isMax || op.getPerLane());
-      Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
+    // A sum over all lanes takes its initial value once: after the lanes are combined.
+    const bool initFirst = op.getInit() && (isMax || op.getPerLane());
+    auto start = [&](SmallVector<Value> at) {
       Value neutral = arith::ConstantOp::create(
           builder, loc, builder.getF32FloatAttr(isMax ? -std::numeric_limits<float>::infinity() : 0.0f));
-      set(initFirst ? init : neutral, buffer, at);
+      set(initFirst ? get(buffers.lookup(op.getInit()), at) : neutral, buffer, at);
+    };
+    auto reduce = [&](Value i, Value r, SmallVector<Value> at) {
       // A column pair first, then the running value: half as long a chain of dependent ops.
       repeat(columns, "j", [&](Value j) {
         Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
@@ -867,10 +872,22 @@ private:
       if (op.getPerLane())
         return;
       Value total = combineQuad(op.getKind(), get(buffer, at));
-      if (init && !initFirst)
-        total = combine(op.getKind(), total, init);
+      if (op.getInit() && !initFirst)
+        total = combine(op.getKind(), total, get(buffers.lookup(op.getInit()), at));
       set(total, buffer, at);
-    });
+    };
+    if (op.getOnlyIf()) {
+      if (buffer != buffers.lookup(op.getInit()))
+        copyBuffer(buffers.lookup(op.getInit()), buffer);
+      onlyIf(mapping.lookup(op.getOnlyIf()), [&] {
+        forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) { reduce(i, r, at); });
+      });
+    } else {
+      forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
+        start(at);
+        reduce(i, r, at);
+      });
+    }
     buffers.map(op.getResult(), buffer);
     return success();
   }

@@ -717,6 +717,7 @@ documents(const __grid_constant__ Params p) {
           if (flag) {
             const int thread3 = read_thread_id();
             const int lane = thread3 % 32;
+            wait_barrier(k_barriers + 16 + stage * 8, phase ^ 1);
             int column_ids[4];  // k 128 i32
             #pragma unroll
             for (int i = 0; i < 4; ++i) {

@@ -47,6 +47,7 @@
 // SCHED-NEXT:      }
 // SCHED-NEXT:      sched.sync_lanes
 // SCHED-NEXT:      scf.if %{{.*}} {
+// SCHED-NEXT:        sched.acquire %[[BARRIERS]]
 // SCHED:             %[[HELD:.*]] = sched.registers "column_ids" : <k 64, i32, register, #sched.fragment<threads, warps 1>>
 // SCHED:             tile.element
 // SCHED:             sched.store_shared %{{.*}}, %[[RING]]
