@@ -370,7 +370,7 @@ private:
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
     Ring &keys = streamed.front();
     onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-    // All lanes store to the stage, and each awaits it; they meet, so that they do so when the one that copies is through.
+    // All lanes store to the stage that one has awaited. Each awaits it too, for compute-sanitizer, which carries no lane's wait over to another; by then it is over.
     sched::SyncLanesOp::create(builder, loc);
     auto store = [&] {
       sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
