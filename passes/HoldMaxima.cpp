@@ -10,7 +10,8 @@
 //     m, d, alpha = m + rise, d - rise, exp2(-rise)
 //     p = exp2(d);  l = l * alpha + sum(p);  O = O * alpha + p V
 //
-// Most tiles so need no maximum, no exchange between lanes and no rescaling of O. Where no key has been visible m is -inf, and 0 takes its place. As some key is at m, or was, sums stay at 1 or above.
+// Most tiles so need no maximum, no exchange between lanes and no rescaling of O. Where no key has been visible m is -inf, and 0 takes its place. As some key is
+// at m, or was, sums stay at 1 or above.
 //
 // A headroom of 64 bits leaves O and l room in float32 for more keys than memory holds, and bf16 has its exponents. Not for f16: P has no more than 5 bits of them, and
 // where m rises far in a tile, d is rounded before it comes near 0: by 2^-24 of the rise, which bf16 hides (1e-3 of P at logits of 1e4) and f16 does not.
@@ -51,18 +52,14 @@ struct Softmax {
   tile::MapOp sum, output;  ///< the carried sum and accumulator, times alpha
 };
 
-/// The constant c of exp2(c * (x - m)), in either form that tile-fold-softmax-scale gives it.
+/// The constant c of exp2(c * x - c * m), as tile-fold-softmax-scale writes it for bf16.
 std::optional<float> exponentFactor(tile::MapOp exponentials) {
   auto exp = exponentials.getYield().getValues().front().getDefiningOp<math::Exp2Op>();
-  if (!exp)
-    return std::nullopt;
+  auto fma = exp ? exp.getOperand().getDefiningOp<math::FmaOp>() : nullptr;
   APFloat factor(0.0f);
-  if (auto fma = exp.getOperand().getDefiningOp<math::FmaOp>(); fma && fma.getA() == exponentials.getElement(0) && matchPattern(fma.getB(), m_ConstantFloat(&factor)))
-    return factor.convertToFloat();
-  auto product = exp.getOperand().getDefiningOp<arith::MulFOp>();
-  if (product && product.getLhs().getDefiningOp<arith::SubFOp>() && matchPattern(product.getRhs(), m_ConstantFloat(&factor)))
-    return factor.convertToFloat();
-  return std::nullopt;
+  if (!fma || fma.getA() != exponentials.getElement(0) || !matchPattern(fma.getB(), m_ConstantFloat(&factor)))
+    return std::nullopt;
+  return factor.convertToFloat();
 }
 
 /// A tile times a factor of the row.
