@@ -133,6 +133,15 @@ static bool passesOver(sched::KernelOp kernel) {
   return found;
 }
 
+/// Whether a warp copies to tiles of keys that another has told it.
+static bool copiesWhatItIsTold(sched::KernelOp kernel) {
+  return has<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
+    bool copies = false;
+    tiles.walk([&](sched::LoadBoxOp) { copies = true; });
+    return copies && !tiles.getBody().getOps<sched::ReceiveOp>().empty();
+  });
+}
+
 std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
   for (auto &[label, text] : {ScheduleLine{"copies", copiesText(kernel)}, ScheduleLine{"roles", rolesText(kernel)},
@@ -143,6 +152,9 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
   if (passesOver(kernel))
     lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
   if (has<sched::NextVisibleOp>(kernel))
-    lines.push_back({"search", "a warp looks for the next visible tile, 32 at a time"});
+    lines.push_back({"search", copiesWhatItIsTold(kernel) ? "a warp looks for the next visible tile, 32 at a time; another copies V"
+                                                           : "a warp looks for the next visible tile, 32 at a time"});
+  if (has<sched::MmaAsyncOp>(kernel) && has<sched::AnyLaneOp>(kernel))
+    lines.push_back({"maxima", "a row keeps its maximum until an element is 2^64 times above it"});
   return lines;
 }
