@@ -8,6 +8,7 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/MaskAnalysis.h"
+#include "passes/Maps.h"
 #include "passes/Parts.h"
 #include "passes/Passes.h"
 
@@ -55,11 +56,7 @@ private:
 
   /// A map over the inputs' elements; `body` gets them and returns the element of the result.
   Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
-    auto map = tile::MapOp::create(builder, loc, type, inputs, ArrayRef<std::pair<StringRef, Value>>{});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    tile::YieldOp::create(builder, loc, body(map.getBody().getArguments()));
-    return tile::named(map.getResult(), name);
+    return createMap(builder, loc, name, type, inputs, body);
   }
 
   /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned.

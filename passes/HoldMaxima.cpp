@@ -23,10 +23,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "passes/Constants.h"
+#include "passes/Maps.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/Matchers.h"
 
 namespace attune {
 #define GEN_PASS_DEF_HOLDMAXIMA
@@ -56,16 +57,7 @@ struct Softmax {
 std::optional<float> exponentFactor(tile::MapOp exponentials) {
   auto exp = exponentials.getYield().getValues().front().getDefiningOp<math::Exp2Op>();
   auto fma = exp ? exp.getOperand().getDefiningOp<math::FmaOp>() : nullptr;
-  APFloat factor(0.0f);
-  if (!fma || fma.getA() != exponentials.getElement(0) || !matchPattern(fma.getB(), m_ConstantFloat(&factor)))
-    return std::nullopt;
-  return factor.convertToFloat();
-}
-
-/// A tile times a factor of the row.
-bool isRescaling(tile::MapOp map) {
-  return map.getInputs().size() == 2 && !map.getOnlyIf() && map.getInputs()[0].getType() == map.getResult().getType() &&
-         llvm::range_size(map.getBody().front().without_terminator()) == 1 && map.getYield().getValues().front().getDefiningOp<arith::MulFOp>();
+  return fma && fma.getA() == exponentials.getElement(0) ? constantFloat(fma.getB()) : std::nullopt;
 }
 
 std::optional<Softmax> match(sched::ForTilesOp loop) {
@@ -97,7 +89,7 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   softmax.factor = *factor;
   for (Operation *user : softmax.alpha.getResult().getUsers()) {
     auto map = dyn_cast<tile::MapOp>(user);
-    if (!map || !isRescaling(map))
+    if (!map || rescaleFactor(map) != softmax.alpha.getResult())
       return std::nullopt;
     (cast<TileType>(map.getResult().getType()).rank() == 1 ? softmax.sum : softmax.output) = map;
   }
@@ -130,7 +122,8 @@ public:
     });
     Value peak = tile::named(tile::ReduceOp::create(builder, loc, rows, tile::Reduction::Peak, distance, "k", Value(), Value(), /*per_lane=*/true), "peak");
     Value above = map("above", rows, {peak, held}, {}, [&](ValueRange v) { return select(isNone(v[1]), all, v[0]); });
-    Value moves = any("moves", above);
+    // Unordered: a NaN moves it.
+    Value moves = createAny(builder, loc, "moves", above, arith::CmpFPredicate::UGE, headroom);
     // Side by side, and each in place of its first input: one branch. A peak is an element, which the maximum may start from.
     Value rise = tile::named(tile::ReduceOp::create(builder, loc, rows, tile::Reduction::Max, distance, "k", peak, moves, /*per_lane=*/false), "rise");
     Value next = map("m", rows, {held, rise}, moves, [&](ValueRange v) {
@@ -172,22 +165,7 @@ private:
   Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
 
   Value map(StringRef name, Type type, ValueRange inputs, Value onlyIf, function_ref<Value(ValueRange)> body) {
-    auto map = tile::MapOp::create(builder, loc, type, inputs, ArrayRef<std::pair<StringRef, Value>>{}, onlyIf);
-    OpBuilder::InsertionGuard guard(builder);
-    Block *block = &map.getBody().front();
-    builder.setInsertionPointToEnd(block);
-    tile::YieldOp::create(builder, loc, ValueRange{body(ValueRange(block->getArguments()))});
-    return tile::named(map.getResult(), name);
-  }
-
-  /// Whether a row of the warp reaches the headroom, or has a NaN.
-  Value any(StringRef name, Value above) {
-    auto moves = tile::AnyOp::create(builder, loc, builder.getI1Type(), above);
-    OpBuilder::InsertionGuard guard(builder);
-    Block *block = builder.createBlock(&moves.getBody(), {}, builder.getF32Type(), loc);
-    Value reaches = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UGE, block->getArgument(0), constant(headroom));
-    tile::YieldOp::create(builder, loc, reaches);
-    return tile::named(moves.getResult(), name);
+    return createMap(builder, loc, name, type, inputs, body, onlyIf);
   }
 
   sched::ForTilesOp loop;
@@ -205,14 +183,14 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
       if (!wide || !kernel.getDtype().isBF16() || !kernel.getPlan().getOverlap() || !kernel.getBounds().empty() || countsPositions(kernel))
         continue;
       kernel.walk([&](sched::ForTilesOp loop) {
-        if (std::optional<Softmax> softmax = loop.getTiles().empty() || startsHere(loop) ? std::nullopt : match(loop))
+        // The loop around it has the first tile.
+        if (!loop->getParentOfType<sched::ForTilesOp>())
+          return;
+        if (std::optional<Softmax> softmax = match(loop))
           Rewriter(loop, *softmax).run();
       });
     }
   }
-
-  /// Whether the loop runs over the first tile, whose maximum moves in any case.
-  static bool startsHere(sched::ForTilesOp loop) { return !loop->getParentOfType<sched::ForTilesOp>(); }
 
   /// Whether the score is a function of positions as numbers, as ALiBi's: it rises along the keys, and m would move in each tile of many heads.
   static bool countsPositions(tile::KernelOp kernel) {

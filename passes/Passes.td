@@ -280,7 +280,8 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
 def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until an element is far above it";
   let description = [{
-    Requires: bf16, an output wider than the tile of keys, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings as maps of their own.
+    Requires: bf16, an output wider than the tile of keys, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they
+    exceed it by, and rescalings as maps of their own.
     Ensures: the maximum, from here on in units of the exponent, moves `only_if` an element of the warp's rows is above its row's by a factor of 2^64, or a row has
     seen no key; only then lanes exchange, and sum and accumulator are rescaled.
     Why here: `tile-overlap-products` has set the first tile apart, whose maximum moves in any case.

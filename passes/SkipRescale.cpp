@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "passes/Maps.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -21,19 +21,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-/// The row factor by which `map` multiplies its first input and nothing else, or null.
-Value rescaleFactor(tile::MapOp map) {
-  if (map.getInputs().size() != 2 || map.getOnlyIf() || map.getInputs()[0].getType() != map.getResult().getType() ||
-      cast<TileType>(map.getInputs()[1].getType()).rank() != 1)
-    return {};
-  auto product = map.getYield().getValues().front().getDefiningOp<arith::MulFOp>();
-  if (!product || llvm::range_size(map.getBody().front().without_terminator()) != 1)
-    return {};
-  bool factors = (product.getLhs() == map.getElement(0) && product.getRhs() == map.getElement(1)) ||
-                 (product.getLhs() == map.getElement(1) && product.getRhs() == map.getElement(0));
-  return factors ? map.getInputs()[1] : Value();
-}
 
 struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
   using SkipRescaleBase::SkipRescaleBase;
@@ -50,18 +37,9 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
     });
     for (tile::MapOp map : rescales) {
       OpBuilder builder(map);
-      Location loc = map.getLoc();
-      auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rescaleFactor(map));
-      {
-        OpBuilder::InsertionGuard guard(builder);
-        Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
-        Value one = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(1));
-        // Unordered: a NaN must reach the accumulator.
-        Value moved = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, body->getArgument(0), one);
-        tile::YieldOp::create(builder, loc, moved);
-      }
-      tile::named(any.getResult(), "max_moved");
-      map.getOnlyIfMutable().assign(any.getResult());
+      // Unordered: a NaN must reach the accumulator.
+      Value moved = createAny(builder, map.getLoc(), "max_moved", rescaleFactor(map), arith::CmpFPredicate::UNE, 1);
+      map.getOnlyIfMutable().assign(moved);
     }
   }
 };

@@ -76,7 +76,7 @@ public:
     if (!staged.empty()) // all by the same warps
       storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout()).getWarps();
     valuesApart = domain.skips() && staged.empty();
-    followers = domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
+    const int64_t followers = domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
 
     builder.setInsertionPointToStart(&body);
     for (Ring &ring : once)
@@ -271,19 +271,21 @@ private:
     builder.setInsertionPointToStart(block);
     Value thread = sched::ThreadIdOp::create(builder, loc);
     // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need not keep the number for them.
-    auto others = [&](arith::CmpIPredicate which, int64_t number, function_ref<LogicalResult()> walk) {
+    auto others = [&](arith::CmpIPredicate which, int64_t number, Value also, function_ref<LogicalResult()> walk) {
       OpBuilder::InsertionGuard guard(builder);
       Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
       Value are = arith::CmpIOp::create(builder, loc, which, warp, i32(number));
+      if (also)
+        are = arith::AndIOp::create(builder, loc, are, also);
       LogicalResult result = success();
       onlyIf(are, [&] { result = walk(); });
       return result;
     };
-    if (!staged.empty() && failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, [&] {
+    if (!staged.empty() && failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, {}, [&] {
           return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
         })))
       return failure();
-    if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, [&] {
+    if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
           Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
           return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
             onlyIf(one, [&] {
@@ -295,21 +297,19 @@ private:
       return failure();
     if (!windows.empty()) {
       Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
-      auto copyAll = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-        for (Ring &ring : windows)
-          copyWindow(ring, mapping, at, /*map=*/{});
+      auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+        auto copyAll = [&] {
+          for (Ring &ring : windows)
+            copyWindow(ring, mapping, at, /*map=*/{});
+        };
+        if (visits)
+          onlyIf(unmapped, copyAll);
+        else
+          copyAll();
       };
       // Warps that empty the rings of Q and K walk the tiles in any case.
-      auto copyIfUnmapped = [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
-        onlyIf(unmapped, [&] { copyAll(mapping, at, visit); });
-      };
-      if (failed(others(arith::CmpIPredicate::sge, firstWindowWarp, [&] {
-            if (followers)
-              return walkTiles(original, /*before=*/{}, copyIfUnmapped);
-            LogicalResult result = success();
-            onlyIf(unmapped, [&] { result = walkTiles(original, /*before=*/{}, copyAll); });
-            return result;
-          })))
+      if (failed(others(arith::CmpIPredicate::sge, firstWindowWarp, visits ? Value() : unmapped,
+                        [&] { return walkTiles(original, /*before=*/{}, copyEach); })))
         return failure();
     }
     Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
@@ -396,7 +396,7 @@ private:
   /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it. Without `before` a warp follows
   /// the first one, where that searches, by what it tells the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
-    const bool follows = followers && !before, receives = follows && plan.getPersistent();
+    const bool follows = visits && !before, receives = follows && plan.getPersistent();
     sched::ForWorkOp work = forWork(!plan.getPersistent() ? sched::WorkOrder::Grid
                                     : receives            ? sched::WorkOrder::Received
                                     : claims              ? sched::WorkOrder::Claimed
@@ -769,7 +769,6 @@ private:
   int64_t storingWarps = 0;         ///< how many of them, from the second on
   SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
   bool valuesApart = false;         ///< the second warp of the producer copies V
-  int64_t followers = 0;            ///< warps of the producer that follow the first one, which searches
   bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };
