@@ -155,6 +155,6 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
     lines.push_back({"search", copiesWhatItIsTold(kernel) ? "a warp looks for the next visible tile, 32 at a time; another copies V"
                                                            : "a warp looks for the next visible tile, 32 at a time"});
   if (has<sched::MmaAsyncOp>(kernel) && has<sched::AnyLaneOp>(kernel))
-    lines.push_back({"maxima", "a row keeps its maximum until an element is 2^64 times above it"});
+    lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
   return lines;
 }

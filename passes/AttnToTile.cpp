@@ -206,6 +206,11 @@ private:
     within[0] = begin;
   }
 
+  /// Whether the score is a function of positions as numbers.
+  bool countsPositions() {
+    return op.getScore().walk([](arith::SIToFPOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  }
+
   void writeBlock() {
     Type dtype = op.getDtype();
     auto index = [&](StringRef axis) {
@@ -223,6 +228,10 @@ private:
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     Value domain = buildDomain(builder, op, block, bounds);
+    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row maxima stay. So do those of a window, of whose first
+    // tile the last rows see few keys or none.
+    if (auto tiles = domain.getDefiningOp<tile::DomainOp>(); !tiles.skips() && (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+      tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;
     SmallVector<Value, 2> within;
@@ -264,7 +273,7 @@ private:
                                                      keys, ValueRange{b, kvHead, k0}, keyLength), "k_tile");
       Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
       Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
-      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, Value(), false), "m_next");
+      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
       // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
       Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
         Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
@@ -279,7 +288,7 @@ private:
       Value acc1 = map("acc", outType, {acc, alpha}, product);
       Value p = map("p", scoreType, {x, base}, expDifference);
       Value l1 = map("l", rowType, {l, alpha}, product);
-      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, Value(), false), "l");
+      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
       if (op.getDropout())
         p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
       if (!dtype.isF32())

@@ -425,16 +425,14 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// How products and softmax share the multiprocessor. Where products take longer, or not much less, they run beside the softmax of their own
-/// warpgroup, or, with three warpgroups of about equal parts, beside that of another in turn. Where arithmetic rules the softmax (dropout), or it takes
-/// far longer (a bounded score at small head dims), the units of the softmax are what warpgroups share, best in the order in which they come.
+/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
+/// arithmetic rules the softmax (dropout), its units are what warpgroups share, best in the order in which they come.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
-  const bool products = of.softmax() <= of.mma, free = !products && (of.alu > of.special || of.softmax() > 1.6 * of.mma);
-  plan.turns = plan.warps >= 12 && !products && !free;
-  plan.overlap = plan.warps == 4 || (!free && !plan.turns);
+  plan.overlap = plan.warps == 4;
+  plan.turns = !plan.overlap && (of.softmax() <= of.mma || of.alu <= of.special);
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
@@ -447,7 +445,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
   // So do tiles of fewer than 96 where three warpgroups have both products under way, and windows of biases in panels of 32 bytes.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
-  const double wide = plan.tileK > 128 ? 1.08 : (plan.tileK < 96 && plan.warps >= 12 && plan.overlap) || narrowWindows ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
+  // And two warpgroups do not fill the units of a softmax that takes far longer, where they take turns.
+  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma;
+  const double wide = plan.tileK > 128 ? 1.08 : few ? 1.05 : (plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma) || narrowWindows ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
   const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,

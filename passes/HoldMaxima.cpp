@@ -1,33 +1,30 @@
-//===- HoldMaxima.cpp - A row keeps its maximum until an element is far above it ---===//
+//===- HoldMaxima.cpp - A row keeps its maximum until exponentials grow out of range ---===//
 //
-// The softmax subtracts a row's maximum so that exp2 does not overflow; any number near it serves as well, as it leaves with the division by the sum. So m becomes
-// the maximum of some of the keys so far, in units of the exponent, and moves only when a row of the warp has an element that is above it by the headroom:
+// The softmax subtracts a row's maximum so that exp2 does not overflow; the maximum of some of the keys so far serves as well, as it leaves with the division by
+// the sum. So m stays, and the tile's sum of exponentials, which is needed anyway, says whether it could:
 //
-//     d = c x - m                                          in place of x
-//     peak = greatest d of the lane                        by the bits (`tile.reduce peak`): half the instructions, and right where it is positive
-//     moves = any lane has peak >= headroom, or m = -inf
-//     rise = moves ? max(d over k, 0) : 0                  from here on lanes exchange
-//     m, d, alpha = m + rise, d - rise, exp2(-rise)
-//     p = exp2(d);  l = l * alpha + sum(p);  O = O * alpha + p V
+//     before                                        after
+//     --------------------------------------        ----------------------------------------------------------------------
+//     m' = max(m, max(x))                           P = convert(exp2(c x - c m)); sum = sum of them, in each lane
+//     p = exp2(c x - c m'); P = convert(p)          l' = l + sum
+//     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
+//     O' = O alpha                                    what stands on the left
 //
-// Most tiles so need no maximum, no exchange between lanes and no rescaling of O. Where no key has been visible m is -inf, and 0 takes its place. As some key is
-// at m, or was, sums stay at 1 or above.
+// Most tiles so need no maximum, no exchange between lanes and no rescaling. Where a row has seen no key m is the least finite number: what is hidden has exp2(-inf) = 0, and
+// the first visible key exp2(inf).
+// 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
 //
-// A headroom of 64 bits leaves O and l room in float32 for more keys than memory holds, and bf16 has its exponents. Not for f16: P has no more than 5 bits of them, and
-// where m rises far in a tile, d is rounded before it comes near 0: by 2^-24 of the rise, which bf16 hides (1e-3 of P at logits of 1e4) and f16 does not.
+// S has to outlive the exponentials. So the wait for the product with V before, which reads P's registers, moves in front of them: exponentials go to P's registers at once,
+// 16 columns at a time, and S stays in its own. The product then runs beside another warpgroup's softmax, not beside its own.
 //
-// Where O is wider than the tile of keys, so that rescaling it takes more multiplications than there are exponentials, and the softmax of a tile runs beside the
-// products of its neighbours (`overlap`). Not in the first tile, whose maximum moves in any case; nor where tiles follow from tensors' bounds, as such loops are
-// short, and code is what they wait for; nor where the score counts positions, as ALiBi: it rises along the keys by more than the headroom a tile.
+// Not in the first tile, whose maximum moves in any case. Nor where plans have neither turns nor `overlap`, for dropout: its arithmetic takes so long that a wait in front of it is
+// lost. Nor where the score counts positions and tiles are visited from the first on: ALiBi rises along the keys by more than the range a tile.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
-#include "passes/Constants.h"
 #include "passes/Maps.h"
 #include "passes/Passes.h"
-
-#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 #define GEN_PASS_DEF_HOLDMAXIMA
@@ -40,161 +37,164 @@ using tile::TileType;
 
 namespace {
 
-constexpr float headroom = 64;
+constexpr float outOfRange = 32768;
 
-/// A loop's softmax.
+/// A loop's softmax, and how its results leave the tile.
 struct Softmax {
-  unsigned carried = 0; ///< index of the maximum among what the loop carries
   tile::ReduceOp maximum;
   tile::MapOp base;         ///< the maximum, or 0 where there is none
   tile::MapOp exponentials;
-  float factor = 0;         ///< of the difference to the maximum in the exponent
   tile::MapOp alpha;        ///< by what the maximum's move changes the exponentials before
-  tile::MapOp sum, output;  ///< the carried sum and accumulator, times alpha
+  tile::MapOp sumBefore, output; ///< the carried sum and accumulator, times alpha
+  tile::ReduceOp sum;
+  tile::DropoutOp dropout;  ///< or null
+  tile::ConvertOp probability;
+  sched::MmaWaitOp wait;    ///< for the accumulator
+
+  Value carriedSum() { return sumBefore.getInputs()[0]; }
+  Value accumulator() { return output.getInputs()[0]; }
+
+  /// All that follows from the maximum, in order.
+  SmallVector<Operation *> ops() {
+    SmallVector<Operation *> ops{maximum, base, exponentials, alpha, sumBefore, output, sum, probability};
+    if (dropout)
+      ops.push_back(dropout);
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return ops;
+  }
 };
 
-/// The constant c of exp2(c * x - c * m), as tile-fold-softmax-scale writes it for bf16.
-std::optional<float> exponentFactor(tile::MapOp exponentials) {
-  auto exp = exponentials.getYield().getValues().front().getDefiningOp<math::Exp2Op>();
-  auto fma = exp ? exp.getOperand().getDefiningOp<math::FmaOp>() : nullptr;
-  return fma && fma.getA() == exponentials.getElement(0) ? constantFloat(fma.getB()) : std::nullopt;
+/// The users of `value`, if there are `count` of them, all in its block.
+std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
+  SmallVector<Operation *> users(value.getUsers());
+  const bool match = users.size() == count && llvm::all_of(users, [&](Operation *user) { return user->getBlock() == value.getParentBlock(); });
+  return match ? std::optional(users) : std::nullopt;
+}
+
+template <typename Op> Op onlyUser(Value value) {
+  auto users = usersOf(value, 1);
+  return users ? dyn_cast<Op>(users->front()) : Op();
+}
+
+/// Of the users of `value`, a tile of rank `rank` and one that goes on to the next tile, if that is all.
+bool splitUsers(Value value, tile::MapOp &rank1, tile::MapOp &rank2) {
+  auto users = usersOf(value, 2);
+  if (!users)
+    return false;
+  for (Operation *user : *users)
+    if (auto map = dyn_cast<tile::MapOp>(user))
+      (cast<TileType>(map.getResult().getType()).rank() == 1 ? rank1 : rank2) = map;
+  return rank1 && rank2;
 }
 
 std::optional<Softmax> match(sched::ForTilesOp loop) {
   Softmax softmax;
   for (auto [next, argument] : llvm::zip(loop.getNext().getValues(), loop.getBody().getArguments()))
-    if (auto reduce = next.getDefiningOp<tile::ReduceOp>(); reduce && reduce.getKind() == tile::Reduction::Max && reduce.getInit() == argument) {
-      softmax.carried = argument.getArgNumber();
+    if (auto reduce = next.getDefiningOp<tile::ReduceOp>(); reduce && reduce.getKind() == tile::Reduction::Max && reduce.getInit() == argument)
       softmax.maximum = reduce;
-    }
-  if (!softmax.maximum)
+  auto users = softmax.maximum ? usersOf(softmax.maximum.getResult(), 2) : std::nullopt;
+  if (!users)
     return std::nullopt;
-  for (Operation *user : softmax.maximum.getResult().getUsers())
+  for (Operation *user : *users)
     if (auto map = dyn_cast<tile::MapOp>(user))
       softmax.base = map;
-  if (!softmax.base || llvm::range_size(softmax.maximum.getResult().getUsers()) != 2)
+  if (!softmax.base || !splitUsers(softmax.base.getResult(), softmax.alpha, softmax.exponentials) ||
+      softmax.exponentials.getInputs() != ValueRange{softmax.maximum.getTile(), softmax.base.getResult()} ||
+      softmax.alpha.getInputs() != ValueRange{softmax.maximum.getInit(), softmax.base.getResult()} || !exponentFactor(softmax.exponentials) ||
+      !splitUsers(softmax.alpha.getResult(), softmax.sumBefore, softmax.output) || rescaleFactor(softmax.sumBefore) != softmax.alpha.getResult() ||
+      rescaleFactor(softmax.output) != softmax.alpha.getResult())
     return std::nullopt;
-  for (Operation *user : softmax.base.getResult().getUsers()) {
-    auto map = dyn_cast<tile::MapOp>(user);
-    if (!map || map.getInputs().size() != 2 || map.getInputs()[1] != softmax.base.getResult())
-      return std::nullopt;
-    (cast<TileType>(map.getResult().getType()).rank() == 1 ? softmax.alpha : softmax.exponentials) = map;
+  softmax.sum = onlyUser<tile::ReduceOp>(softmax.sumBefore.getResult());
+  users = usersOf(softmax.exponentials.getResult(), 2);
+  if (!users || !softmax.sum || !softmax.sum.getPerLane() || softmax.sum.getTile() != softmax.exponentials.getResult())
+    return std::nullopt;
+  for (Operation *user : *users) {
+    if (auto dropout = dyn_cast<tile::DropoutOp>(user)) {
+      softmax.dropout = dropout;
+      softmax.probability = onlyUser<tile::ConvertOp>(dropout.getResult());
+    } else if (auto convert = dyn_cast<tile::ConvertOp>(user)) {
+      softmax.probability = convert;
+    }
   }
-  if (!softmax.alpha || !softmax.exponentials || llvm::range_size(softmax.base.getResult().getUsers()) != 2 ||
-      softmax.alpha.getInputs()[0] != softmax.maximum.getInit() || softmax.exponentials.getInputs()[0] != softmax.maximum.getTile())
-    return std::nullopt;
-  std::optional<float> factor = exponentFactor(softmax.exponentials);
-  if (!factor || !(*factor > 0))
-    return std::nullopt;
-  softmax.factor = *factor;
-  for (Operation *user : softmax.alpha.getResult().getUsers()) {
-    auto map = dyn_cast<tile::MapOp>(user);
-    if (!map || rescaleFactor(map) != softmax.alpha.getResult())
-      return std::nullopt;
-    (cast<TileType>(map.getResult().getType()).rank() == 1 ? softmax.sum : softmax.output) = map;
-  }
-  if (!softmax.sum || !softmax.output || llvm::range_size(softmax.alpha.getResult().getUsers()) != 2)
-    return std::nullopt;
-  return softmax;
+  for (Operation *user : softmax.accumulator().getUsers())
+    if (auto wait = dyn_cast<sched::MmaWaitOp>(user))
+      softmax.wait = wait;
+  return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-class Rewriter {
-public:
-  Rewriter(sched::ForTilesOp loop, Softmax softmax) : loop(loop), softmax(softmax), builder(softmax.maximum), loc(softmax.maximum.getLoc()) {}
+void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
+  tile::ReduceOp maximum = softmax.maximum;
+  OpBuilder builder(maximum);
+  Location loc = maximum.getLoc();
+  const SmallVector<Operation *> moving = softmax.ops();
+  Operation *last = moving.back();
 
-  void run() {
-    tile::ReduceOp maximum = softmax.maximum;
-    Type rows = maximum.getResult().getType(), elements = maximum.getTile().getType();
-    Value held = maximum.getInit(), sum = softmax.sum.getInputs()[0], output = softmax.output.getInputs()[0];
-    Value zero = constant(0), none = constant(-INFINITY), all = constant(INFINITY), factor = constant(softmax.factor);
-    auto isNone = [&](Value m) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, m, none); };
-    auto select = [&](Value condition, Value a, Value b) -> Value { return arith::SelectOp::create(builder, loc, condition, a, b); };
-    auto atLeastZero = [&](Value a) { return arith::MaxNumFOp::create(builder, loc, a, zero); };
-    // From no key to the first the way may be down; there is nothing to rescale then.
-    auto rescaled = [&](ValueRange v) -> Value {
-      Value alpha = math::Exp2Op::create(builder, loc, arith::NegFOp::create(builder, loc, atLeastZero(v[1])));
-      return arith::MulFOp::create(builder, loc, v[0], alpha);
-    };
-
-    Value base = map("m_base", rows, held, {}, [&](ValueRange v) { return select(isNone(v[0]), zero, v[0]); });
-    Value distance = map("d", elements, {maximum.getTile(), base}, {}, [&](ValueRange v) -> Value {
-      return math::FmaOp::create(builder, loc, v[0], factor, arith::NegFOp::create(builder, loc, v[1]));
-    });
-    Value peak = tile::named(tile::ReduceOp::create(builder, loc, rows, tile::Reduction::Peak, distance, "k", Value(), Value(), /*per_lane=*/true), "peak");
-    Value above = map("above", rows, {peak, held}, {}, [&](ValueRange v) { return select(isNone(v[1]), all, v[0]); });
-    // Unordered: a NaN moves it.
-    Value moves = createAny(builder, loc, "moves", above, arith::CmpFPredicate::UGE, headroom);
-    // Side by side, and each in place of its first input: one branch. A peak is an element, which the maximum may start from.
-    Value rise = tile::named(tile::ReduceOp::create(builder, loc, rows, tile::Reduction::Max, distance, "k", peak, moves, /*per_lane=*/false), "rise");
-    Value next = map("m", rows, {held, rise}, moves, [&](ValueRange v) {
-      return select(isNone(v[0]), v[1], arith::AddFOp::create(builder, loc, v[0], atLeastZero(v[1])));
-    });
-    rise = map("rise", rows, {rise, next, base}, moves, [&](ValueRange v) {
-      return select(isNone(v[1]), zero, arith::SubFOp::create(builder, loc, v[1], v[2]));
-    });
-    distance = map("d", elements, {distance, rise}, moves, [&](ValueRange v) -> Value { return arith::SubFOp::create(builder, loc, v[0], v[1]); });
-    sum = map("l", rows, {sum, rise}, moves, rescaled);
-    Value p = map(tile::nameOf(softmax.exponentials.getResult()), elements, distance, {},
-                  [&](ValueRange v) -> Value { return math::Exp2Op::create(builder, loc, v[0]); });
-
-    builder.setInsertionPoint(softmax.output); // behind the wait for what it multiplies
-    output = map("acc", output.getType(), {output, rise}, moves, rescaled);
-
-    softmax.exponentials.replaceAllUsesWith(p);
-    softmax.sum.replaceAllUsesWith(sum);
-    softmax.output.replaceAllUsesWith(output);
-    loop.getNext().getValuesMutable()[softmax.carried].set(next);
-    for (tile::MapOp map : {softmax.exponentials, softmax.sum, softmax.output, softmax.alpha, softmax.base})
-      map.erase();
-    maximum.erase();
-
-    // Around the loop m is in the units of x.
-    auto scaled = [&](Value m, float by) {
-      Value constantBy = constant(by);
-      return map("m", rows, m, {}, [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], constantBy); });
-    };
-    builder.setInsertionPoint(loop);
-    const unsigned scalars = loop.getInits().size(), tile = softmax.carried - scalars;
-    loop.getTilesMutable()[tile].set(scaled(loop.getTiles()[tile], softmax.factor));
-    builder.setInsertionPointAfter(loop);
-    Value result = loop.getResult(tile), converted = scaled(result, 1 / softmax.factor);
-    result.replaceAllUsesExcept(converted, converted.getDefiningOp());
+  // A finite maximum where a row has seen no key, and c m finite too: hidden keys then have exp2(-inf) = 0, the first visible one exp2(inf).
+  {
+    OpBuilder before(loop);
+    const float least = -std::numeric_limits<float>::max() / std::max(1.0f, *exponentFactor(softmax.exponentials));
+    Value constant = arith::ConstantOp::create(before, loc, before.getF32FloatAttr(least));
+    OpOperand &init = loop.getTilesMutable()[cast<BlockArgument>(maximum.getInit()).getArgNumber() - loop.getInits().size()];
+    init.set(createMap(before, loc, tile::nameOf(init.get()), init.get().getType(), init.get(),
+                       [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], constant); }));
   }
 
-private:
-  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
-
-  Value map(StringRef name, Type type, ValueRange inputs, Value onlyIf, function_ref<Value(ValueRange)> body) {
-    return createMap(builder, loc, name, type, inputs, body, onlyIf);
+  // The wait, and what is released behind it.
+  for (Operation *op = softmax.wait, *next; op != softmax.output; op = next) {
+    next = op->getNextNode();
+    if (isa<sched::MmaWaitOp, sched::ReleaseOp>(op))
+      op->moveBefore(maximum);
   }
 
-  sched::ForTilesOp loop;
-  Softmax softmax;
-  OpBuilder builder;
-  Location loc;
-};
+  // By the maximum as it is.
+  builder.setInsertionPointAfter(last);
+  IRMapping held;
+  held.map(softmax.base.getResult(), maximum.getInit());
+  builder.clone(*softmax.exponentials, held);
+  Value p = held.lookup(softmax.exponentials.getResult());
+  Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p, "k", Value(), /*per_lane=*/true), "sum");
+  if (softmax.dropout)
+    builder.clone(*softmax.dropout, held);
+  builder.clone(*softmax.probability, held);
+  Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
+                      [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
+  // Unordered: a NaN moves it.
+  Value moves = createAny(builder, loc, "moves", sum, arith::CmpFPredicate::UGE, outOfRange);
+
+  // Or as before.
+  const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
+  const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
+  for (auto [value, result] : llvm::zip(moved, branch.getResults()))
+    Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
+  for (Operation *op : moving)
+    op->moveBefore(branch.thenBlock(), branch.thenBlock()->end());
+  builder.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(builder, loc, moved);
+  builder.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, stayed);
+}
 
 struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
   using HoldMaximaBase::HoldMaximaBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      const bool wide = int64_t(kernel.getHeadDimV()) > kernel.getPlan().getTileK();
-      if (!wide || !kernel.getDtype().isBF16() || !kernel.getPlan().getOverlap() || !kernel.getBounds().empty() || countsPositions(kernel))
+      tile::PlanAttr plan = kernel.getPlan();
+      if (!(plan.getOverlap() || plan.getTurns()) || (has<arith::SIToFPOp>(kernel) && has<sched::NextVisibleOp>(kernel)))
         continue;
       kernel.walk([&](sched::ForTilesOp loop) {
         // The loop around it has the first tile.
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         if (std::optional<Softmax> softmax = match(loop))
-          Rewriter(loop, *softmax).run();
+          holdMaximum(loop, *softmax);
       });
     }
   }
 
-  /// Whether the score is a function of positions as numbers, as ALiBi's: it rises along the keys, and m would move in each tile of many heads.
-  static bool countsPositions(tile::KernelOp kernel) {
-    return kernel.walk([](arith::SIToFPOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  template <typename Op> static bool has(tile::KernelOp kernel) {
+    return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
   }
 };
 

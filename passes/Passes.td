@@ -278,16 +278,16 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
 }
 
 def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
-  let summary = "a row keeps its maximum until an element is far above it";
+  let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{
-    Requires: bf16, an output wider than the tile of keys, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they
-    exceed it by, and rescalings as maps of their own.
-    Ensures: the maximum, from here on in units of the exponent, moves `only_if` an element of the warp's rows is above its row's by a factor of 2^64, or a row has
-    seen no key; only then lanes exchange, and sum and accumulator are rescaled.
+    Requires: a plan with `turns` or `overlap`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
+    as maps of their own.
+    Ensures: exponentials follow from the maximum so far, behind the wait for the product before; it moves, and sum and accumulator are rescaled, only where a lane's sum of
+    them is 2^15 or more.
     Why here: `tile-overlap-products` has set the first tile apart, whose maximum moves in any case.
-    Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2(c * %x - c * %m1)`, `%acc1 = %acc * %alpha`
-    After: `%d = c * %x - %m`, `%peak = tile.reduce peak %d over "k" per_lane`, `%moves = tile.any %peak >= 64`,
-    `%rise = tile.reduce max %d over "k" init %peak only_if %moves`, `%d1 = %d - %rise only_if %moves`, `%p = exp2(%d1)`, `%acc1 = ... only_if %moves`
+    Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2(c * %x - c * %m1)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
+    After: `mma_wait %acc`, `%p = exp2(c * %x - c * %m)`, `%sum = tile.reduce sum %p over "k" per_lane`, `%moves = tile.any %sum >= 2^15`,
+    `%m1, %l1, %acc1, %p1 = scf.if %moves { as before } else { %m, %l + %sum, %acc, %p }`
   }];
 }
 

@@ -83,7 +83,7 @@ public:
       declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
     for (Ring &ring : streamed) {
       const bool ofKeys = &ring == &streamed.front();
-      declare(ring, plan.getStages(), /*filledBy=*/ofKeys && !columns.empty() ? 2 : 1, /*emptiedBy=*/plan.getWarps() + (ofKeys ? followers : 0));
+      declare(ring, plan.getStages(), /*filledBy=*/ofKeys && !columns.empty() ? 2 : 1, /*emptiedBy=*/(plan.getWarps() + (ofKeys ? followers : 0)) * (ofKeys && !columns.empty() ? 32 : 1));
     }
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
@@ -564,11 +564,13 @@ private:
     builder.setInsertionPoint(loop);
     Value bound = sequence->bound;
     SmallVector<Value, 3> from{first, entry.stage, entry.phase};
-    const bool inParts = !loop.getWithin().empty(), endsApart = inParts && loop.getWithin()[1] != sequence->bound;
-    if (inParts) {
+    bool endsApart = false;
+    if (!loop.getWithin().empty()) {
+      auto [begin, end] = sequence->within(builder, loop.getWithin()[0], loop.getWithin()[1]);
+      endsApart = end != bound;
       if (endsApart)
-        bound = tile::named(arith::MinSIOp::create(builder, loc, loop.getWithin()[1], bound), "own_end");
-      if (Value begin = loop.getWithin()[0]; !matchPattern(begin, m_Zero()))
+        bound = tile::named(arith::MinSIOp::create(builder, loc, end, bound), "own_end");
+      if (!matchPattern(begin, m_Zero()))
         from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
     }
     auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(), /*keeps=*/endsApart || plan.getPersistent());
@@ -650,7 +652,7 @@ private:
         continue;
       }
       sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
+      release(ring, at.stage);
     }
     Position next = advance(at, plan.getStages());
     sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
@@ -680,6 +682,10 @@ private:
     return {task.getResult(3), first};
   }
 
+  /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so: for it, no lane speaks for another.
+  bool byLanes(const Ring &ring) const { return !columns.empty() && ring.barriers == streamed.front().barriers; }
+  void release(const Ring &ring, Value stage) { sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring)); }
+
   /// What the producer has sent with K: the tile after this one, and whether this one is partial.
   sched::ReceiveOp receiveVisit(Position at) {
     Type type = builder.getI32Type();
@@ -691,7 +697,7 @@ private:
     const Ring &keys = streamed.front();
     sched::WaitOp::create(builder, loc, keys.barriers, at.stage, at.phase);
     Value following = field(receiveVisit(at), 0, "next_tile");
-    sched::ReleaseOp::create(builder, loc, keys.barriers, at.stage);
+    release(keys, at.stage);
     return following;
   }
 
@@ -747,9 +753,9 @@ private:
       builder.setInsertionPointAfter(last);
     if (refilled) {
       // Products read by the warpgroup, maps by the lane.
-      if (isa_and_nonnull<tile::MapOp>(last))
+      if (isa_and_nonnull<tile::MapOp>(last) && !byLanes(ring))
         sched::SyncLanesOp::create(builder, loc);
-      sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
+      release(ring, at.stage);
     }
   }
 

@@ -7,6 +7,8 @@
 //       sequence->origin(builder, at.tile)    first key of the tile
 //       sequence->partial(builder, at)        whether the mask decides within it
 //
+// A reversed domain's sequence counts upwards too: its n-th tile is the n-th from the domain's end.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -16,7 +18,7 @@
 
 namespace attune {
 
-/// The tiles that a domain visits, as a sequence of tile indices.
+/// The tiles that a domain visits, as a sequence of tile indices or, where it is reversed, of places.
 struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound;
@@ -25,8 +27,8 @@ struct TileSequence {
     for (unsigned i = 1; i < domain.getBegins().size(); ++i)
       if (domain.getBegins()[i] != domain.getEnds()[i - 1])
         return domain.emitError("segments that are not contiguous are not supported; start each where the one before ends");
-    if (domain.getReverse())
-      return domain.emitError("a reversed domain is not supported by this schedule; visit it forward");
+    if (domain.getReverse() && domain.skips())
+      return domain.emitError("a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
     return TileSequence{domain, domain.getEnds().back()};
   }
 
@@ -51,15 +53,22 @@ struct TileSequence {
     return visibleFrom(builder, following, at.window);
   }
 
-  mlir::Value origin(mlir::OpBuilder &builder, mlir::Value index) {
+  mlir::Value origin(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Value step = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), domain.getStep(), 32);
-    return tile::named(mlir::arith::MulIOp::create(builder, domain.getLoc(), index, step), "k0");
+    return tile::named(mlir::arith::MulIOp::create(builder, domain.getLoc(), tileAt(builder, place), step), "k0");
+  }
+
+  /// Where in the sequence the tiles from index `begin` to `end` stand.
+  std::pair<mlir::Value, mlir::Value> within(mlir::OpBuilder &builder, mlir::Value begin, mlir::Value end) {
+    if (!domain.getReverse())
+      return {begin, end};
+    return {mirrored(builder, end), mlir::matchPattern(begin, mlir::m_Zero()) ? bound : mirrored(builder, begin)};
   }
 
   /// Whether the mask decides within the tile.
   mlir::Value partial(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value index = at.tile;
+    mlir::Value index = tileAt(builder, at.tile);
     mlir::Value partial = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
     for (auto [begin, end, full] : llvm::zip(domain.getBegins(), domain.getEnds(), domain.getFull())) {
       if (!full)
@@ -85,6 +94,21 @@ struct TileSequence {
   }
 
 private:
+  mlir::Value tileAt(mlir::OpBuilder &builder, mlir::Value place) {
+    if (!domain.getReverse())
+      return place;
+    mlir::Value one = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), 1, 32);
+    return mlir::arith::SubIOp::create(builder, domain.getLoc(), mirrored(builder, place), one);
+  }
+
+  /// As far from one end of the domain as `index` is from the other.
+  mlir::Value mirrored(mlir::OpBuilder &builder, mlir::Value index) {
+    mlir::Value begin = domain.getBegins().front(), ends = domain.getEnds().back();
+    if (!mlir::matchPattern(begin, mlir::m_Zero()))
+      ends = mlir::arith::AddIOp::create(builder, domain.getLoc(), begin, ends);
+    return mlir::arith::SubIOp::create(builder, domain.getLoc(), ends, index);
+  }
+
   /// The first visited tile at or after `index`, by what `seen` says of those around it.
   Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen, llvm::ArrayRef<tile::DomainOp> parts = {},
                     llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {

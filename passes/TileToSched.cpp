@@ -321,19 +321,45 @@ private:
     return newBuffer(result);
   }
 
-  /// The buffer of the loop's carried tile whose next value `result` is, where nothing reads the tile any more.
-  Value carriedBuffer(Value result) {
+  /// Where `result` goes, if nothing reads what lies there any more: to the loop's carried tile whose next value it is, or to what a branch yields on its other side.
+  Value destination(Value result) {
     Operation *op = result.getDefiningOp();
-    auto loop = op ? dyn_cast<sched::ForTilesOp>(op->getParentOp()) : nullptr;
-    if (!loop || !result.hasOneUse() || *result.getUsers().begin() != loop.getNext())
+    if (!op || !result.hasOneUse())
       return {};
-    Value carried = loop.getBody().getArgument(result.getUses().begin()->getOperandNumber());
-    return carried.getType() == result.getType() && diesAt(carried, op) ? buffers.lookupOrNull(carried) : Value();
+    OpOperand *use = &*result.getUses().begin();
+    while (auto branch = dyn_cast<scf::IfOp>(use->getOwner()->getParentOp())) {
+      if (use->getOwner() == branch.thenYield())
+        return unlessRead(branch.elseYield().getOperand(use->getOperandNumber()), op);
+      Value left = branch.getResult(use->getOperandNumber());
+      if (use->getOwner() != branch.elseYield() || !left.hasOneUse())
+        return {};
+      use = &*left.getUses().begin();
+    }
+    auto loop = dyn_cast<sched::ForTilesOp>(use->getOwner()->getParentOp());
+    return loop && use->getOwner() == loop.getNext() ? unlessRead(loop.getBody().getArgument(use->getOperandNumber()), op) : Value();
+  }
+
+  /// The buffer of `value`, unless it is of another type than the result of `op` or read behind `op`.
+  Value unlessRead(Value value, Operation *op) {
+    const bool read = llvm::any_of(value.getUsers(), [&](Operation *user) {
+      // In a block that holds both. What a branch yields on its other side is not read beside `op`.
+      if (isa<scf::YieldOp>(user))
+        return false;
+      Operation *before = user, *after = op;
+      Block *block = after->getBlock();
+      while (!block->findAncestorOpInBlock(*user)) {
+        after = block->getParentOp();
+        block = after->getBlock();
+      }
+      before = block->findAncestorOpInBlock(*user);
+      return before != op && !before->isBeforeInBlock(after);
+    });
+    return !read && value.getType() == op->getResult(0).getType() ? buffers.lookupOrNull(value) : Value();
   }
 
   Value newBuffer(Value result) {
-    if (Value carried = carriedBuffer(result))
-      return carried;
+    if (Value place = destination(result))
+      return place;
     StringRef name = tile::nameOf(result);
     return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
   }
@@ -368,7 +394,7 @@ private:
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
               tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
-              sched::MmaWaitOp>(
+              sched::MmaWaitOp, scf::IfOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
           Operation *buffer = builder.clone(*shared);
@@ -389,19 +415,31 @@ private:
           builder.clone(*search, mapping);
           return success();
         })
-        .Case<scf::IfOp>([&](auto branch) {
-          onlyIf(mapping.lookup(branch.getCondition()), [&] {
-            for (Operation &inner : branch.thenBlock()->without_terminator())
-              (void)expand(&inner);
-          });
-          return success();
-        })
         .Default([&](Operation *other) -> LogicalResult {
           if (other->getNumRegions() || llvm::any_of(other->getResultTypes(), llvm::IsaPred<TileType>))
             return other->emitError("cannot be scheduled for the mma.sync family");
           builder.clone(*other, mapping);
           return success();
         });
+  }
+
+  /// A tile that leaves the branch lies where it does on the other side, which computes nothing of its own.
+  LogicalResult expandOp(scf::IfOp op) {
+    if (op.getNumResults() && llvm::range_size(*op.elseBlock()) != 1)
+      return op.emitError("computes on its other side, which is not supported here");
+    LogicalResult result = success();
+    onlyIf(mapping.lookup(op.getCondition()), [&] {
+      for (Operation &inner : op.thenBlock()->without_terminator())
+        if (failed(expand(&inner)))
+          result = failure();
+      for (auto [then, otherwise] : llvm::zip(op.thenYield().getResults(), op.getNumResults() ? op.elseYield().getResults() : ValueRange()))
+        if (Value buffer = buffers.lookup(otherwise); succeeded(result) && buffers.lookup(then) != buffer)
+          copyBuffer(buffers.lookup(then), buffer);
+    });
+    if (op.getNumResults())
+      for (auto [otherwise, left] : llvm::zip(op.elseYield().getResults(), op.getResults()))
+        buffers.map(left, buffers.lookup(otherwise));
+    return result;
   }
 
   LogicalResult expandOp(tile::SplatOp op) {
@@ -667,8 +705,8 @@ private:
   // P on its way to the next product
   //===--------------------------------------------------------------------===//
 
-  /// exp, its row sum, dropout and the conversion to an `a` fragment: with S in registers they run block by block of 16 columns,
-  /// so that each block's floats are free before the next block's fragment is needed.
+  /// exp, its row sum, dropout and the conversion to an `a` fragment run block by block of 16 columns, so that each block's floats are free before the next
+  /// block's fragment is needed. Not where the conversion stands behind a wait for an asynchronous product: the exponentials run beside that.
   struct ProbabilityChain {
     tile::MapOp exponent;
     tile::ReduceOp sum;
@@ -680,13 +718,12 @@ private:
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map) {
     ProbabilityChain chain{map, {}, {}, {}};
     auto type = cast<TileType>(map.getResult().getType());
-    // Beside asynchronous products exp must not wait for the conversion, which follows them.
-    if (plan.getCopyWarps() || type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+    if (type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
       return std::nullopt;
     for (Operation *user : map.getResult().getUsers()) {
       if (user->getBlock() != map->getBlock())
         return std::nullopt;
-      if (auto sum = dyn_cast<tile::ReduceOp>(user); sum && sum.getPerLane() && sum.getInit() && !chain.sum)
+      if (auto sum = dyn_cast<tile::ReduceOp>(user); sum && sum.getPerLane() && !chain.sum)
         chain.sum = sum;
       else if (auto dropout = dyn_cast<tile::DropoutOp>(user); dropout && !chain.dropout)
         chain.dropout = dropout;
@@ -705,7 +742,10 @@ private:
         !chain.sum->isBeforeInBlock(chain.convert))
       return std::nullopt;
     for (Operation *user : chain.sum.getResult().getUsers())
-      if (!user->hasTrait<OpTrait::IsTerminator>())
+      if (user->getBlock() != map->getBlock() || user->isBeforeInBlock(chain.convert))
+        return std::nullopt;
+    for (Operation *op = map; op != chain.convert; op = op->getNextNode())
+      if (isa<sched::MmaWaitOp>(op))
         return std::nullopt;
     return chain;
   }
@@ -715,9 +755,11 @@ private:
     tile::ReduceOp sum = chain.sum;
     tile::ConvertOp convert = chain.convert;
     Value scores = bufferFor(map, map.getResult(), map.getInputs());
-    Value total = bufferFor(sum, sum.getResult(), sum.getInit());
-    if (buffers.lookup(sum.getInit()) != total)
-      copyBuffer(buffers.lookup(sum.getInit()), total);
+    Value init = sum.getInit(), total = bufferFor(sum, sum.getResult(), init ? ValueRange(init) : ValueRange());
+    if (!init)
+      forEachPlace(total, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), total, at); });
+    else if (buffers.lookup(init) != total)
+      copyBuffer(buffers.lookup(init), total);
     Value fragment = newBuffer(convert.getResult());
     SmallVector<int64_t> shape = laneShape(fragment);
     std::optional<DropoutState> dropout;
@@ -835,10 +877,6 @@ private:
   Value combine(tile::Reduction kind, Value a, Value b) {
     if (kind == tile::Reduction::Max)
       return arith::MaxNumFOp::create(builder, loc, a, b);
-    if (kind == tile::Reduction::Peak) {
-      auto bits = [&](Value value) { return arith::BitcastOp::create(builder, loc, builder.getI32Type(), value); };
-      return arith::BitcastOp::create(builder, loc, builder.getF32Type(), arith::MaxSIOp::create(builder, loc, bits(a), bits(b)));
-    }
     return arith::AddFOp::create(builder, loc, a, b);
   }
 
@@ -852,18 +890,17 @@ private:
   LogicalResult expandOp(tile::ReduceOp op) {
     if (op.getAxis() != "k" || layoutOf(buffers.lookup(op.getTile())).getRole() != FragmentRole::C)
       return op.emitError("only reductions over k of an accumulator are supported here");
-    bool isMax = op.getKind() != tile::Reduction::Sum;
+    bool isMax = op.getKind() == tile::Reduction::Max;
     Value source = buffers.lookup(op.getTile());
     Value buffer = bufferFor(op, op.getResult(), op.getInit() ? ValueRange(op.getInit()) : ValueRange());
     int64_t columns = laneShape(source)[1];
-    // A sum over all lanes takes its initial value once: after the lanes are combined.
-    const bool initFirst = op.getInit() && (isMax || op.getPerLane());
-    auto start = [&](SmallVector<Value> at) {
+    forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
+      // A sum over all lanes takes its initial value once: after the lanes are combined.
+      bool initFirst = op.getInit() && (isMax || op.getPerLane());
+      Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
       Value neutral = arith::ConstantOp::create(
           builder, loc, builder.getF32FloatAttr(isMax ? -std::numeric_limits<float>::infinity() : 0.0f));
-      set(initFirst ? get(buffers.lookup(op.getInit()), at) : neutral, buffer, at);
-    };
-    auto reduce = [&](Value i, Value r, SmallVector<Value> at) {
+      set(initFirst ? init : neutral, buffer, at);
       // A column pair first, then the running value: half as long a chain of dependent ops.
       repeat(columns, "j", [&](Value j) {
         Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
@@ -872,22 +909,10 @@ private:
       if (op.getPerLane())
         return;
       Value total = combineQuad(op.getKind(), get(buffer, at));
-      if (op.getInit() && !initFirst)
-        total = combine(op.getKind(), total, get(buffers.lookup(op.getInit()), at));
+      if (init && !initFirst)
+        total = combine(op.getKind(), total, init);
       set(total, buffer, at);
-    };
-    if (op.getOnlyIf()) {
-      if (buffer != buffers.lookup(op.getInit()))
-        copyBuffer(buffers.lookup(op.getInit()), buffer);
-      onlyIf(mapping.lookup(op.getOnlyIf()), [&] {
-        forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) { reduce(i, r, at); });
-      });
-    } else {
-      forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-        start(at);
-        reduce(i, r, at);
-      });
-    }
+    });
     buffers.map(op.getResult(), buffer);
     return success();
   }

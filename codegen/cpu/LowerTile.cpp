@@ -169,8 +169,6 @@ private:
         need(any.getTile(), orderOf(any.getTile().getType()));
       } else if (isa<StoreOp, AccumulateOp>(op)) {
         need(op->getOperand(0), Listed);
-      } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && (reduce.getKind() == Reduction::Peak || reduce.getOnlyIf())) {
-        fail(op, "a reduction to a peak, or under a condition, is for GPUs; reduce to the maximum in every tile");
       } else if (isElementwise(op)) {
         for (Value operand : op->getOperands())
           if (auto type = dyn_cast<TileType>(operand.getType()))

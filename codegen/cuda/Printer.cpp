@@ -1227,7 +1227,7 @@ void Printer::printStatement(Operation *op) {
       })
       .Case([&](CommitOp o) { statement(op, primitive("arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";"); })
       .Case([&](ReleaseOp o) {
-        statement(op, primitive("arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
+        statement(op, primitive(o.getByLanes() ? "arrive" : "arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
       })
       .Case([&](SyncLanesOp) { statement(op, primitive("sync_lanes", {}).text + ";"); })
       .Case([&](SyncWarpsOp o) {

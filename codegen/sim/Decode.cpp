@@ -927,7 +927,7 @@ void Decoder::schedOp(Operation *op) {
       })
       .Case([&](sched::ExpectBytesOp o) { emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())}); })
       .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}); })
-      .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}); })
+      .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}, {o.getByLanes() ? 32 : 1}); })
       .Case([&](sched::SyncLanesOp o) { emit(o, sim::syncLanes); })
       .Case([&](sched::SyncWarpsOp o) { emit(o, sim::syncWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       .Case([&](sched::ArriveWarpsOp o) { emit(o, sim::arriveWarps, o.getId(), {}, {int64_t(o.getThreads())}); })

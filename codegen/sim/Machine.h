@@ -287,7 +287,7 @@ Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: r
 Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
 Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
 Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring
-Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring
+Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring; number[0]: arrivals
 Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
 Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads

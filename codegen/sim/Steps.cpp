@@ -778,7 +778,7 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
   if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  return machine.arrive(warp, step, stage, false, 1, machine.release(warp)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, false, step.number[0], machine.release(warp)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) {

@@ -601,7 +601,7 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let description = [{
     At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
     each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
-    `emptied_by` arrivals (one by each warp that executes `sched.release`).
+    `emptied_by` arrivals (one by each warp that executes `sched.release`, or by each of its lanes).
 
     ```mlir
     %kr = sched.ring "k" at 98304 filled_by 1 emptied_by 8 : !sched.ring<2>
@@ -709,15 +709,18 @@ def CommitOp : StageOp<"commit"> {
   }];
 }
 
-def ReleaseOp : StageOp<"release"> {
+def ReleaseOp : SchedOp<"release", [Effects]> {
   let summary = "arrive as a reader, once for the warp: it no longer reads the stage";
   let description = [{
-    PTX ISA 9.7.13.15.13, mbarrier.arrive.
+    With `by_lanes` each lane arrives, for what it has read itself. PTX ISA 9.7.13.15.13, mbarrier.arrive.
 
     ```mlir
     sched.release %kr[%stage] : !sched.ring<2>
+    sched.release %kr[%stage] by_lanes : !sched.ring<2>
     ```
   }];
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$by_lanes);
+  let assemblyFormat = "$ring `[` $stage `]` (`by_lanes` $by_lanes^)? attr-dict `:` type($ring)";
 }
 
 def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {

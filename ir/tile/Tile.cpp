@@ -408,12 +408,8 @@ LogicalResult ReduceOp::verify() {
     return failure();
   if (getInit() && getInit().getType() != result)
     return emitOpError("initial value and result differ in type");
-  if (getPerLane() && getKind() == Reduction::Max)
-    return emitOpError("only a sum or a peak may stay split over lanes");
-  if (!getPerLane() && getKind() == Reduction::Peak)
-    return emitOpError("a peak stays split over lanes; write `per_lane`");
-  if (getOnlyIf() && (!getInit() || getPerLane()))
-    return emitOpError("`only_if` needs an initial value, and combined lanes");
+  if (getPerLane() && getKind() != Reduction::Sum)
+    return emitOpError("only a sum may stay split over lanes");
   return success();
 }
 

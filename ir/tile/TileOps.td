@@ -371,31 +371,27 @@ def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMe
 }
 
 def Reduction : I32EnumAttr<"Reduction", "how elements combine",
-    [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">, I32EnumAttrCase<"Peak", 2, "peak">]> {
+    [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
   let cppNamespace = "::attune::tile";
   let genSpecializedAttr = 0;
 }
 def ReductionAttr : EnumAttr<TileDialect, Reduction, "reduction">;
 
-def ReduceOp : TileOp<"reduce", [Pure, AttrSizedOperandSegments]> {
+def ReduceOp : TileOp<"reduce", [Pure]> {
   let summary = "combine the elements along one axis";
   let description = [{
     `result[x] = init[x] op (op over axis of tile[x, .])`. `max` ignores NaN. With `per_lane` the result stays split
     over the lanes that share a row: each holds its own part, `init` is added to the part of the lane that holds it,
-    and a later `tile.combine_lanes` completes the reduction. With `only_if` the result is `init` where the condition, uniform over a warp, is false.
-
-    `peak` compares floats as the integers of their bits, three at a time where an instruction does so: the greatest element where one is not negative, a
-    NaN with a clear sign being above all, and any of them where all are negative. It stays split over lanes.
+    and a later `tile.combine_lanes` completes the reduction.
 
     ```mlir
     %m1 = tile.reduce max %y over "k" init %m : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
     ```
   }];
-  let arguments = (ins ReductionAttr:$kind, TileType:$tile, StrAttr:$axis, Optional<TileType>:$init, Optional<I1>:$only_if, UnitAttr:$per_lane);
+  let arguments = (ins ReductionAttr:$kind, TileType:$tile, StrAttr:$axis, Optional<TileType>:$init, UnitAttr:$per_lane);
   let results = (outs TileType:$result);
   let assemblyFormat = [{
-    $kind $tile `over` $axis (`init` $init^ `:` type($init) `,`):(`:`)? type($tile) `->` type($result) (`per_lane` $per_lane^)?
-    (`only_if` $only_if^)? attr-dict
+    $kind $tile `over` $axis (`init` $init^ `:` type($init) `,`):(`:`)? type($tile) `->` type($result) (`per_lane` $per_lane^)? attr-dict
   }];
   let hasVerifier = 1;
 }

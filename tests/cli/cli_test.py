@@ -341,9 +341,10 @@ class Cli(unittest.TestCase):
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time; another copies V\n", documents)
         self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", documents)
         self.assertIn("  order          persistent blocks, each takes the next tile when it is free, the last ones of many heads first\n", documents)
-        maxima = "  maxima         a row keeps its maximum until an element is 2^64 times above it\n"
+        maxima = "  maxima         a row keeps its maximum until a lane's sum of exponentials is 2^15\n"
         self.assertIn(maxima, self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 256))
-        self.assertNotIn(maxima, documents)
+        self.assertIn(maxima, documents)
+        self.assertNotIn(maxima, self.attune("explain", "plain", "--dropout", 0.1, "--arch", "sm_90a", "--head-dim", 64))
         self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")

@@ -28,11 +28,16 @@
 //   m_next      float[1][2]        q 128 f32           rows
 //   m_base      float[1][2]        q 128 f32           rows
 //   p_          unsigned[1][8][4]  q 128 x k 128 bf16  a
-//   m_next2     float[1][2]        q 128 f32           rows
 //   s2          float[1][16][4]    q 128 x k 128 f32   c
 //   ids_pair    int[1][2]          k 8 i32             columns
-//   m_next3     float[1][2]        q 128 f32           rows
+//   p_2         float[1][16][4]    q 128 x k 128 f32   c
+//   sum         float[1][2]        q 128 f32           rows
+//   l2          float[1][2]        q 128 f32           rows
+//   m_next2     float[1][2]        q 128 f32           rows
 //   m_base2     float[1][2]        q 128 f32           rows
+//   alpha       float[1][2]        q 128 f32           rows
+//   l3          float[1][2]        q 128 f32           rows
+//   p_3         float[1][16][4]    q 128 x k 128 f32   c
 //   inverse_l   float[1][2]        q 128 f32           rows
 
 typedef unsigned short bf16; // bits in memory
@@ -405,6 +410,9 @@ __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0
 /// A value that all lanes hold, by way of which the compiler knows as much. PTX 9.7.9.6, shfl.sync.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
+/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+__device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
+
 /// From here on the warpgroup's threads have `count` registers. PTX 9.7.19.5, setmaxnreg.dec.
 template <int count> __device__ __forceinline__ void decrease_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -466,6 +474,11 @@ __device__ __forceinline__ void sync_lanes() { __syncwarp(); }
 /// Named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.sync.
 __device__ __forceinline__ void sync_warps(int id, int threads) {
   asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// Arrives at a named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.arrive.
+__device__ __forceinline__ void arrive_warps(int id, int threads) {
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 /// Starts the copy of a box to shared memory; its bytes count on the barrier. PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
@@ -580,7 +593,7 @@ documents(const __grid_constant__ Params p) {
   const int thread = threadIdx.x;
   if (thread == 0) {
     init_ring<2>(q_barriers, 1, 9);
-    init_ring<2>(k_barriers, 2, 9);
+    init_ring<2>(k_barriers, 2, 288);
     init_ring<2>(v_barriers, 1, 8);
     fence_init();
   }
@@ -611,7 +624,7 @@ documents(const __grid_constant__ Params p) {
           wait_barrier(k_barriers + stage * 8, phase);
           const Message<2> visits_message = receive<2>(visits + stage * 8);
           const int next_tile = uniform(visits_message.field[0]);
-          arrive_as_warp(k_barriers + 16 + stage * 8);
+          arrive(k_barriers + 16 + stage * 8);
           if (elected) {
             wait_barrier(v_barriers + 16 + stage * 8, phase ^ 1);
             expect_bytes(v_barriers + stage * 8, 32768);
@@ -756,6 +769,12 @@ documents(const __grid_constant__ Params p) {
     increase_registers<232>();
     const int thread2 = threadIdx.x - 128;
     const int warpgroup = uniform(thread2 / 128);
+    const int own_turn = warpgroup + 4;
+    const int n = warpgroup + 1;
+    const int next_turn = (int)((unsigned)n % 2u) + 4;
+    if (warpgroup == 1) {
+      arrive_warps(next_turn, 256);
+    }
     #pragma unroll 1
     for (int count = 0, first_stage = 0, first_phase = 0;; ++count) {
       const int thread3 = threadIdx.x - 128;
@@ -779,7 +798,6 @@ documents(const __grid_constant__ Params p) {
       const int own_end = own_row < p.query_length ? visible_end : 0;
       const int own_begin = uniform(own_row == q0 ? tasks_message.field[5] : tasks_message.field[6]);
       const int full_to = min(wrap_add(own_row, 1), p.key_length);
-      const int partial_from = full_to / 128 * 128;
       float m[1][2];  // q 128 f32
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -809,19 +827,23 @@ documents(const __grid_constant__ Params p) {
         row_ids[0][r] = ids;
       }
       const int own_end2 = min(own_end, tiles_end);
-      const int n = min(own_begin, own_end2);
+      const int n2 = min(own_begin, own_end2);
       int tile = first_tile, stage = first_stage, phase = first_phase;
       #pragma unroll 1
-      for (; tile < n;) {
+      for (; tile < n2;) {
         wait_barrier(k_barriers + stage * 8, phase);
         const Message<2> visits_message = receive<2>(visits + stage * 8);
         const int next_tile = uniform(visits_message.field[0]);
-        arrive_as_warp(k_barriers + 16 + stage * 8);
+        if (next_tile < tiles_end) {
+          sync_warps(own_turn, 256);
+          arrive_warps(next_turn, 256);
+        }
+        arrive(k_barriers + 16 + stage * 8);
         wait_barrier(v_barriers + stage * 8, phase);
         arrive_as_warp(v_barriers + 16 + stage * 8);
-        const int n2 = wrap_add(stage, 1);
-        const bool flag = n2 == 2;
-        const int next_stage = flag ? 0 : n2;
+        const int n3 = wrap_add(stage, 1);
+        const bool flag = n3 == 2;
+        const int next_stage = flag ? 0 : n3;
         const int next_phase = flag ? phase ^ 1 : phase;
         tile = next_tile;
         stage = next_stage;
@@ -836,11 +858,11 @@ documents(const __grid_constant__ Params p) {
         mma_fence();
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
-          const int n2 = kk * 16;
+          const int n3 = kk * 16;
           const int warpgroup_row = warpgroup * 64;
           mma_async_bf16_n128_shared<0>(s[0],
-              matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768, swizzle<128, 128>(warpgroup_row, n2 * 2)),
-              matrix_descriptor<128, 16, 1024>(k_ring + first_stage2 * 32768, swizzle<128, 128>(0, n2 * 2)),
+              matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768, swizzle<128, 128>(warpgroup_row, n3 * 2)),
+              matrix_descriptor<128, 16, 1024>(k_ring + first_stage2 * 32768, swizzle<128, 128>(0, n3 * 2)),
               kk != 0);
         }
         mma_commit();
@@ -849,18 +871,18 @@ documents(const __grid_constant__ Params p) {
         const int partial = uniform(visits_message.field[1]);
         const bool partial2 = partial != 0;
         mma_wait<0>(s[0]);
-        if (k0 >= partial_from) {
+        if (wrap_add(k0, 128) > full_to) {
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
               #pragma unroll
               for (int r = 0; r < 2; ++r) {
-                const int n2 = r * 2 + e;
+                const int n3 = r * 2 + e;
                 const int q = q0 + (warp_row + lane_row + r * 8);
                 const int row_end = min(wrap_add(q, 1), p.key_length);
-                const float x = j * 8 + e < max(min(row_end - k0, 128), 0) - lane_column ? s[0][j][n2] : -infinity;
-                s[0][j][n2] = x;
+                const float x = j * 8 + e < max(min(row_end - k0, 128), 0) - lane_column ? s[0][j][n3] : -infinity;
+                s[0][j][n3] = x;
               }
             }
           }
@@ -877,22 +899,21 @@ documents(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               #pragma unroll
               for (int r = 0; r < 2; ++r) {
-                const int n2 = r * 2 + e;
-                s[0][j][n2] = row_ids[0][r] == ids_pair[0][e] ? s[0][j][n2] : -infinity;
+                const int n3 = r * 2 + e;
+                s[0][j][n3] = row_ids[0][r] == ids_pair[0][e] ? s[0][j][n3] : -infinity;
               }
             }
           }
         }
-        sync_lanes();
-        arrive_as_warp(k_barriers + 16 + first_stage2 * 8);
+        arrive(k_barriers + 16 + first_stage2 * 8);
         float m_next[1][2];  // q 128 f32
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m_next[0][r] = m[0][r];
           #pragma unroll
           for (int j = 0; j < 16; ++j) {
-            const int n2 = r * 2;
-            m_next[0][r] = fmaxf(m_next[0][r], fmaxf(s[0][j][n2], s[0][j][n2 + 1]));
+            const int n3 = r * 2;
+            m_next[0][r] = fmaxf(m_next[0][r], fmaxf(s[0][j][n3], s[0][j][n3 + 1]));
           }
           const float x = m_next[0][r];
           const float x2 = shuffle_xor(x, 1);
@@ -912,65 +933,59 @@ documents(const __grid_constant__ Params p) {
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 16; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n2 = r * 2 + e;
-              s[0][j][n2] = fast_exp2(fmaf(s[0][j][n2], 0.12751743f, m_base[0][r] * -0.12751743f));
-            }
-          }
-        }
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
           l[0][r] *= m[0][r];
-        }
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          l[0][r] = l[0][r];
-          #pragma unroll
-          for (int j = 0; j < 16; ++j) {
-            const int n2 = r * 2;
-            l[0][r] += s[0][j][n2] + s[0][j][n2 + 1];
-          }
         }
         unsigned p_[1][8][4];  // q 128 x k 128 bf16
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
           #pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              #pragma unroll
+              for (int e = 0; e < 2; ++e) {
+                const int n3 = kk * 2 + half;
+                const int n4 = r * 2 + e;
+                const float x = fast_exp2(fmaf(s[0][n3][n4], 0.12751743f, m_base[0][r] * -0.12751743f));
+                s[0][n3][n4] = x;
+                l[0][r] += x;
+              }
+            }
+          }
+          #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const int n2 = kk * 2 + e / 2;
-            const int n3 = e % 2 * 2;
-            p_[0][kk][e] = pack_bf16(s[0][n2][n3], s[0][n2][n3 + 1]);
+            const int n3 = kk * 2 + e / 2;
+            const int n4 = e % 2 * 2;
+            p_[0][kk][e] = pack_bf16(s[0][n3][n4], s[0][n3][n4 + 1]);
           }
         }
-        const int n2 = wrap_add(first_stage2, 1);
-        const bool flag = n2 == 2;
-        const int next_stage = flag ? 0 : n2;
+        const int n3 = wrap_add(first_stage2, 1);
+        const bool flag = n3 == 2;
+        const int next_stage = flag ? 0 : n3;
         const int next_phase = flag ? first_phase2 ^ 1 : first_phase2;
-        wait_barrier(v_barriers + first_stage2 * 8, first_phase2);
-        float m_next2[1][2];  // q 128 f32
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          m_next2[0][r] = m_next[0][r];
+          m_next[0][r] = fmaxf(m_next[0][r], -3.4028235e+38f);
         }
-        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2;
+        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2, v_phase = first_phase2;
         #pragma unroll 1
         for (; tile2 < own_end2;) {
           const int k0_2 = wrap_mul(tile2, 128);
           wait_barrier(k_barriers + stage2 * 8, phase2);
+          sync_warps(own_turn, 256);
           float s2[1][16][4];  // q 128 x k 128 f32
           mma_fence();
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
-            const int n3 = kk * 16;
+            const int n4 = kk * 16;
             const int warpgroup_row = warpgroup * 64;
             mma_async_bf16_n128_shared<0>(s2[0],
                 matrix_descriptor<128, 16, 1024>(q_ring + q_stage * 32768,
-                swizzle<128, 128>(warpgroup_row, n3 * 2)),
-                matrix_descriptor<128, 16, 1024>(k_ring + stage2 * 32768, swizzle<128, 128>(0, n3 * 2)), kk != 0);
+                swizzle<128, 128>(warpgroup_row, n4 * 2)),
+                matrix_descriptor<128, 16, 1024>(k_ring + stage2 * 32768, swizzle<128, 128>(0, n4 * 2)), kk != 0);
           }
           mma_commit();
+          wait_barrier(v_barriers + v_stage * 8, v_phase);
           mma_fence();
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
@@ -978,24 +993,25 @@ documents(const __grid_constant__ Params p) {
                 matrix_descriptor<128, 16384, 1024>(v_ring + v_stage * 32768, swizzle<128, 128>(kk * 16, 0)), true);
           }
           mma_commit();
+          arrive_warps(next_turn, 256);
           const Message<2> visits_message2 = receive<2>(visits + stage2 * 8);
           const int next_tile2 = uniform(visits_message2.field[0]);
           const int partial3 = uniform(visits_message2.field[1]);
           const bool partial4 = partial3 != 0;
           mma_wait<1>(s2[0]);
-          if (k0_2 >= partial_from) {
+          if (wrap_add(k0_2, 128) > full_to) {
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                  const int n3 = r * 2 + e;
+                  const int n4 = r * 2 + e;
                   const int q = q0 + (warp_row + lane_row + r * 8);
                   const int row_end = min(wrap_add(q, 1), p.key_length);
-                  const float x = j * 8 + e < max(min(row_end - k0_2, 128), 0) - lane_column ? s2[0][j][n3] :
+                  const float x = j * 8 + e < max(min(row_end - k0_2, 128), 0) - lane_column ? s2[0][j][n4] :
                       -infinity;
-                  s2[0][j][n3] = x;
+                  s2[0][j][n4] = x;
                 }
               }
             }
@@ -1011,101 +1027,143 @@ documents(const __grid_constant__ Params p) {
               for (int e = 0; e < 2; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                  const int n3 = r * 2 + e;
-                  s2[0][j][n3] = row_ids[0][r] == ids_pair[0][e] ? s2[0][j][n3] : -infinity;
+                  const int n4 = r * 2 + e;
+                  s2[0][j][n4] = row_ids[0][r] == ids_pair[0][e] ? s2[0][j][n4] : -infinity;
                 }
               }
             }
           }
-          sync_lanes();
-          arrive_as_warp(k_barriers + 16 + stage2 * 8);
-          float m_next3[1][2];  // q 128 f32
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            m_next3[0][r] = m_next2[0][r];
-            #pragma unroll
-            for (int j = 0; j < 16; ++j) {
-              const int n3 = r * 2;
-              m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n3], s2[0][j][n3 + 1]));
-            }
-            const float x = m_next3[0][r];
-            const float x2 = shuffle_xor(x, 1);
-            const float x3 = fmaxf(x, x2);
-            const float x4 = shuffle_xor(x3, 2);
-            m_next3[0][r] = fmaxf(x3, x4);
-          }
-          float m_base2[1][2];  // q 128 f32
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            const float x = m_next3[0][r];
-            m_base2[0][r] = x == -infinity ? 0.0f : x;
-          }
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            const float x = fast_exp2(fmaf(m_next2[0][r], 0.12751743f, m_base2[0][r] * -0.12751743f));
-            m_next2[0][r] = x;
-          }
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            #pragma unroll
-            for (int j = 0; j < 16; ++j) {
-              #pragma unroll
-              for (int e = 0; e < 2; ++e) {
-                const int n3 = r * 2 + e;
-                s2[0][j][n3] = fast_exp2(fmaf(s2[0][j][n3], 0.12751743f, m_base2[0][r] * -0.12751743f));
-              }
-            }
-          }
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            l[0][r] *= m_next2[0][r];
-          }
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            l[0][r] = l[0][r];
-            #pragma unroll
-            for (int j = 0; j < 16; ++j) {
-              const int n3 = r * 2;
-              l[0][r] += s2[0][j][n3] + s2[0][j][n3 + 1];
-            }
-          }
-          const int n3 = wrap_add(stage2, 1);
-          const bool flag2 = n3 == 2;
-          const int next_stage2 = flag2 ? 0 : n3;
-          const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
-          wait_barrier(v_barriers + stage2 * 8, phase2);
+          arrive(k_barriers + 16 + stage2 * 8);
           mma_wait<0>(acc[0], p_[0]);
           arrive_as_warp(v_barriers + 16 + v_stage * 8);
+          const int n4 = wrap_add(stage2, 1);
+          const bool flag2 = n4 == 2;
+          const int next_stage2 = flag2 ? 0 : n4;
+          const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
+          float p_2[1][16][4];  // q 128 x k 128 f32
+          float sum[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
-            #pragma unroll
-            for (int j = 0; j < 16; ++j) {
-              #pragma unroll
-              for (int e = 0; e < 2; ++e) {
-                const int n4 = r * 2 + e;
-                acc[0][j][n4] *= m_next2[0][r];
-              }
-            }
+            sum[0][r] = 0.0f;
           }
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
             #pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              #pragma unroll
+              for (int r = 0; r < 2; ++r) {
+                #pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                  const int n5 = kk * 2 + half;
+                  const int n6 = r * 2 + e;
+                  const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next[0][r] * -0.12751743f));
+                  p_2[0][n5][n6] = x;
+                  sum[0][r] += x;
+                }
+              }
+            }
+            #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const int n4 = kk * 2 + e / 2;
-              const int n5 = e % 2 * 2;
-              p_[0][kk][e] = pack_bf16(s2[0][n4][n5], s2[0][n4][n5 + 1]);
+              const int n5 = kk * 2 + e / 2;
+              const int n6 = e % 2 * 2;
+              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+            }
+          }
+          float l2[1][2];  // q 128 f32
+          #pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            l2[0][r] = l[0][r] + sum[0][r];
+          }
+          const bool moves = any_lane(!(sum[0][0] < 32768.0f) || !(sum[0][1] < 32768.0f));
+          if (moves) {
+            float m_next2[1][2];  // q 128 f32
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              m_next2[0][r] = m_next[0][r];
+              #pragma unroll
+              for (int j = 0; j < 16; ++j) {
+                const int n5 = r * 2;
+                m_next2[0][r] = fmaxf(m_next2[0][r], fmaxf(s2[0][j][n5], s2[0][j][n5 + 1]));
+              }
+              const float x = m_next2[0][r];
+              const float x2 = shuffle_xor(x, 1);
+              const float x3 = fmaxf(x, x2);
+              const float x4 = shuffle_xor(x3, 2);
+              m_next2[0][r] = fmaxf(x3, x4);
+            }
+            float m_base2[1][2];  // q 128 f32
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              const float x = m_next2[0][r];
+              m_base2[0][r] = x == -infinity ? 0.0f : x;
+            }
+            float alpha[1][2];  // q 128 f32
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              alpha[0][r] = fast_exp2(fmaf(m_next[0][r], 0.12751743f, m_base2[0][r] * -0.12751743f));
+            }
+            float l3[1][2];  // q 128 f32
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              l3[0][r] = l[0][r] * alpha[0][r];
+            }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              #pragma unroll
+              for (int j = 0; j < 16; ++j) {
+                #pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                  const int n5 = r * 2 + e;
+                  acc[0][j][n5] *= alpha[0][r];
+                }
+              }
+            }
+            float p_3[1][16][4];  // q 128 x k 128 f32
+            #pragma unroll
+            for (int kk = 0; kk < 8; ++kk) {
+              #pragma unroll
+              for (int half = 0; half < 2; ++half) {
+                #pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                  #pragma unroll
+                  for (int e = 0; e < 2; ++e) {
+                    const int n5 = kk * 2 + half;
+                    const int n6 = r * 2 + e;
+                    const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_base2[0][r] * -0.12751743f));
+                    p_3[0][n5][n6] = x;
+                    l3[0][r] += x;
+                  }
+                }
+              }
+              #pragma unroll
+              for (int e = 0; e < 4; ++e) {
+                const int n5 = kk * 2 + e / 2;
+                const int n6 = e % 2 * 2;
+                p_[0][kk][e] = pack_bf16(p_3[0][n5][n6], p_3[0][n5][n6 + 1]);
+              }
+            }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              m_next[0][r] = m_next2[0][r];
+            }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              l2[0][r] = l3[0][r];
             }
           }
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
-            m_next2[0][r] = m_next3[0][r];
+            l[0][r] = l2[0][r];
           }
           const int next_v_stage = stage2;
+          const int next_v_phase = phase2;
           tile2 = next_tile2;
           stage2 = next_stage2;
           phase2 = next_phase2;
           v_stage = next_v_stage;
+          v_phase = next_v_phase;
         }
+        wait_barrier(v_barriers + v_stage * 8, v_phase);
         mma_fence();
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
@@ -1117,7 +1175,7 @@ documents(const __grid_constant__ Params p) {
         arrive_as_warp(v_barriers + 16 + v_stage * 8);
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          m[0][r] = m_next2[0][r];
+          m[0][r] = m_next[0][r];
         }
         first_tile2 = own_end2;
         first_stage2 = stage2;
@@ -1136,19 +1194,24 @@ documents(const __grid_constant__ Params p) {
       const int warp2 = thread4 / 32;
       const int warp_row2 = warp2 * 16;
       const int lane_row2 = lane2 / 4;
+      const bool flag = following_tile != tile;
       int tile2 = following_tile, stage2 = first_stage2, phase2 = first_phase2;
       #pragma unroll 1
       for (; tile2 < tiles_end2;) {
         wait_barrier(k_barriers + stage2 * 8, phase2);
         const Message<2> visits_message = receive<2>(visits + stage2 * 8);
         const int next_tile = uniform(visits_message.field[0]);
-        arrive_as_warp(k_barriers + 16 + stage2 * 8);
+        if (flag || (next_tile < tiles_end2)) {
+          sync_warps(own_turn, 256);
+          arrive_warps(next_turn, 256);
+        }
+        arrive(k_barriers + 16 + stage2 * 8);
         wait_barrier(v_barriers + stage2 * 8, phase2);
         arrive_as_warp(v_barriers + 16 + stage2 * 8);
-        const int n2 = wrap_add(stage2, 1);
-        const bool flag = n2 == 2;
-        const int next_stage = flag ? 0 : n2;
-        const int next_phase = flag ? phase2 ^ 1 : phase2;
+        const int n3 = wrap_add(stage2, 1);
+        const bool flag2 = n3 == 2;
+        const int next_stage = flag2 ? 0 : n3;
+        const int next_phase = flag2 ? phase2 ^ 1 : phase2;
         tile2 = next_tile;
         stage2 = next_stage;
         phase2 = next_phase;
@@ -1174,8 +1237,8 @@ documents(const __grid_constant__ Params p) {
         for (int j = 0; j < 16; ++j) {
           #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const int n2 = r * 2 + e;
-            acc[0][j][n2] *= inverse_l[0][r];
+            const int n3 = r * 2 + e;
+            acc[0][j][n3] *= inverse_l[0][r];
           }
         }
       }
@@ -1186,21 +1249,20 @@ documents(const __grid_constant__ Params p) {
       }
       float *const lse_head = p.lse + b * p.lse_stride[0] + h * p.lse_stride[1];
       if (!(p.lse == nullptr)) {
-        const bool flag = quad_lane2 == 0;
+        const bool flag2 = quad_lane2 == 0;
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int row = q0_2 + (warp_row2 + lane_row2 + r * 8);
-          if (flag && row < p.query_length) {
+          if (flag2 && row < p.query_length) {
             lse_head[row * p.lse_stride[2]] = m[0][r];
           }
         }
       }
-      const int n2 = warpgroup + 1;
-      const bool flag = thread4 % 128 == 0;
-      if (flag) {
+      const bool flag2 = thread4 % 128 == 0;
+      if (flag2) {
         wait_boxes<0>();
       }
-      sync_warps(n2, 128);
+      sync_warps(n, 128);
       const int n3 = lane2 / 16;
       const int n4 = lane2 % 16;
       #pragma unroll
@@ -1212,8 +1274,8 @@ documents(const __grid_constant__ Params p) {
             pack_bf16(acc[0][n6][0], acc[0][n6][1]), pack_bf16(acc[0][n6][2], acc[0][n6][3]));
       }
       fence_async();
-      sync_warps(n2, 128);
-      if (flag) {
+      sync_warps(n, 128);
+      if (flag2) {
         const int warpgroup_row = warpgroup * 64;
         const int n5 = q0_2 + warpgroup_row;
         store_box(p.o_map, o_tile + swizzle<128, 128>(warpgroup_row, 0), b, h, n5, 0);

@@ -1,65 +1,75 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
-// The first tile's maximum moves in any case. Behind it m is in units of the exponent, and moves where an element is far above it: for all that follows from that
-// there is one branch, but for O, which is under way until its product has been awaited.
-// CHECK-LABEL: tile.kernel @wide
+// The first tile's maximum moves in any case. Behind it the product with V is awaited before the exponentials, which follow from the maximum so far; all that follows from
+// another one stands in a branch.
+// CHECK-LABEL: tile.kernel @plain
 // CHECK:         sched.role "consumer"
 // CHECK:         sched.for_tiles
 // CHECK:           %[[M0:.*]] = tile.reduce max %{{.*}} over "k" init %{{.*}} {tile.name = "m_next"}
 // CHECK:           tile.map(%[[M0]] : {{.*}} {
 // CHECK:           %[[START:.*]] = tile.map(%[[M0]] : {{.*}} {
-// CHECK:             arith.mulf %{{.*}}, %[[C:.*]] : f32
-// CHECK:           } {tile.name = "m"}
-// CHECK:           %[[LOOP:.*]]:8 = sched.for_tiles {{.*}} tiles(%{{[a-z0-9]+}} = %[[START]] :
-// CHECK:             %[[BASE:[0-9]+]] = tile.map(%[[M:arg[0-9]+]] : !tile.tile<q 128, f32
-// CHECK:             } {tile.name = "m_base"}
-// CHECK:             %[[D:.*]] = tile.map(%{{.*}}, %[[BASE]] :
-// CHECK:               math.fma
-// CHECK:             } {tile.name = "d"}
-// CHECK:             %[[PEAK:.*]] = tile.reduce peak %[[D]] over "k" : {{.*}} per_lane
-// CHECK:             %[[ABOVE:.*]] = tile.map(%[[PEAK]], %[[M]] :
-// CHECK:             %[[MOVES:.*]] = tile.any %[[ABOVE]] : {{.*}} {
-// CHECK:               arith.cmpf uge, %{{.*}}, %[[ROOM:.*]] : f32
-// CHECK:             %[[MAX:.*]] = tile.reduce max %[[D]] over "k" init %[[PEAK]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             %[[NEXT:.*]] = tile.map(%[[M]], %[[MAX]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             %[[RISE:.*]] = tile.map(%[[MAX]], %[[NEXT]], %[[BASE]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             %[[D1:.*]] = tile.map(%[[D]], %[[RISE]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             tile.map(%{{.*}}, %[[RISE]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             tile.map(%[[D1]] : {{.*}} {
-// CHECK-NEXT:        ^bb0
-// CHECK-NEXT:          math.exp2
-// CHECK:             sched.mma_wait pending 0
-// CHECK:             tile.map(%{{.*}}, %[[RISE]] : {{.*}} only_if %[[MOVES]]
-// CHECK:             sched.next {{.*}}%[[NEXT]]
-// CHECK:           tile.map(%[[LOOP]]
+// CHECK-NEXT:      ^bb0
+// CHECK-NEXT:        arith.maxnumf
+// CHECK:           sched.for_tiles {{.*}} tiles(%[[M:[a-z0-9]+]] = %[[START]] : {{.*}}, %[[L:[a-z0-9]+]] = {{.*}}, %[[ACC:[a-z0-9]+]] = {{.*}}, %[[P0:[a-z0-9]+]] =
+// CHECK:             %[[O:.*]] = tile.mma %[[P0]], %{{.*}} add %[[ACC]]
+// CHECK:             sched.mma_wait pending 1
+// CHECK:             sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
+// CHECK-NEXT:        sched.release
+// CHECK-NOT:         sched.mma_wait
+// CHECK:             %[[E:.*]] = tile.map(%[[X:.*]], %[[M]] :
+// CHECK:               math.exp2
+// CHECK:             %[[SUM:.*]] = tile.reduce sum %[[E]] over "k" : {{.*}} per_lane
+// CHECK:             %[[P:.*]] = tile.convert %[[E]]
+// CHECK:             %[[L1:.*]] = tile.map(%[[L]], %[[SUM]] :
+// CHECK:             %[[MOVES:.*]] = tile.any %[[SUM]] : {{.*}} {
+// CHECK:               arith.cmpf uge
+// CHECK:             %[[NEXT:.*]]:4 = scf.if %[[MOVES]]
+// CHECK:               %[[M1:.*]] = tile.reduce max %[[X]] over "k" init %[[M]]
+// CHECK:               %[[L2:.*]] = tile.reduce sum
+// CHECK:               scf.yield %[[M1]], %[[L2]], %{{.*}}, %{{.*}} :
+// CHECK:             } else {
+// CHECK-NEXT:          scf.yield %[[M]], %[[L1]], %[[O]], %[[P]] :
+// CHECK:             sched.next {{.*}}%[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2, %[[NEXT]]#3
 
-// SCHED-LABEL: sched.kernel @wide
+// SCHED-LABEL: sched.kernel @plain
 // SCHED:         %[[MOVES:.*]] = sched.any_lane
-// SCHED-NEXT:    sched.registers "rise"
-// SCHED:         scf.if %[[MOVES]] {
+// SCHED-NEXT:    scf.if %[[MOVES]] {
 // SCHED:           sched.shuffle_xor
 // SCHED:           math.exp2
-// SCHED:         scf.if %[[MOVES]] {
-// SCHED-NOT:     scf.if %[[MOVES]]
-// SCHED:         sched.role
+// SCHED:         sched.next
 
-// Not where O is as wide as the tile of keys, nor where the score counts positions.
-// CHECK-LABEL: tile.kernel @narrow
-// CHECK-NOT:     tile.reduce peak
+// Not for dropout, nor where the score counts positions and tiles are searched for.
+// CHECK-LABEL: tile.kernel @dropout
+// CHECK-NOT:     scf.if {{.*}} -> (
 // CHECK-LABEL: tile.kernel @positions
-// CHECK-NOT:     tile.reduce peak
-attn.attention @wide dtype bf16 head_dim 256 x 256 scale 0.0625 score {
+// CHECK:         scf.if {{.*}} -> (
+// CHECK-LABEL: tile.kernel @searched
+// CHECK-NOT:     scf.if {{.*}} -> (
+attn.attention @plain dtype bf16 head_dim 128 x 128 scale 0.0625 score {
 } mask {
 }
-attn.attention @narrow dtype bf16 head_dim 64 x 64 scale 0.125 score {
+attn.attention @dropout dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout} score {
 } mask {
 }
-attn.attention @positions dtype bf16 head_dim 256 x 256 scale 0.0625 score {
+attn.attention @positions dtype bf16 head_dim 128 x 128 scale 0.0625 score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %d = arith.subi %k, %q : i32
   %f = arith.sitofp %d : i32 to f32
   %x = arith.addf %s, %f : f32
   attn.yield %x : f32
 } mask {
+}
+attn.attention @searched dtype bf16 head_dim 128 x 128 scale 0.0625 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %d = arith.subi %k, %q : i32
+  %f = arith.sitofp %d : i32 to f32
+  %x = arith.addf %s, %f : f32
+  attn.yield %x : f32
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %i = attn.load "ids"[%q] : (i32) -> i32
+  %j = attn.load "ids"[%k] : (i32) -> i32
+  %same = arith.cmpi eq, %i, %j : i32
+  attn.yield %same : i1
 }

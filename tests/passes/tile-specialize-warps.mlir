@@ -189,13 +189,13 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.
 // TURNS-LABEL: tile.kernel @wide
 // TURNS-NOT:     sched.arrive_warps
 // TURNS-LABEL: tile.kernel @widest
-attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 score {
+attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, overlap = true>} score {
 } mask {
 }
 
 // No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
 // ROLES-LABEL: tile.kernel @widest
-// ROLES-SAME:    copy_warps = 4, overlap = true>
+// ROLES-SAME:    copy_warps = 4, turns = true>
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work grid tile_q 128 (
 // ROLES-NOT:     sched.acquire %[[QR]]

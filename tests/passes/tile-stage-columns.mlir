@@ -17,11 +17,11 @@
 // WARPS-NOT:     -> <k 64, i32, shared>
 
 // They lie beside K, in stages of the same ring, which two arrivals fill: that of the thread that copies K, and one for all lanes of its warp, which store the
-// ids where the tile is partial. The stage is released when they have been read. Columns are read once for all rows; the loads of the others
+// ids where the tile is partial. The stage is released by all lanes, when they have read them. Columns are read once for all rows; the loads of the others
 // stand before the wait for the product. V is copied by a warp of its own, which learns from the first one which tiles these are.
 // SCHED-LABEL: sched.kernel @documents
 // SCHED:         sched.ring "q_barriers" at 0 filled_by 1 emptied_by 9 : <2>
-// SCHED:         %[[BARRIERS:.*]] = sched.ring "k_barriers" at 0 filled_by 2 emptied_by 9 : <2>
+// SCHED:         %[[BARRIERS:.*]] = sched.ring "k_barriers" at 0 filled_by 2 emptied_by 288 : <2>
 // SCHED:         %[[RING:.*]] = sched.shared "column_ids_ring" at 0 : <stage 2 x k 64, i32, shared>
 // SCHED-NOT:     sched.ring "column_ids
 // SCHED:         sched.role "producer" warps 4 registers 40
@@ -67,8 +67,7 @@
 // SCHED:               sched.load_pair %[[RING]]
 // SCHED:               scf.for
 // SCHED:                 scf.for
-// SCHED:           sched.sync_lanes
-// SCHED-NEXT:      sched.release %[[BARRIERS]]
+// SCHED:           sched.release %[[BARRIERS]]
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>, #attn.tensor<long, i64, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):

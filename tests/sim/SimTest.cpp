@@ -162,21 +162,21 @@ TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layout
   }
 }
 
-TEST_CASE("maxima that stay until an element is far above them", "[cases]") {
-  // O is wider than these tiles of keys. With hard inputs maxima move in many tiles, and rows see their first key late.
+TEST_CASE("maxima that stay until exponentials grow out of range", "[cases]") {
+  // With hard inputs maxima move in many tiles, and rows see their first key late.
   const Schedule schedules[] = {{"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}, {"sm_90a", 128, 32, 8, 3, false, 1, 2, false, true}};
   size_t ran = 0;
   for (const Group &group : groups(false))
     if (group.name == "hard-inputs" || group.name == "hidden")
       for (const std::function<Case()> &make : group.cases) {
         Case test = make();
-        if (test.problem.q.dtype != bf16 || elementsOf(test) > 700000)
+        if (test.problem.q.dtype == f32 || elementsOf(test) > 700000)
           continue;
         const Schedule &schedule = schedules[ran % 2];
         test.problem.threads = 1;
         schedule.applyTo(test.options);
         Expected<std::string> text = schedText(test, schedule);
-        if (!text || text->find("\"peak\"") == std::string::npos)
+        if (!text || text->find("\"moves\"") == std::string::npos)
           continue;
         runText(test, "sm_90a", *text, {ran++});
       }
