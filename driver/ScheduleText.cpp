@@ -79,9 +79,10 @@ static std::string productsText(sched::KernelOp kernel) {
 }
 
 static std::string overlapText(sched::KernelOp kernel) {
+  if (kernel.getPlan().getTurns())
+    return "products of one warpgroup beside the softmax of another, in turn";
   const bool overlap = has<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
-  std::string text = overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
-  return text + (kernel.getPlan().getTurns() ? "; warpgroups start products in turn" : "");
+  return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
 }
 
 static std::string orderText(sched::KernelOp kernel) {
@@ -123,7 +124,14 @@ static std::string epilogueText(sched::KernelOp kernel) {
 std::vector<ScheduleLine> attune::driver::describeMasks(tile::KernelOp kernel) {
   bool branch = false;
   kernel.walk([&](tile::MapOp map) { branch |= bool(map.getOnlyIf()); });
-  return branch ? std::vector<ScheduleLine>{{"masks", "one loop; uniform branches mask the tiles that need it"}} : std::vector<ScheduleLine>();
+  bool reverse = false;
+  kernel.walk([&](tile::DomainOp domain) { reverse |= domain.getReverse(); });
+  std::vector<ScheduleLine> lines;
+  if (branch)
+    lines.push_back({"masks", "one loop; uniform branches mask the tiles that need it"});
+  if (reverse)
+    lines.push_back({"tiles", "from the last one on, which is near the queries: row maxima soon stay"});
+  return lines;
 }
 
 /// Whether consumers have loops over tiles beside the one that works.

@@ -3,7 +3,7 @@
 //     {"copies", "q_ring (2 stages, 128-byte swizzle), k_ring (...), v_ring (...) by TMA"}
 //     {"roles", "producer 4 warps of 32 registers, consumer 12 warps of 160 (setmaxnreg)"}
 //     {"products", "wgmma, P from registers"}
-//     {"overlap", "softmax of a tile beside the product with V of the tile before; warpgroups start products in turn"}
+//     {"overlap", "products of one warpgroup beside the softmax of another, in turn"}
 //     {"masks", "one loop; uniform branches mask the tiles that need it"}
 //     {"order", "persistent blocks, pairs of tiles from both ends of a head"}
 //     {"epilogue", "O through o_tile by TMA"}

@@ -425,14 +425,14 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
-/// arithmetic rules the softmax (dropout), its units are what warpgroups share, best in the order in which they come.
+/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. With dropout
+/// arithmetic rules the softmax, and its units are what warpgroups share, best in the order in which they come.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   plan.overlap = plan.warps == 4;
-  plan.turns = !plan.overlap && (of.softmax() <= of.mma || of.alu <= of.special);
+  plan.turns = !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special);
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.

@@ -15,16 +15,20 @@
 // 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
 //
 // S has to outlive the exponentials. So the wait for the product with V before, which reads P's registers, moves in front of them: exponentials go to P's registers at once,
-// 16 columns at a time, and S stays in its own. The product then runs beside another warpgroup's softmax, not beside its own.
+// 16 columns at a time, and S stays in its own. The product then runs beside another warpgroup's softmax, not beside its own; so this is for warpgroups that take turns. Not for
+// dropout, whose plans have none: its arithmetic takes so long that a wait in front of it is lost.
 //
-// Not in the first tile, whose maximum moves in any case. Nor where plans have neither turns nor `overlap`, for dropout: its arithmetic takes so long that a wait in front of it is
-// lost. Nor where the score counts positions and tiles are visited from the first on: ALiBi rises along the keys by more than the range a tile.
+// Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited from the first on, as a search does: ALiBi rises along the
+// keys by more than the range a tile.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "passes/Constants.h"
 #include "passes/Maps.h"
 #include "passes/Passes.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 #define GEN_PASS_DEF_HOLDMAXIMA
@@ -47,7 +51,6 @@ struct Softmax {
   tile::MapOp alpha;        ///< by what the maximum's move changes the exponentials before
   tile::MapOp sumBefore, output; ///< the carried sum and accumulator, times alpha
   tile::ReduceOp sum;
-  tile::DropoutOp dropout;  ///< or null
   tile::ConvertOp probability;
   sched::MmaWaitOp wait;    ///< for the accumulator
 
@@ -57,12 +60,30 @@ struct Softmax {
   /// All that follows from the maximum, in order.
   SmallVector<Operation *> ops() {
     SmallVector<Operation *> ops{maximum, base, exponentials, alpha, sumBefore, output, sum, probability};
-    if (dropout)
-      ops.push_back(dropout);
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
 };
+
+/// The constant c > 0 of a map of elements x and rows m to exp2(c * x - c * m), as tile-fold-softmax-scale writes it: for f16 with the difference first.
+std::optional<float> exponentFactor(tile::MapOp map) {
+  auto exp = map.getInputs().size() == 2 ? map.getYield().getValues().front().getDefiningOp<math::Exp2Op>() : nullptr;
+  if (!exp)
+    return std::nullopt;
+  std::optional<float> factor;
+  if (auto fma = exp.getOperand().getDefiningOp<math::FmaOp>(); fma && fma.getA() == map.getElement(0)) {
+    auto [row, negated] = splitFactor(fma.getC());
+    factor = constantFloat(fma.getB());
+    if (!factor || row != map.getElement(1) || negated != -*factor)
+      return std::nullopt;
+  } else if (auto [difference, by] = splitFactor(exp.getOperand()); difference) {
+    auto subtract = difference.getDefiningOp<arith::SubFOp>();
+    if (!subtract || subtract.getLhs() != map.getElement(0) || subtract.getRhs() != map.getElement(1))
+      return std::nullopt;
+    factor = by;
+  }
+  return factor && *factor > 0 ? factor : std::nullopt;
+}
 
 /// The users of `value`, if there are `count` of them, all in its block.
 std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
@@ -76,15 +97,15 @@ template <typename Op> Op onlyUser(Value value) {
   return users ? dyn_cast<Op>(users->front()) : Op();
 }
 
-/// Of the users of `value`, a tile of rank `rank` and one that goes on to the next tile, if that is all.
-bool splitUsers(Value value, tile::MapOp &rank1, tile::MapOp &rank2) {
+/// The two users of `value`, a map to a vector and one to a tile, if these are all.
+bool splitUsers(Value value, tile::MapOp &vector, tile::MapOp &tile) {
   auto users = usersOf(value, 2);
   if (!users)
     return false;
   for (Operation *user : *users)
     if (auto map = dyn_cast<tile::MapOp>(user))
-      (cast<TileType>(map.getResult().getType()).rank() == 1 ? rank1 : rank2) = map;
-  return rank1 && rank2;
+      (cast<TileType>(map.getResult().getType()).rank() == 1 ? vector : tile) = map;
+  return vector && tile;
 }
 
 std::optional<Softmax> match(sched::ForTilesOp loop) {
@@ -108,14 +129,9 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   users = usersOf(softmax.exponentials.getResult(), 2);
   if (!users || !softmax.sum || !softmax.sum.getPerLane() || softmax.sum.getTile() != softmax.exponentials.getResult())
     return std::nullopt;
-  for (Operation *user : *users) {
-    if (auto dropout = dyn_cast<tile::DropoutOp>(user)) {
-      softmax.dropout = dropout;
-      softmax.probability = onlyUser<tile::ConvertOp>(dropout.getResult());
-    } else if (auto convert = dyn_cast<tile::ConvertOp>(user)) {
+  for (Operation *user : *users)
+    if (auto convert = dyn_cast<tile::ConvertOp>(user))
       softmax.probability = convert;
-    }
-  }
   for (Operation *user : softmax.accumulator().getUsers())
     if (auto wait = dyn_cast<sched::MmaWaitOp>(user))
       softmax.wait = wait;
@@ -129,7 +145,7 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
   const SmallVector<Operation *> moving = softmax.ops();
   Operation *last = moving.back();
 
-  // A finite maximum where a row has seen no key, and c m finite too: hidden keys then have exp2(-inf) = 0, the first visible one exp2(inf).
+  // A finite maximum where a row has seen no key, and c m finite too.
   {
     OpBuilder before(loop);
     const float least = -std::numeric_limits<float>::max() / std::max(1.0f, *exponentFactor(softmax.exponentials));
@@ -153,8 +169,6 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
   builder.clone(*softmax.exponentials, held);
   Value p = held.lookup(softmax.exponentials.getResult());
   Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p, "k", Value(), /*per_lane=*/true), "sum");
-  if (softmax.dropout)
-    builder.clone(*softmax.dropout, held);
   builder.clone(*softmax.probability, held);
   Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
                       [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
@@ -180,8 +194,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      tile::PlanAttr plan = kernel.getPlan();
-      if (!(plan.getOverlap() || plan.getTurns()) || (has<arith::SIToFPOp>(kernel) && has<sched::NextVisibleOp>(kernel)))
+      if (!kernel.getPlan().getTurns() || (has<arith::SIToFPOp>(kernel) && has<sched::NextVisibleOp>(kernel)))
         continue;
       kernel.walk([&](sched::ForTilesOp loop) {
         // The loop around it has the first tile.

@@ -3,15 +3,11 @@
 //     createMap(builder, loc, "alpha", rows, {m, base}, [&](ValueRange v) -> Value { ... })        a map over elements
 //     createAny(builder, loc, "moves", alpha, UNE, 1)                                              whether one of the warp's compares so
 //     rescaleFactor(map)                                                                           what a map multiplies a tile by
-//     exponentFactor(map)                                                                          c of exp2(c * x - c * m)
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "ir/tile/Tile.h"
-#include "passes/Constants.h"
-
-#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 
@@ -48,26 +44,6 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
   bool factors = (product.getLhs() == map.getElement(0) && product.getRhs() == map.getElement(1)) ||
                  (product.getLhs() == map.getElement(1) && product.getRhs() == map.getElement(0));
   return factors ? map.getInputs()[1] : mlir::Value();
-}
-
-/// The constant c > 0 of a map of elements x and rows m to exp2(c * x - c * m), as tile-fold-softmax-scale writes it: for f16 with the difference first.
-inline std::optional<float> exponentFactor(tile::MapOp map) {
-  auto exp = map.getInputs().size() == 2 ? map.getYield().getValues().front().getDefiningOp<mlir::math::Exp2Op>() : nullptr;
-  if (!exp)
-    return std::nullopt;
-  std::optional<float> factor;
-  if (auto fma = exp.getOperand().getDefiningOp<mlir::math::FmaOp>(); fma && fma.getA() == map.getElement(0)) {
-    auto [row, negated] = splitFactor(fma.getC());
-    factor = constantFloat(fma.getB());
-    if (!factor || row != map.getElement(1) || negated != -*factor)
-      return std::nullopt;
-  } else if (auto [difference, by] = splitFactor(exp.getOperand()); difference) {
-    auto subtract = difference.getDefiningOp<mlir::arith::SubFOp>();
-    if (!subtract || subtract.getLhs() != map.getElement(0) || subtract.getRhs() != map.getElement(1))
-      return std::nullopt;
-    factor = by;
-  }
-  return factor && *factor > 0 ? factor : std::nullopt;
 }
 
 } // namespace attune

@@ -45,7 +45,7 @@ namespace {
 struct Parts {
   tile::MmaOp scores, output;
   tile::ConvertOp probability;
-  tile::MapOp rescale; ///< null where nothing rescales O
+  tile::MapOp rescale;
   sched::WaitOp waitKeys, waitValues;
   sched::ReleaseOp releaseKeys, releaseValues;
   sched::SlotOp keys, values;
@@ -63,9 +63,9 @@ std::optional<Parts> match(ForTilesOp loop) {
   parts.rescale = parts.output.getAcc().getDefiningOp<tile::MapOp>();
   parts.keys = parts.scores.getRhs().getDefiningOp<sched::SlotOp>();
   parts.values = parts.output.getRhs().getDefiningOp<sched::SlotOp>();
-  if (!parts.probability || !parts.keys || !parts.values || !parts.probability->hasOneUse() || (parts.rescale && !parts.rescale->hasOneUse()))
+  if (!parts.probability || !parts.rescale || !parts.keys || !parts.values || !parts.probability->hasOneUse() || !parts.rescale->hasOneUse())
     return std::nullopt;
-  auto carried = dyn_cast<BlockArgument>(parts.rescale ? parts.rescale.getInputs().front() : parts.output.getAcc());
+  auto carried = dyn_cast<BlockArgument>(parts.rescale.getInputs().front());
   unsigned scalars = loop.getInits().size();
   if (!carried || carried.getOwner() != &body || !carried.hasOneUse() ||
       loop.getNext().getValues()[carried.getArgNumber()] != parts.output.getResult())
@@ -176,7 +176,7 @@ private:
   void wait(sched::WaitOp like, Value stage, Value phase) {
     sched::WaitOp::create(builder, like.getLoc(), like.getRing(), stage, phase);
   }
-  void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage, like.getByLanes()); }
+  void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage); }
 
   /// Beside the products that have been started: what else is read of the stage of K, and loads that follow from no product. Then waits for S,
   /// `pending` products older than the last. Where maps of S read from the stage of K too, it is released behind them.
@@ -240,10 +240,8 @@ private:
       wait(parts.waitValues, arguments[1], arguments[2]);
     sched::MmaWaitOp::create(builder, loc, 0, ValueRange{output, probability});
     release(parts.releaseValues, valueStage);
-    if (parts.rescale) {
-      mapping.map(parts.rescale.getInputs().front(), output);
-      output = builder.clone(*parts.rescale, mapping)->getResult(0);
-    }
+    mapping.map(parts.rescale.getInputs().front(), output);
+    builder.clone(*parts.rescale, mapping);
     builder.clone(*parts.probability, mapping);
 
     SmallVector<Value> next;
@@ -254,7 +252,7 @@ private:
     if (!early)
       next.push_back(arguments[2]);
     for (unsigned i = 0; i < tiles; ++i)
-      next.push_back(i == parts.accumulator ? output : mapping.lookupOrDefault(values[scalars + i]));
+      next.push_back(i == parts.accumulator ? mapping.lookup(parts.rescale.getResult()) : mapping.lookupOrDefault(values[scalars + i]));
     next.push_back(mapping.lookup(parts.probability.getResult()));
     sched::NextOp::create(builder, loc, next);
   }

@@ -280,7 +280,7 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
 def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{
-    Requires: a plan with `turns` or `overlap`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
+    Requires: a plan with `turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
     as maps of their own.
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before; it moves, and sum and accumulator are rescaled, only where a lane's sum of
     them is 2^15 or more.

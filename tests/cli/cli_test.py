@@ -328,12 +328,16 @@ class Cli(unittest.TestCase):
         for line in ["masks +one loop; uniform branches mask the tiles that need it",
                      f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
                      "roles +producer 4 warps of [0-9]+ registers, consumer (8|12) warps of [0-9]+ registers \\(setmaxnreg\\)",
-                     "products +wgmma, P from registers", "overlap +softmax of a tile beside the product with V of the tile before.*",
+                     "products +wgmma, P from registers", "overlap +products of one warpgroup beside the softmax of another, in turn",
                      "order +(a block a tile, a head's last tile first|persistent blocks, pairs of tiles from both ends of a head)",
                      "epilogue +O through o_tile by TMA"]:
             self.assertRegex(hopper, f"(?m)^  {line}$")
         self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", hopper)
         self.assertNotIn("  search ", hopper)
+        reverse = "  tiles          from the last one on, which is near the queries: row maxima soon stay\n"
+        self.assertNotIn(reverse, hopper)
+        self.assertIn(reverse, self.attune("explain", "sliding-window", "--arch", "sm_90a", "--head-dim", 64))
+        self.assertIn(reverse, self.attune("explain", "alibi", "--tensor", "slopes=f32[8]:zeros", "--arch", "sm_80", "--head-dim", 64))
         dense = self.attune("explain", "bias", "--tensor", "bias=bf16[2,64,64]:zeros", "--arch", "sm_90a", "--head-dim", 64)
         self.assertRegex(dense, rf"(?m)^  copies +.*v_ring {ring} by TMA; bias_ring \(\d stages, \d+-byte swizzle\) by TMA, or by element where strides or extents do not "
                                 "allow it$")

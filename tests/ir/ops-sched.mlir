@@ -257,6 +257,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       sched.mma_wait pending 0
       // CHECK: sched.release %[[KR]][%{{.*}}] : <2>
       sched.release %kr[%zero] : !sched.ring<2>
+      // CHECK: sched.release %[[KR]][%{{.*}}] by_lanes : <2>
+      sched.release %kr[%zero] by_lanes : !sched.ring<2>
       // CHECK: sched.sync_warps %{{.*}} threads 256
       sched.sync_warps %zero threads 256
       // CHECK: sched.arrive_warps %{{.*}} threads 256

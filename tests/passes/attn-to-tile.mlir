@@ -224,3 +224,17 @@ attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
   %3 = arith.cmpi eq, %1, %2 : i32
   attn.yield %3 : i1
 }
+
+// -----
+
+// A score that counts positions rises towards the queries: tiles are visited from the last one on.
+// CHECK-LABEL: tile.kernel @positions
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full reverse{{$}}
+attn.attention @positions dtype bf16 head_dim 64 x 64 scale 0.125 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.subi %k, %q : i32
+  %1 = arith.sitofp %0 : i32 to f32
+  %2 = arith.addf %s, %1 : f32
+  attn.yield %2 : f32
+} mask {
+}

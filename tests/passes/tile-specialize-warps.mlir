@@ -110,10 +110,16 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 } mask {
 }
 
-// A warpgroup visits the tiles that its own 64 rows see, and passes over the block's before and after them: it waits for their stages and releases them.
+// A warpgroup visits the tiles that its own 64 rows see, and passes over the block's before and after them: it waits for their stages and releases them. Of a window the last tile
+// comes first: the n-th in place is the n-th from the end, for both roles.
 // ROLES-LABEL: tile.kernel @window
 // ROLES:         sched.role "producer"
 // ROLES-NOT:       tile.part_row
+// ROLES:           sched.for_tiles (%[[PLACE:[a-z0-9]+]], {{.*}}) = (%[[FIRST:[a-z0-9]+]], {{.*}}) below %[[END:[a-z0-9]+]] keeps {
+// ROLES:             %[[SUM:.*]] = arith.addi %[[FIRST]], %[[END]]
+// ROLES:             %[[MIRRORED:.*]] = arith.subi %[[SUM]], %[[PLACE]]
+// ROLES:             %[[TILE:.*]] = arith.subi %[[MIRRORED]], %c1_i32
+// ROLES:             arith.muli %[[TILE]], %c64_i32 {tile.name = "k0"}
 // ROLES:         sched.role "consumer"
 // ROLES:           tile.part_row %{{.*}} by 64
 // ROLES:           %[[OWN_END:.*]] = arith.minsi {{.*}} {tile.name = "own_end"}
