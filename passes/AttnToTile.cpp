@@ -229,8 +229,9 @@ private:
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     Value domain = buildDomain(builder, op, block, bounds);
     // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row maxima stay. So do those of a window, of whose first
-    // tile the last rows see few keys or none.
-    if (auto tiles = domain.getDefiningOp<tile::DomainOp>(); !tiles.skips() && (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+    // tile the last rows see few keys or none. It matters to warpgroups, which keep their maxima (tile-hold-maxima).
+    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
+        plan.getCopyWarps() && !tiles.skips() && (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;

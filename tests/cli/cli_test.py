@@ -337,7 +337,8 @@ class Cli(unittest.TestCase):
         reverse = "  tiles          from the last one on, which is near the queries: row maxima soon stay\n"
         self.assertNotIn(reverse, hopper)
         self.assertIn(reverse, self.attune("explain", "sliding-window", "--arch", "sm_90a", "--head-dim", 64))
-        self.assertIn(reverse, self.attune("explain", "alibi", "--tensor", "slopes=f32[8]:zeros", "--arch", "sm_80", "--head-dim", 64))
+        self.assertIn(reverse, self.attune("explain", "alibi", "--tensor", "slopes=f32[8]:zeros", "--arch", "sm_90a", "--head-dim", 128))
+        self.assertNotIn(reverse, self.attune("explain", "sliding-window", "--arch", "sm_80", "--head-dim", 64))
         dense = self.attune("explain", "bias", "--tensor", "bias=bf16[2,64,64]:zeros", "--arch", "sm_90a", "--head-dim", 64)
         self.assertRegex(dense, rf"(?m)^  copies +.*v_ring {ring} by TMA; bias_ring \(\d stages, \d+-byte swizzle\) by TMA, or by element where strides or extents do not "
                                 "allow it$")

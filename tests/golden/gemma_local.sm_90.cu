@@ -315,7 +315,7 @@ gemma_local(const __grid_constant__ Params p) {
   const bool flag = tiles_begin < tiles_end;
   const bf16 *const k_head = p.k + b * p.k_stride[0] + kv_head * p.k_stride[1];
   if (flag) {
-    const int k0 = wrap_mul(wrap_sub(tiles_end, 1), 64);
+    const int k0 = wrap_mul(tiles_begin, 64);
     #pragma unroll
     for (int copy = 0; copy < 4; ++copy) {
       const int n3 = thread / 8 + copy * 16;
@@ -327,7 +327,7 @@ gemma_local(const __grid_constant__ Params p) {
   }
   const bf16 *const v_head = p.v + b * p.v_stride[0] + kv_head * p.v_stride[1];
   if (flag) {
-    const int k0 = wrap_mul(wrap_sub(tiles_end, 1), 64);
+    const int k0 = wrap_mul(tiles_begin, 64);
     #pragma unroll
     for (int copy = 0; copy < 4; ++copy) {
       const int n3 = thread / 8 + copy * 16;
@@ -353,41 +353,40 @@ gemma_local(const __grid_constant__ Params p) {
   }
   #pragma unroll 1
   for (int tile = tiles_begin, slot = 0; tile < tiles_end;) {
-    const int n3 = wrap_add(tiles_begin, tiles_end);
-    const int k0 = wrap_mul(wrap_sub(wrap_sub(n3, tile), 1), 64);
-    const int n4 = wrap_add(tile, 1);
+    const int k0 = wrap_mul(tile, 64);
+    const int n3 = wrap_add(tile, 1);
     wait_copies<0>();
     __syncthreads();
-    const int n5 = slot + 1;
-    const unsigned free_slot = (unsigned)n5 % 2u;
-    const bool flag2 = n4 < tiles_end;
+    const int n4 = slot + 1;
+    const unsigned free_slot = (unsigned)n4 % 2u;
+    const bool flag2 = n3 < tiles_end;
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(wrap_sub(wrap_sub(n3, n4), 1), 64);
+      const int k0_2 = wrap_mul(n3, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n6 = thread2 / 8 + copy * 16;
+        const int n5 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n7 = k0_2 + n6;
-        copy_async_16_if(n7 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
-            k_head + n7 * p.k_stride[2] + column);
+        const int n6 = k0_2 + n5;
+        copy_async_16_if(n6 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
+            k_head + n6 * p.k_stride[2] + column);
       }
     }
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(wrap_sub(wrap_sub(n3, n4), 1), 64);
+      const int k0_2 = wrap_mul(n3, 64);
       #pragma unroll
       for (int copy = 0; copy < 4; ++copy) {
-        const int n6 = thread2 / 8 + copy * 16;
+        const int n5 = thread2 / 8 + copy * 16;
         const int column = thread2 % 8 * 8;
-        const int n7 = k0_2 + n6;
-        copy_async_16_if(n7 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n6, column * 2),
-            v_head + n7 * p.v_stride[2] + column);
+        const int n6 = k0_2 + n5;
+        copy_async_16_if(n6 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
+            v_head + n6 * p.v_stride[2] + column);
       }
     }
     commit_copies();
     const int next_tile = wrap_add(tile, 1);
-    const unsigned next_slot = (unsigned)n5 % 2u;
+    const unsigned next_slot = (unsigned)n4 % 2u;
     float s[2][8][4];  // q 128 x k 64 f32
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -412,10 +411,10 @@ gemma_local(const __grid_constant__ Params p) {
             128>(k_ring + slot * 8192 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
             kk * 16 * 2));
         #pragma unroll
-        for (int n6 = 0; n6 < 2; ++n6) {
+        for (int n5 = 0; n5 < 2; ++n5) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(s[i][nn * 2 + n6], q_tile_fragment[i][kk], k_fragment[n6][0]);
+            mma_bf16(s[i][nn * 2 + n5], q_tile_fragment[i][kk], k_fragment[n5][0]);
           }
         }
       }
@@ -434,10 +433,10 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
-              const float x2 = fast_tanh(s[i][j][n6] * 0.0025f) +
+              const int n5 = r * 2 + e;
+              const float x2 = fast_tanh(s[i][j][n5] * 0.0025f) +
                   fmaf(x, (float)(j * 8 + e), x * (distance + (float)lane_column));  // score:1
-              s[i][j][n6] = x2;
+              s[i][j][n5] = x2;
             }
           }
         }
@@ -459,11 +458,11 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
+              const int n5 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int row_end = min(wrap_add(q, 1), p.key_length);
-              const float x2 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n6] : -infinity;
-              s[i][j][n6] = x2;
+              const float x2 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x2;
             }
           }
         }
@@ -485,11 +484,11 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
+              const int n5 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int row_begin = wrap_sub(q, 4095);
-              const float x2 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n6] : -infinity;
-              s[i][j][n6] = x2;
+              const float x2 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x2;
             }
           }
         }
@@ -503,8 +502,8 @@ gemma_local(const __grid_constant__ Params p) {
         m_next[i][r] = m[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const int n6 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n6], s[i][j][n6 + 1]));
+          const int n5 = r * 2;
+          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n5], s[i][j][n5 + 1]));
         }
         const float x2 = m_next[i][r];
         const float x3 = shuffle_xor(x2, 1);
@@ -540,8 +539,8 @@ gemma_local(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n6 = r * 2 + e;
-              acc[i][j][n6] *= m[i][r];
+              const int n5 = r * 2 + e;
+              acc[i][j][n5] *= m[i][r];
             }
           }
         }
@@ -559,7 +558,7 @@ gemma_local(const __grid_constant__ Params p) {
     const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
     const unsigned high_threshold = (unsigned)p.drop_threshold << 16;
-    const int n6 = (q0 + warp_row) / 16;
+    const int n5 = (q0 + warp_row) / 16;
     const unsigned bits = (unsigned)k0 / 16u;
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
@@ -571,31 +570,31 @@ gemma_local(const __grid_constant__ Params p) {
           for (int r = 0; r < 2; ++r) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n7 = kk * 2 + half;
-              const int n8 = r * 2 + e;
-              const float x2 = fast_exp2(fmaf(s[i][n7][n8], 72.13475f, m_base[i][r] * -72.13475f));
-              s[i][n7][n8] = x2;
+              const int n6 = kk * 2 + half;
+              const int n7 = r * 2 + e;
+              const float x2 = fast_exp2(fmaf(s[i][n6][n7], 72.13475f, m_base[i][r] * -72.13475f));
+              s[i][n6][n7] = x2;
               l[i][r] += x2;
             }
           }
         }
-        const uint4 random = philox((n6 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
+        const uint4 random = philox((n5 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
             key0, key1);
-        const int n7 = kk * 2;
-        s[i][n7][0] = (random.x << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
-        s[i][n7][2] = random.x >= high_threshold ? s[i][n7][2] : 0.0f;
-        const int n8 = n7 + 1;
-        s[i][n8][0] = (random.y << 16) >= high_threshold ? s[i][n8][0] : 0.0f;
-        s[i][n8][2] = random.y >= high_threshold ? s[i][n8][2] : 0.0f;
-        s[i][n7][1] = (random.z << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
-        s[i][n7][3] = random.z >= high_threshold ? s[i][n7][3] : 0.0f;
-        s[i][n8][1] = (random.w << 16) >= high_threshold ? s[i][n8][1] : 0.0f;
-        s[i][n8][3] = random.w >= high_threshold ? s[i][n8][3] : 0.0f;
+        const int n6 = kk * 2;
+        s[i][n6][0] = (random.x << 16) >= high_threshold ? s[i][n6][0] : 0.0f;
+        s[i][n6][2] = random.x >= high_threshold ? s[i][n6][2] : 0.0f;
+        const int n7 = n6 + 1;
+        s[i][n7][0] = (random.y << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
+        s[i][n7][2] = random.y >= high_threshold ? s[i][n7][2] : 0.0f;
+        s[i][n6][1] = (random.z << 16) >= high_threshold ? s[i][n6][1] : 0.0f;
+        s[i][n6][3] = random.z >= high_threshold ? s[i][n6][3] : 0.0f;
+        s[i][n7][1] = (random.w << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
+        s[i][n7][3] = random.w >= high_threshold ? s[i][n7][3] : 0.0f;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int n9 = n7 + e / 2;
-          const int n10 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n9][n10], s[i][n9][n10 + 1]);
+          const int n8 = n6 + e / 2;
+          const int n9 = e % 2 * 2;
+          p_[i][kk][e] = pack_bf16(s[i][n8][n9], s[i][n8][n9 + 1]);
         }
       }
     }
@@ -609,10 +608,10 @@ gemma_local(const __grid_constant__ Params p) {
             128>(v_ring + slot * 8192 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
             nn * 16 * 2));
         #pragma unroll
-        for (int n7 = 0; n7 < 2; ++n7) {
+        for (int n6 = 0; n6 < 2; ++n6) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n7], p_[i][kk], v_fragment[n7][0]);
+            mma_bf16(acc[i][nn * 2 + n6], p_[i][kk], v_fragment[n6][0]);
           }
         }
       }

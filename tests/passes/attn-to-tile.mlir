@@ -151,8 +151,7 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
 // CHECK-SAME:    bounds = [#tile.bounds<"windows.q", "windows" dim 0 along "q" by 64>]
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_min"}
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_max"}
-// Of the first tile the last rows may see nothing: the last is visited first.
-// CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) partial [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial reverse{{$}}
+// CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) partial [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
 attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<windows, i32, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
@@ -227,9 +226,9 @@ attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 
 // -----
 
-// A score that counts positions rises towards the queries: tiles are visited from the last one on.
+// Warpgroups visit the tiles of a score that counts positions from the last one on, other warps from the first.
 // CHECK-LABEL: tile.kernel @positions
-// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full reverse{{$}}
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full{{$}}
 attn.attention @positions dtype bf16 head_dim 64 x 64 scale 0.125 score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.subi %k, %q : i32
