@@ -209,8 +209,8 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
 static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
-  if (plan.copyWarps) // S, P beside it, O
-    return plan.tileK / 2 + plan.tileK / 4 + dv / 2 + (request.precise ? 4 : 0);
+  if (plan.copyWarps)
+    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
@@ -220,18 +220,27 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
   const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
-  const int least = values > 1 ? 56 : values || searches ? 32 : 24;
-  const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
-  return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
+  auto share = [&](int least) -> RoleRegisters {
+    const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
+    return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
+  };
+  // Beside tables of one tensor for three warpgroups, 32 spill two; what computes beside them holds two more, a row's words.
+  if (const RoleRegisters roles = share(40); searches && values <= 1 && tiles + leastWarpgroupRegisters + 2 <= roles.consumer)
+    return roles;
+  return share(values > 1 ? 56 : values || searches ? 32 : 24);
 }
+
+int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) { return int(tileK / 2 + tileK / 4 + roundUp(headDimV, 16) / 2); }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
-  return roleRegisters(plan.warps, plan.copyWarps, searches, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0)).consumer;
+  return roleRegisters(plan.warps, plan.copyWarps, searches, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
+                       warpgroupTileRegisters(plan.tileK, request.headDimV))
+      .consumer;
 }
 
 /// With fewer a kernel is not worth compiling.

@@ -91,12 +91,14 @@ struct Plan {
 };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
-/// its launch, and waits for ever for more. Copy warps that search the tiles to visit take more; so do those that compute `values` by distance for the
-/// others; a window of a tensor counts as two.
+/// its launch, and waits for ever for more. Copy warps that search the tiles to visit take more, most where the `tiles` of the others, registers of S, P and O, leave it; so do
+/// those that compute `values` by distance for the others; a window of a tensor counts as two.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values = 0);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles);
+/// Registers of S, P beside it, and O.
+int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 
 /// The plan fields that a user fixed; the rest is chosen.
 struct PlanChoice {

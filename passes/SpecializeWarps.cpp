@@ -102,7 +102,8 @@ public:
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(staged.size() + 2 * windows.size()));
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(staged.size() + 2 * windows.size()),
+                                            warpgroupTileRegisters(plan.getTileK(), kernel.getHeadDimV()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))

@@ -506,13 +506,13 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2 * 224 * 8 + 512 + 2 * 2 * 8);
   CHECK(with.cost.shared.back().name == "values by distance");
   CHECK(with.cost.registers > without.cost.registers);
-  CHECK(with.cost.registerLimit == roleRegisters(8, 4, false, 1).consumer);
+  CHECK(with.cost.registerLimit == roleRegisters(8, 4, false, 1, 0).consumer);
   CHECK(with.cost.registerLimit < without.cost.registerLimit);
   CHECK(with.cost.aluSeconds > without.cost.aluSeconds);
   CHECK(with.cost.totalSeconds < best(loaded).cost.totalSeconds);
   // The warp that computes has room for one value, or for several.
-  CHECK(roleRegisters(8, 4, false, 1).producer == 40);
-  CHECK(roleRegisters(8, 4, false, 2).producer == 56);
+  CHECK(roleRegisters(8, 4, false, 1, 0).producer == 40);
+  CHECK(roleRegisters(8, 4, false, 2, 0).producer == 56);
 }
 
 TEST_CASE("what a mask loads by key costs shared memory, and the consumers no registers") {
@@ -690,7 +690,7 @@ TEST_CASE("a window is planned for sequences that are longer than it") {
 TEST_CASE("roles share out the registers that a block has at its launch") {
   for (int warpgroups : {1, 2, 3})
     for (bool searches : {false, true}) {
-      const RoleRegisters roles = roleRegisters(4 * warpgroups, 4, searches);
+      const RoleRegisters roles = roleRegisters(4 * warpgroups, 4, searches, 0, warpgroupTileRegisters(128, 64));
       const int ofThread = 65536 / ((warpgroups + 1) * 128) / 8 * 8;
       INFO(warpgroups << " warpgroups: " << roles.producer << " and " << roles.consumer);
       CHECK(roles.producer + warpgroups * roles.consumer <= (warpgroups + 1) * ofThread);
@@ -698,6 +698,10 @@ TEST_CASE("roles share out the registers that a block has at its launch") {
       CHECK(roles.consumer >= (warpgroups == 3 ? 160 : 232));
       CHECK(roles.producer % 8 + roles.consumer % 8 == 0);
     }
+  // Smaller tiles leave the warp that searches more.
+  const RoleRegisters roles = roleRegisters(12, 4, true, 0, warpgroupTileRegisters(112, 64));
+  CHECK(roles.producer == 56);
+  CHECK(roles.consumer == 152);
 }
 
 TEST_CASE("the same request gives the same order") {
