@@ -135,13 +135,7 @@ private:
     auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
     auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value { return arith::CmpIOp::create(builder, loc, predicate, a, b); };
     for (const MaskCut &cut : mask.cuts) {
-      Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : Value();
-      if (cut.fullEnd) {
-        Value after = isPast(k0, cut.fullEnd);
-        crossed = crossed ? arith::OrIOp::create(builder, loc, crossed, after) : after;
-      }
-      if (!crossed)
-        continue;
+      Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
       x = hide(x, i32Constant(0), crossed, [&](Value q, Value column) {
         BlockValues row = block;
         row.q0 = rowOf(q);

@@ -1481,12 +1481,11 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
     if (conjuncts.empty() && !withSk)
       return;
     Interval full = analysis.fullInterval(conjuncts);
-    MaskCut cut{std::move(conjuncts), {}, {}};
+    // An end each: the comparisons of both at once take a device compiler a register for each element.
     if (full.lo)
-      cut.fullBegin = analysis.beginOf(full, "full_from");
+      split.cuts.push_back({conjuncts, analysis.beginOf(full, "full_from"), {}});
     if (full.hi || withSk)
-      cut.fullEnd = analysis.endOf(full, "full_to");
-    split.cuts.push_back(std::move(cut));
+      split.cuts.push_back({std::move(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
   // Keys end at Sk in every row.
   add(ofRow.upper, true);
@@ -1510,17 +1509,9 @@ Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValue
     columns = arith::MinSIOp::create(builder, loc, columns, constant(row.tileK));
     return arith::MaxSIOp::create(builder, loc, columns, constant(0));
   };
-  Value visible;
-  if (interval.hi || cut.conjuncts.empty()) {
-    Value end = within(analysis.endOf(interval, "row_end"));
-    visible = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column, end);
-  }
-  if (interval.lo) {
-    Value begin = within(analysis.beginOf(interval, "row_begin"));
-    Value begun = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column, begin);
-    visible = visible ? arith::AndIOp::create(builder, loc, begun, visible) : begun;
-  }
-  return visible;
+  if (cut.fullEnd)
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column, within(analysis.endOf(interval, "row_end")));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column, within(analysis.beginOf(interval, "row_begin")));
 }
 
 bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

@@ -74,10 +74,10 @@ llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::Atten
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// Conjuncts that leave an interval of keys of each row; without any, the keys up to Sk.
+/// One end of the interval of keys that conjuncts leave of each row; without conjuncts the end of the keys, Sk.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Every row sees all keys from here to there: i32, null for 0 and for Sk. A tile of keys within needs no cut.
+  /// Every row sees all keys from here, or to here: i32, one of them null. A tile of keys on that side needs no cut.
   mlir::Value fullBegin, fullEnd;
 };
 

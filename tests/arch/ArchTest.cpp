@@ -47,6 +47,10 @@ Variant variantOf(const std::string &label) {
     variant.mask(slidingWindow(1024, 0));
   else if (label == "documents")
     variant.mask(causal() && documents(captured("ids", i32, rank(1))));
+  else if (label == "segments")
+    variant.mask(documents(captured("ids", i32, rank(1))));
+  else if (label == "chunked")
+    variant.mask(chunked(128));
   else if (label == "packed")
     variant.mask([ids = captured("ids", i64, rank(2)), windows = captured("windows", i32, rank(1))](Index b, Index, Index q, Index k) {
       return ids[b][q] == ids[b][k] && q - k < windows[q] && q >= k;
@@ -82,7 +86,7 @@ Variant variantOf(const std::string &label) {
 }
 
 const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks",
-                                "relative", "buckets", "tables"};
+                                "relative", "buckets", "tables", "segments", "chunked"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
 const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
@@ -135,6 +139,9 @@ std::vector<Point> grid(const std::string &full) {
                                                  {"window", 64}, {"documents", 128}, {"bias", 64},  {"blocks", 96}, {"plain", 8},    {"causal", 256}};
   for (auto [variant, dim] : hopper)
     points.push_back({"sm_90a", variant, bf16, dim, dim});
+  // What the warp that searches holds beside three warpgroups; both ends of a mask in one conjunct.
+  points.push_back({"sm_90a", "segments", bf16, 64, 64});
+  points.push_back({"sm_90a", "chunked", bf16, 64, 64});
   // Where O takes most of a lane's registers.
   for (auto [variant, dim] : {std::pair("softcap", 192), {"gemma", 256}, {"dropout", 256}})
     points.push_back({"sm_90a", variant, bf16, dim, dim});
