@@ -341,20 +341,17 @@ private:
 
   /// The buffer of `value`, unless it is of another type than the result of `op` or read behind `op`.
   Value unlessRead(Value value, Operation *op) {
-    const bool read = llvm::any_of(value.getUsers(), [&](Operation *user) {
-      // In a block that holds both. What a branch yields on its other side is not read beside `op`.
-      if (isa<scf::YieldOp>(user))
+    auto isBehind = [&](Operation *user) {
+      if (isa<scf::YieldOp>(user)) // on the other side, not beside `op`
         return false;
-      Operation *before = user, *after = op;
-      Block *block = after->getBlock();
-      while (!block->findAncestorOpInBlock(*user)) {
-        after = block->getParentOp();
-        block = after->getBlock();
-      }
-      before = block->findAncestorOpInBlock(*user);
-      return before != op && !before->isBeforeInBlock(after);
-    });
-    return !read && value.getType() == op->getResult(0).getType() ? buffers.lookupOrNull(value) : Value();
+      Operation *at = op; // in the innermost block that holds both
+      while (!at->getBlock()->findAncestorOpInBlock(*user))
+        at = at->getParentOp();
+      Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
+      return reader != op && !reader->isBeforeInBlock(at);
+    };
+    const bool fits = value.getType() == op->getResult(0).getType();
+    return fits && llvm::none_of(value.getUsers(), isBehind) ? buffers.lookupOrNull(value) : Value();
   }
 
   Value newBuffer(Value result) {
