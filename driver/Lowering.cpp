@@ -556,7 +556,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.plan = planOf(kernel.getPlan());
     result.summary.signature.bounds = boundsOf(kernel);
     if (stage > Stage::Tile && target.isCuda())
-      result.schedule = describeMasks(kernel);
+      result.schedule = describeTiles(kernel);
   }
   if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
     Expected<void> ran =

@@ -11,8 +11,8 @@ using namespace attune::driver;
 
 /// True where `kernel` holds an `Op` for which `holds`.
 template <typename Op>
-static bool has(sched::KernelOp kernel, llvm::function_ref<bool(Op)> holds = [](Op) { return true; }) {
-  return kernel.walk([&](Op op) { return holds(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+static bool has(Operation *kernel, llvm::function_ref<bool(Op)> holds = [](Op) { return true; }) {
+  return kernel->walk([&](Op op) { return holds(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
 }
 
 /// The shared tiles that copies of one kind fill or drain, in the kernel's order.
@@ -121,15 +121,11 @@ static std::string epilogueText(sched::KernelOp kernel) {
   return "O from registers";
 }
 
-std::vector<ScheduleLine> attune::driver::describeMasks(tile::KernelOp kernel) {
-  bool branch = false;
-  kernel.walk([&](tile::MapOp map) { branch |= bool(map.getOnlyIf()); });
-  bool reverse = false;
-  kernel.walk([&](tile::DomainOp domain) { reverse |= domain.getReverse(); });
+std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
-  if (branch)
+  if (has<tile::MapOp>(kernel, [](tile::MapOp map) { return bool(map.getOnlyIf()); }))
     lines.push_back({"masks", "one loop; uniform branches mask the tiles that need it"});
-  if (reverse)
+  if (has<tile::DomainOp>(kernel, [](tile::DomainOp domain) { return domain.getReverse(); }))
     lines.push_back({"tiles", "from the last one on, which is near the queries: row maxima soon stay"});
   return lines;
 }

@@ -434,8 +434,8 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. With dropout
-/// arithmetic rules the softmax, and its units are what warpgroups share, best in the order in which they come.
+/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
+/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
@@ -451,13 +451,13 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
-  // Measured: tiles of more than 128 keys run slower than their parts; a third stage hides a little more of each tile's latency.
-  // So do tiles of fewer than 96 where three warpgroups have both products under way, and windows of biases in panels of 32 bytes.
+  // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax takes far longer than the products, whose units they do not
+  // fill; tiles of fewer than 96 where three warpgroups' products take longer; and windows of biases in panels of 32 bytes. A third stage hides a little more of each tile's latency.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
-  // And two warpgroups do not fill the units of a softmax that takes far longer, where they take turns.
-  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma;
-  const double wide = plan.tileK > 128 ? 1.08 : few ? 1.05 : (plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma) || narrowWindows ? 1.06 : 1, latency = plan.stages > 2 ? 620 : 650;
-  const double tile = wide * (busiest + overlap * std::min(of.mma, softmax)) + latency;
+  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
+  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow || narrowWindows ? 1.06 : 1;
+  const double latency = plan.stages > 2 ? 620 : 650;
+  const double tile = slower * (busiest + overlap * std::min(of.mma, softmax)) + latency;
   setGpuSeconds(cost, request, plan, tiles, arch,
                 {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
                  .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});

@@ -82,8 +82,9 @@ public:
     for (Ring &ring : once)
       declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
     for (Ring &ring : streamed) {
-      const bool ofKeys = &ring == &streamed.front();
-      declare(ring, plan.getStages(), /*filledBy=*/ofKeys && !columns.empty() ? 2 : 1, /*emptiedBy=*/(plan.getWarps() + (ofKeys ? followers : 0)) * (ofKeys && !columns.empty() ? 32 : 1));
+      const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
+      const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
+      declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 2 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
     }
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)

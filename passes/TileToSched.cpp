@@ -136,6 +136,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value f32(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
   Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); }
   Value add(Value a, int64_t b) { return b ? add(a, i32(b)) : a; }
   Value mul(Value a, int64_t b) {
@@ -301,16 +302,19 @@ private:
   // Buffers
   //===--------------------------------------------------------------------===//
 
-  /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
-  bool diesAt(Value value, Operation *op) {
-    Block *block = op->getBlock();
-    if (value.getParentBlock() != block)
-      return false;
-    return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      Operation *ancestor = block->findAncestorOpInBlock(*user);
-      return ancestor == op || ancestor->isBeforeInBlock(op);
+  /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not.
+  static bool isReadBehind(Value value, Operation *op) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      Operation *at = op; // in the innermost block that holds both
+      while (!at->getBlock()->findAncestorOpInBlock(*user))
+        at = at->getParentOp();
+      Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
+      return reader != at && !reader->isBeforeInBlock(at);
     });
   }
+
+  /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
+  static bool diesAt(Value value, Operation *op) { return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op); }
 
   /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
   Value bufferFor(Operation *op, Value result, ValueRange reusable) {
@@ -341,17 +345,7 @@ private:
 
   /// The buffer of `value`, unless it is of another type than the result of `op` or read behind `op`.
   Value unlessRead(Value value, Operation *op) {
-    auto isBehind = [&](Operation *user) {
-      if (isa<scf::YieldOp>(user)) // on the other side, not beside `op`
-        return false;
-      Operation *at = op; // in the innermost block that holds both
-      while (!at->getBlock()->findAncestorOpInBlock(*user))
-        at = at->getParentOp();
-      Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
-      return reader != op && !reader->isBeforeInBlock(at);
-    };
-    const bool fits = value.getType() == op->getResult(0).getType();
-    return fits && llvm::none_of(value.getUsers(), isBehind) ? buffers.lookupOrNull(value) : Value();
+    return value.getType() == op->getResult(0).getType() && !isReadBehind(value, op) ? buffers.lookupOrNull(value) : Value();
   }
 
   Value newBuffer(Value result) {
@@ -422,20 +416,22 @@ private:
 
   /// A tile that leaves the branch lies where it does on the other side, which computes nothing of its own.
   LogicalResult expandOp(scf::IfOp op) {
-    if (op.getNumResults() && llvm::range_size(*op.elseBlock()) != 1)
+    if (op.elseBlock() && llvm::range_size(*op.elseBlock()) != 1)
       return op.emitError("computes on its other side, which is not supported here");
+    const ValueRange stay = op.elseBlock() ? ValueRange(op.elseYield().getResults()) : ValueRange();
     LogicalResult result = success();
     onlyIf(mapping.lookup(op.getCondition()), [&] {
       for (Operation &inner : op.thenBlock()->without_terminator())
         if (failed(expand(&inner)))
           result = failure();
-      for (auto [then, otherwise] : llvm::zip(op.thenYield().getResults(), op.getNumResults() ? op.elseYield().getResults() : ValueRange()))
-        if (Value buffer = buffers.lookup(otherwise); succeeded(result) && buffers.lookup(then) != buffer)
-          copyBuffer(buffers.lookup(then), buffer);
+      if (failed(result))
+        return;
+      for (auto [computed, stays] : llvm::zip(op.thenYield().getResults(), stay))
+        if (Value buffer = buffers.lookup(stays); buffers.lookup(computed) != buffer)
+          copyBuffer(buffers.lookup(computed), buffer);
     });
-    if (op.getNumResults())
-      for (auto [otherwise, left] : llvm::zip(op.elseYield().getResults(), op.getResults()))
-        buffers.map(left, buffers.lookup(otherwise));
+    for (auto [stays, left] : llvm::zip(stay, op.getResults()))
+      buffers.map(left, buffers.lookup(stays));
     return result;
   }
 
@@ -754,7 +750,7 @@ private:
     Value scores = bufferFor(map, map.getResult(), map.getInputs());
     Value init = sum.getInit(), total = bufferFor(sum, sum.getResult(), init ? ValueRange(init) : ValueRange());
     if (!init)
-      forEachPlace(total, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), total, at); });
+      forEachPlace(total, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(f32(0), total, at); });
     else if (buffers.lookup(init) != total)
       copyBuffer(buffers.lookup(init), total);
     Value fragment = newBuffer(convert.getResult());
@@ -895,8 +891,7 @@ private:
       // A sum over all lanes takes its initial value once: after the lanes are combined.
       bool initFirst = op.getInit() && (isMax || op.getPerLane());
       Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
-      Value neutral = arith::ConstantOp::create(
-          builder, loc, builder.getF32FloatAttr(isMax ? -std::numeric_limits<float>::infinity() : 0.0f));
+      Value neutral = f32(isMax ? -std::numeric_limits<float>::infinity() : 0.0f);
       set(initFirst ? init : neutral, buffer, at);
       // A column pair first, then the running value: half as long a chain of dependent ops.
       repeat(columns, "j", [&](Value j) {
@@ -1005,7 +1000,7 @@ private:
       return success();
     }
     if (!op.getAcc()) {
-      Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+      Value zero = f32(0);
       forEachPlace(acc, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(zero, acc, at); });
     } else if (buffers.lookup(op.getAcc()) != acc) {
       copyBuffer(buffers.lookup(op.getAcc()), acc);
@@ -1106,7 +1101,7 @@ private:
     Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
     Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
     Value partial = registers("partial", fragmentType({{"q", 16 * rowWarps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowWarps));
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    Value zero = f32(0);
     auto split = [&](Value value, Value big, Value small, ValueRange at) {
       auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
       set(parts.getBig(), big, at);
@@ -1178,7 +1173,7 @@ private:
   /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout).
   void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
     Type word = builder.getI32Type();
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    Value zero = f32(0);
     Value c0 = add(mul(add(state.rowBlock, i), 8), laneRow);
     Value c1 = add(mul(add(state.columnBlock, jj), 4), quad);
     auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, state.head, state.offsetLow,

@@ -67,7 +67,7 @@
 // SCHED:               sched.load_pair %[[RING]]
 // SCHED:               scf.for
 // SCHED:                 scf.for
-// SCHED:           sched.release %[[BARRIERS]]
+// SCHED:           sched.release %[[BARRIERS]][%{{.*}}] by_lanes : <2>
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>, #attn.tensor<long, i64, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
