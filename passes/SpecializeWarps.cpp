@@ -84,7 +84,7 @@ public:
     for (Ring &ring : streamed) {
       const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
       const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
-      declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 2 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
+      declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
     }
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
@@ -372,8 +372,7 @@ private:
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
     Ring &keys = streamed.front();
     onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-    // All lanes store to the stage that one has awaited. Each awaits it too, for compute-sanitizer, which carries no lane's wait over to another; by then it is over.
-    sched::SyncLanesOp::create(builder, loc);
+    // Each lane stores what it has read once it has awaited the stage itself, and arrives for that itself: for compute-sanitizer no lane speaks for another.
     auto store = [&] {
       sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
       for (Ring &ring : columns) {
@@ -386,8 +385,9 @@ private:
       onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
     else
       store();
+    // Lanes that store nothing await nothing: they stay with the one that copies, as a stage is filled once by each.
     sched::SyncLanesOp::create(builder, loc);
-    onlyIf(one, [&] { sched::CommitOp::create(builder, loc, keys.barriers, at.stage); });
+    sched::CommitOp::create(builder, loc, keys.barriers, at.stage);
   }
 
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.

@@ -593,7 +593,7 @@ documents(const __grid_constant__ Params p) {
   const int thread = threadIdx.x;
   if (thread == 0) {
     init_ring<2>(q_barriers, 1, 9);
-    init_ring<2>(k_barriers, 2, 288);
+    init_ring<2>(k_barriers, 33, 288);
     init_ring<2>(v_barriers, 1, 8);
     fence_init();
   }
@@ -726,7 +726,6 @@ documents(const __grid_constant__ Params p) {
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.k_map, k_barriers + stage * 8, b,
                 kv_head, k0, 64);
           }
-          sync_lanes();
           if (flag) {
             const int thread3 = read_thread_id();
             const int lane = thread3 % 32;
@@ -744,9 +743,7 @@ documents(const __grid_constant__ Params p) {
             }
           }
           sync_lanes();
-          if (elected) {
-            arrive(k_barriers + stage * 8);
-          }
+          arrive(k_barriers + stage * 8);
           const int n3 = wrap_add(stage, 1);
           const bool flag2 = n3 == 2;
           const int next_stage = flag2 ? 0 : n3;

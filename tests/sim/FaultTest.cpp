@@ -212,15 +212,14 @@ TEST_CASE("what the lanes of a warp store beside a copy", "[faults]") {
   auto ids = captured("ids", i32, rank(1));
   const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, 150, Variant("documents").mask(documents(ids)));
   CHECK(kernel.findIn(kernel.text) == "nothing");
-  // Lanes meet the one that has awaited the stage, or await it: either would do, and a GPU's tools see the second. All meet again before one arrives for them.
-  std::string neither = kernel.text;
-  const size_t meeting = neither.find("sched.sync_lanes"), waiting = neither.find("sched.acquire", meeting);
-  for (size_t op : {waiting, meeting})
-    neither.erase(op, neither.find('\n', op) - op);
-  CHECK(kernel.findIn(neither) ==
+  // Each lane awaits the stage before it stores there, and arrives for what it has stored. They meet before the next stage.
+  std::string early = kernel.text;
+  const size_t waiting = early.rfind("sched.acquire", early.find("sched.store_shared"));
+  early.erase(waiting, early.find('\n', waiting) - waiting);
+  CHECK(kernel.findIn(early) ==
         "'sched.store_shared' op writes column_ids_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
-  CHECK(kernel.find("sched.sync_lanes.*", "", 2) ==
-        "'sched.commit' op arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
+  CHECK(kernel.find("sched.sync_lanes.*", "") ==
+        "'sched.expect_bytes' op arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
 }
 
 TEST_CASE("named barriers", "[faults]") {
