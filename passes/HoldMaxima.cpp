@@ -57,9 +57,9 @@ struct Softmax {
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
 
-  /// All that follows from the maximum, in order.
+  /// All that follows from the maximum, in order, but for the base.
   SmallVector<Operation *> ops() {
-    SmallVector<Operation *> ops{maximum, base, exponentials, alpha, sumBefore, output, sum, probability};
+    SmallVector<Operation *> ops{maximum, exponentials, alpha, sumBefore, output, sum, probability};
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
@@ -175,7 +175,9 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
   // Unordered: a NaN moves it.
   Value moves = createAny(builder, loc, "moves", sum, arith::CmpFPredicate::UGE, outOfRange);
 
-  // Or as before.
+  // Or as before, but that the maximum is finite in any case.
+  softmax.base.getResult().replaceAllUsesWith(maximum.getResult());
+  softmax.base.erase();
   const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
   const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);

@@ -34,7 +34,6 @@
 //   sum         float[1][2]        q 128 f32           rows
 //   l2          float[1][2]        q 128 f32           rows
 //   m_next2     float[1][2]        q 128 f32           rows
-//   m_base2     float[1][2]        q 128 f32           rows
 //   alpha       float[1][2]        q 128 f32           rows
 //   l3          float[1][2]        q 128 f32           rows
 //   p_3         float[1][16][4]    q 128 x k 128 f32   c
@@ -1088,16 +1087,10 @@ documents(const __grid_constant__ Params p) {
               const float x4 = shuffle_xor(x3, 2);
               m_next2[0][r] = fmaxf(x3, x4);
             }
-            float m_base2[1][2];  // q 128 f32
-            #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-              const float x = m_next2[0][r];
-              m_base2[0][r] = x == -infinity ? 0.0f : x;
-            }
             float alpha[1][2];  // q 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-              alpha[0][r] = fast_exp2(fmaf(m_next[0][r], 0.12751743f, m_base2[0][r] * -0.12751743f));
+              alpha[0][r] = fast_exp2(fmaf(m_next[0][r], 0.12751743f, m_next2[0][r] * -0.12751743f));
             }
             float l3[1][2];  // q 128 f32
             #pragma unroll
@@ -1126,7 +1119,7 @@ documents(const __grid_constant__ Params p) {
                   for (int e = 0; e < 2; ++e) {
                     const int n5 = kk * 2 + half;
                     const int n6 = r * 2 + e;
-                    const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_base2[0][r] * -0.12751743f));
+                    const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next2[0][r] * -0.12751743f));
                     p_3[0][n5][n6] = x;
                     l3[0][r] += x;
                   }
