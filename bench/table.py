@@ -91,7 +91,7 @@ class Bar:
 
     def line(self):
         sign = "at least" if self.at_least else "at most"
-        values = ", ".join(f"{value:.3g}" for value in self.values) if self.measured else "-"
+        values = ", ".join(f"{value:.0f}" if value >= 1000 else f"{value:.3g}" for value in self.values) if self.measured else "-"
         state = "not measured" if not self.measured else "met" if self.met else "**missed**"
         return f"| {self.text} | {values} | {sign} {self.bound:g} | {self.aim or ''} | {state} |"
 
