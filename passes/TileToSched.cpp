@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "passes/Cloning.h"
 #include "passes/Passes.h"
 #include "runtime/ArchInfo.h"
 
@@ -248,7 +249,8 @@ private:
   /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them and
   /// `sixteen` of each 16; unused coordinates are null.
   void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {}) {
+                    bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {},
+                    function_ref<void(Value i, Value r)> row = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (isByThread(role)) {
@@ -291,9 +293,10 @@ private:
     repeat(shape[0], "i", [&](Value i) {
       repeat(2, "r", [&](Value r) {
         if (role == FragmentRole::Rows)
-          body(i, r, {}, {}, {i, r});
-        else
-          columns(shape[1], i, r);
+          return body(i, r, {}, {}, {i, r});
+        if (row)
+          row(i, r);
+        columns(shape[1], i, r);
       });
     });
   }
@@ -636,7 +639,7 @@ private:
     }
     for (Operation &nested : op.getBody().front().without_terminator()) {
       if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
-        inner.map(compare.getResult(), columnComparison(op, compare, inner.lookupOrDefault(compare.getRhs()), j, c));
+        inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
       else if (auto line = lineThroughColumns(op, nested))
         inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
       else
@@ -688,10 +691,57 @@ private:
            most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
   }
 
-  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant.
-  Value columnComparison(tile::MapOp op, arith::CmpIOp compare, Value columns, Value j, Value c) {
-    Value left = arith::SubIOp::create(builder, compare.getLoc(), columns, laneColumns(op), arith::IntegerOverflowFlags::nsw);
-    return arith::CmpIOp::create(builder, compare.getLoc(), compare.getPredicate(), add(mul(j, 8), c), left);
+  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant, or a bit of the row's word.
+  Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c) {
+    Location loc = compare.getLoc();
+    if (Value below = columnsBelow.lookup(compare)) {
+      Value is = sched::TestBitOp::create(builder, loc, builder.getI1Type(), below, add(mul(j, 2), c));
+      return compare.getPredicate() == arith::CmpIPredicate::slt ? is : arith::XOrIOp::create(builder, loc, is, arith::ConstantIntOp::create(builder, loc, 1, 1));
+    }
+    return arith::CmpIOp::create(builder, loc, compare.getPredicate(), add(mul(j, 8), c), lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
+  }
+
+  Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
+    return arith::SubIOp::create(builder, compare.getLoc(), columns, laneColumns(op), arith::IntegerOverflowFlags::nsw);
+  }
+
+  /// Whether `user` cuts a row of `op` in two, and a word has a bit for each column of a lane.
+  bool isCut(tile::MapOp op, Operation *user) {
+    auto compare = dyn_cast<arith::CmpIOp>(user);
+    return compare && plan.getCopyWarps() && cast<TileType>(op.getResult().getType()).size("k") <= 128 && comparesColumn(op, compare) &&
+           (compare.getPredicate() == arith::CmpIPredicate::slt || compare.getPredicate() == arith::CmpIPredicate::sge) && followsFromRow(op, compare.getRhs());
+  }
+
+  /// Whether a value of the map's body is the same for all columns.
+  bool followsFromRow(tile::MapOp op, Value value) {
+    if (value.getParentBlock() != &op.getBody().front())
+      return true;
+    if (Operation *producer = value.getDefiningOp())
+      return producer->getNumRegions() == 0 && isMemoryEffectFree(producer) && llvm::all_of(producer->getOperands(), [&](Value operand) { return followsFromRow(op, operand); });
+    const unsigned index = cast<BlockArgument>(value).getArgNumber(), inputs = op.getInputs().size();
+    if (index < inputs)
+      return !inShared(op.getInputs()[index]) && layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
+    return value == op.getCoordinate("q") && value.getType().isInteger();
+  }
+
+  /// The words of the cuts of `op` for row (i, r).
+  void openCuts(tile::MapOp op, Value i, Value r) {
+    Block *body = &op.getBody().front();
+    auto compares = llvm::make_filter_range(body->getOps<arith::CmpIOp>(), [&](arith::CmpIOp compare) { return isCut(op, compare); });
+    if (compares.empty())
+      return;
+    IRMapping inner(mapping);
+    for (auto [input, argument] : llvm::zip(op.getInputs(), body->getArguments()))
+      if (!argument.use_empty() && followsFromRow(op, argument))
+        inner.map(argument, element(input, i, r, {}, {}));
+    if (BlockArgument q = op.getCoordinate("q"))
+      inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
+    for (arith::CmpIOp compare : compares) {
+      if (Operation *row = compare.getRhs().getDefiningOp())
+        cloneWithOperands(row, body, builder, inner);
+      Value below = lanePart(op, compare, inner.lookupOrDefault(compare.getRhs()));
+      columnsBelow[compare] = tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
+    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -787,7 +837,7 @@ private:
     return !inShared(vector) && layoutOf(buffers.lookup(vector)).getRole() == FragmentRole::Lanes;
   }
 
-  /// Whether an element depends on its column: on the coordinate or on a vector along the columns.
+  /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a vector along the columns.
   bool readsColumns(tile::MapOp op) {
     const unsigned inputs = op.getInputs().size();
     return llvm::any_of(op.getBody().getArguments(), [&](BlockArgument argument) {
@@ -796,7 +846,7 @@ private:
         return false;
       if (index < inputs)
         return inShared(op.getInputs()[index]) || layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
-      return cast<StringAttr>(op.getAxes()[index - inputs]) != "q";
+      return cast<StringAttr>(op.getAxes()[index - inputs]) != "q" && !llvm::all_of(argument.getUsers(), [&](Operation *user) { return isCut(op, user); });
     });
   }
 
@@ -836,7 +886,8 @@ private:
               loadDiagonal(one, add(j, before), before);
             }
           },
-          read.empty() ? function_ref<void(Value)>() : loadWindows);
+          read.empty() ? function_ref<void(Value)>() : loadWindows, [&](Value i, Value r) { openCuts(op, i, r); });
+      columnsBelow.clear();
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -1586,6 +1637,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Operation *, Value> columnsBelow;            ///< comparisons of columns, to the word of the row that is at hand
   llvm::DenseMap<Value, Value> columnPairs;                   ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them

@@ -189,6 +189,19 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
   return r;
 }
 
+//@ columns_below
+/// Bit 2 j + e: whether column 8 j + e is below `bound`. PTX 9.7.1.22, bmsk.
+__device__ __forceinline__ unsigned columns_below(int bound) {
+  const int below = max(bound, 0);
+  unsigned columns;
+  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(columns) : "r"(below / 8 * 2 + min(below % 8, 2)));
+  return columns;
+}
+
+//@ test_bit
+/// Bit `index` of a word; ptxas moves eight to predicates at once.
+__device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
+
 //@ unpack_bf16
 /// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31.
 __device__ __forceinline__ float unpack_bf16(int pair, bool high) {

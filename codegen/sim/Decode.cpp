@@ -285,6 +285,15 @@ Run arithmetic(Operation *op) {
                    ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
                    : nullptr;
       })
+      .Case([](sched::ColumnsBelowOp) -> Run {
+        return &apply<[](int32_t bound) {
+          uint32_t columns = 0;
+          for (int bit = 0; bit < 32; ++bit)
+            columns |= uint32_t(bit / 2 * 8 + bit % 2 < bound) << bit;
+          return int32_t(columns);
+        }, int32_t>;
+      })
+      .Case([](sched::TestBitOp) -> Run { return &apply<[](int32_t word, int32_t index) { return (uint32_t(word) >> (index & 31) & 1) != 0; }, int32_t, int32_t>; })
       .Case([](sched::UnpackOp o) -> Run {
         if (o.getType().isBF16())
           return &apply<[](int32_t pair, int32_t high) { return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>;

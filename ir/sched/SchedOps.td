@@ -1008,6 +1008,35 @@ def UnpackOp : SchedOp<"unpack", [Pure]> {
   let assemblyFormat = "$pair `[` $index `]` `:` $type attr-dict";
 }
 
+def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
+  let summary = "which of a lane's columns of a `c` fragment are below a bound, as the bits of a word";
+  let description = [{
+    Bit 2 j + e, for 16 fragments of 8 columns, is whether 8 j + e is below `bound`, from which the lane's own first column has been taken. Of a mask with a
+    bound for each row this leaves one word a row, whose bits become predicates without a comparison each.
+
+    ```mlir
+    %columns = sched.columns_below %bound
+    ```
+  }];
+  let arguments = (ins I32:$bound);
+  let results = (outs I32:$columns);
+  let assemblyFormat = "$bound attr-dict";
+}
+
+def TestBitOp : SchedOp<"test_bit", [Pure]> {
+  let summary = "a bit of a word";
+  let description = [{
+    Bit 0 is the least.
+
+    ```mlir
+    %0 = sched.test_bit %word[%index]
+    ```
+  }];
+  let arguments = (ins I32:$word, I32:$index);
+  let results = (outs I1:$bit);
+  let assemblyFormat = "$word `[` $index `]` attr-dict";
+}
+
 def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {
   let summary = "a float as the sum of two tf32 numbers";
   let description = [{

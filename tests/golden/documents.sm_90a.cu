@@ -123,6 +123,17 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   return r;
 }
 
+/// Bit 2 j + e: whether column 8 j + e is below `bound`. PTX 9.7.1.22, bmsk.
+__device__ __forceinline__ unsigned columns_below(int bound) {
+  const int below = max(bound, 0);
+  unsigned columns;
+  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(columns) : "r"(below / 8 * 2 + min(below % 8, 2)));
+  return columns;
+}
+
+/// Bit `index` of a word; ptxas moves eight to predicates at once.
+__device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
+
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
 
 /// An entry of a table that another kernel of the launch may still be writing when this one starts: the compiler leaves the load behind
@@ -869,16 +880,16 @@ documents(const __grid_constant__ Params p) {
         mma_wait<0>(s[0]);
         if (wrap_add(k0, 128) > full_to) {
           #pragma unroll
-          for (int j = 0; j < 16; ++j) {
+          for (int r = 0; r < 2; ++r) {
+            const int q = q0 + (warp_row + lane_row + r * 8);
+            const int row_end = min(wrap_add(q, 1), p.key_length);
+            const int columns = columns_below(max(min(row_end - k0, 128), 0) - lane_column);  // mask:1
             #pragma unroll
-            for (int e = 0; e < 2; ++e) {
+            for (int j = 0; j < 16; ++j) {
               #pragma unroll
-              for (int r = 0; r < 2; ++r) {
+              for (int e = 0; e < 2; ++e) {
                 const int n3 = r * 2 + e;
-                const int q = q0 + (warp_row + lane_row + r * 8);
-                const int row_end = min(wrap_add(q, 1), p.key_length);
-                const float x = j * 8 + e < max(min(row_end - k0, 128), 0) - lane_column ? s[0][j][n3] : -infinity;
-                s[0][j][n3] = x;
+                s[0][j][n3] = test_bit(columns, j * 2 + e) ? s[0][j][n3] : -infinity;
               }
             }
           }
@@ -997,17 +1008,16 @@ documents(const __grid_constant__ Params p) {
           mma_wait<1>(s2[0]);
           if (wrap_add(k0_2, 128) > full_to) {
             #pragma unroll
-            for (int j = 0; j < 16; ++j) {
+            for (int r = 0; r < 2; ++r) {
+              const int q = q0 + (warp_row + lane_row + r * 8);
+              const int row_end = min(wrap_add(q, 1), p.key_length);
+              const int columns = columns_below(max(min(row_end - k0_2, 128), 0) - lane_column);  // mask:1
               #pragma unroll
-              for (int e = 0; e < 2; ++e) {
+              for (int j = 0; j < 16; ++j) {
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
+                for (int e = 0; e < 2; ++e) {
                   const int n4 = r * 2 + e;
-                  const int q = q0 + (warp_row + lane_row + r * 8);
-                  const int row_end = min(wrap_add(q, 1), p.key_length);
-                  const float x = j * 8 + e < max(min(row_end - k0_2, 128), 0) - lane_column ? s2[0][j][n4] :
-                      -infinity;
-                  s2[0][j][n4] = x;
+                  s2[0][j][n4] = test_bit(columns, j * 2 + e) ? s2[0][j][n4] : -infinity;
                 }
               }
             }

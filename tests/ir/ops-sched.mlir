@@ -82,6 +82,10 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       %columns = sched.extent %kh, 1 : !tile.view<2, bf16>
       // CHECK: sched.unpack %[[N]][%[[N]]] : bf16
       %low = sched.unpack %n[%n] : bf16
+      // CHECK: %[[BELOW:.*]] = sched.columns_below %[[N]]
+      %below = sched.columns_below %n
+      // CHECK: sched.test_bit %[[BELOW]][%[[N]]]
+      %bit = sched.test_bit %below[%n]
       // CHECK: sched.commit_copies
       sched.commit_copies
       // CHECK: sched.wait_copies pending 1
