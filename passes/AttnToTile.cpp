@@ -11,6 +11,7 @@
 #include "passes/Maps.h"
 #include "passes/Parts.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
 
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -176,6 +177,13 @@ private:
     return bits / 32;
   }
 
+  /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same for all.
+  static bool asksByPart(tile::DomainOp domain) {
+    llvm::SetVector<Value> read;
+    getUsedValuesDefinedAbove(domain.getWhere(), read);
+    return llvm::any_of(read, [](Value value) { return followsFrom(value, [](Operation *op) { return isa<tile::PartRowOp>(op); }); });
+  }
+
   /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for the last row. The warp that searches
   /// holds what it reads of the tables for all parts at a time, and has room for the least and the greatest of one tensor of words.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
@@ -186,7 +194,7 @@ private:
     part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
     SmallVector<tile::BoundsAttr> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
-    if (!own.skips() || wordsByQuery(own) > 2) {
+    if (!own.skips() || !asksByPart(own) || wordsByQuery(own) > 2) {
       // Without its tables, what reads them goes too.
       own.erase();
       while (isOpTriviallyDead(&block->back()) && &block->back() != before)

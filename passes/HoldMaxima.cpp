@@ -133,7 +133,7 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
     if (auto convert = dyn_cast<tile::ConvertOp>(user))
       softmax.probability = convert;
   for (Operation *user : softmax.accumulator().getUsers())
-    if (auto wait = dyn_cast<sched::MmaWaitOp>(user))
+    if (auto wait = dyn_cast<sched::MmaWaitOp>(user); wait && wait->getBlock() == softmax.output->getBlock() && wait->isBeforeInBlock(softmax.output))
       softmax.wait = wait;
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }

@@ -57,6 +57,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
+    // What is computed in any case needs no stage.
+    passes.addPass(createCSEPass());
     passes.addPass(createStageDistances());
     passes.addPass(createStageBiases());
     passes.addPass(createStageColumns());

@@ -63,6 +63,9 @@ public:
         once.push_back({load});
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
       streamed.push_back({load});
+    if (once.size() != 1 || streamed.size() != 2)
+      return kernel.emitError() << "has " << once.size() << " loads before its loop over tiles and " << streamed.size()
+                                << " in it; warps are specialised around one of Q, and those of K and V";
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
       if (TileType type = convert.getResult().getType(); type.getSpace() == tile::MemorySpace::Shared)
         (tile::isByDistance(type) ? staged : columns).push_back({convert});
@@ -98,6 +101,8 @@ public:
     describeWindows();
     if (!loop.getWithin().empty())
       ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
+    if (ownBegin && ownBegin.getDomain() == loop.getDomain())
+      return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row");
     if (plan.getPersistent() || domain.skips())
       tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + searchedParts());
     if (domain.skips())

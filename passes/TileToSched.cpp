@@ -305,9 +305,12 @@ private:
   // Buffers
   //===--------------------------------------------------------------------===//
 
-  /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not.
-  static bool isReadBehind(Value value, Operation *op) {
+  /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not; a chain reads where it ends.
+  bool isReadBehind(Value value, Operation *op) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      for (auto &[end, chain] : chains)
+        if (user == chain.exponent || user == chain.sum || user == chain.dropout)
+          user = end;
       Operation *at = op; // in the innermost block that holds both
       while (!at->getBlock()->findAncestorOpInBlock(*user))
         at = at->getParentOp();
@@ -317,7 +320,7 @@ private:
   }
 
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
-  static bool diesAt(Value value, Operation *op) { return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op); }
+  bool diesAt(Value value, Operation *op) { return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op); }
 
   /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
   Value bufferFor(Operation *op, Value result, ValueRange reusable) {
@@ -734,7 +737,7 @@ private:
     for (auto [input, argument] : llvm::zip(op.getInputs(), body->getArguments()))
       if (!argument.use_empty() && followsFromRow(op, argument))
         inner.map(argument, element(input, i, r, {}, {}));
-    if (BlockArgument q = op.getCoordinate("q"))
+    if (BlockArgument q = op.getCoordinate("q"); q && q.getType().isInteger())
       inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
     for (arith::CmpIOp compare : compares) {
       if (Operation *row = compare.getRhs().getDefiningOp())
@@ -797,8 +800,8 @@ private:
     tile::MapOp map = chain.exponent;
     tile::ReduceOp sum = chain.sum;
     tile::ConvertOp convert = chain.convert;
-    Value scores = bufferFor(map, map.getResult(), map.getInputs());
-    Value init = sum.getInit(), total = bufferFor(sum, sum.getResult(), init ? ValueRange(init) : ValueRange());
+    Value scores = bufferFor(convert, map.getResult(), map.getInputs());
+    Value init = sum.getInit(), total = bufferFor(convert, sum.getResult(), init ? ValueRange(init) : ValueRange());
     if (!init)
       forEachPlace(total, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(f32(0), total, at); });
     else if (buffers.lookup(init) != total)

@@ -49,6 +49,8 @@ Variant variantOf(const std::string &label) {
     variant.mask(causal() && documents(captured("ids", i32, rank(1))));
   else if (label == "segments")
     variant.mask(documents(captured("ids", i32, rank(1))));
+  else if (label == "padded")
+    variant.mask([present = captured("present", boolean, rank(2))](Index b, Index, Index, Index k) { return present[b][k]; });
   else if (label == "chunked")
     variant.mask(chunked(128));
   else if (label == "packed")
@@ -86,7 +88,7 @@ Variant variantOf(const std::string &label) {
 }
 
 const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks",
-                                "relative", "buckets", "tables", "segments", "chunked"};
+                                "relative", "buckets", "tables", "segments", "chunked", "padded"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
 const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
@@ -142,6 +144,7 @@ std::vector<Point> grid(const std::string &full) {
   // What the warp that searches holds beside three warpgroups; both ends of a mask in one conjunct.
   points.push_back({"sm_90a", "segments", bf16, 64, 64});
   points.push_back({"sm_90a", "chunked", bf16, 64, 64});
+  points.push_back({"sm_90a", "padded", bf16, 128, 128});
   // Where O takes most of a lane's registers.
   for (auto [variant, dim] : {std::pair("softcap", 192), {"gemma", 256}, {"dropout", 256}})
     points.push_back({"sm_90a", variant, bf16, dim, dim});

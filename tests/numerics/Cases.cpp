@@ -350,6 +350,8 @@ Group boundsGroup() {
       {"a shifted index", [=](Index, Index, Index q, Index k) { return ids[q] == ids[k + 1]; }},
       {"a choice", [=](Index, Index, Index q, Index k) { return select(flags[q], ids[q], ids[k]) < 4; }},
       {"nothing", [=](Index, Index, Index q, Index k) { return ids[q] + 1000 < ids[k]; }},
+      {"keys that are there", [=](Index, Index, Index, Index k) { return flags[k]; }},
+      {"keys that are there in a batch", [=](Index b, Index, Index, Index k) { return !marks[b][k]; }},
   };
   for (const auto &[label, rule] : rules)
     b.add(label, Variant("rule").mask(rule), dtypes[turn++ % 3], shape, [=](Case &test) {
@@ -362,6 +364,18 @@ Group boundsGroup() {
             : decl.name == "table"   ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
                                      : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
     });
+  auto weights = captured("weights", f32, rank(1));
+  for (bool documents : {false, true})
+    b.add("what the score reads by key too",
+          Variant("v").score([=](Score s, Index, Index, Index, Index k) { return s + weights[k]; }).mask([=](Index, Index, Index q, Index k) {
+            Expr heavy = weights[k] > 0.0f;
+            return documents ? heavy && ids[q] == ids[k] : heavy;
+          }),
+          bf16, shape, [=](Case &test) {
+            test.problem.tensors["weights"] = HostTensor::random(f32, {333}, 5);
+            if (documents)
+              test.problem.tensors["ids"] = ints(i32, {333}, packed({80, 100}));
+          });
   return b.group;
 }
 
