@@ -17,12 +17,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 using namespace attune;
 using namespace attune::driver;
@@ -47,13 +47,16 @@ std::string_view attune::versionText() { return "0.1.0"; }
 std::string_view attune::buildId() { return sourceHash; }
 
 Expected<IrText> IrText::read(const std::string &path) {
+  if (std::error_code code; std::filesystem::is_directory(path, code))
+    return Error{fmt::format("{} is a directory; name a file", path)};
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::stringstream content;
+  std::string content;
   if (file)
-    content << file.rdbuf();
-  if (!file || content.fail())
+    content.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file || file.bad())
     return Error{fmt::format("{} cannot be read: {}", path, std::strerror(errno ? errno : EIO))};
-  return IrText{content.str(), path};
+  return IrText{std::move(content), path};
 }
 
 //===----------------------------------------------------------------------===//

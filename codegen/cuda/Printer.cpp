@@ -106,7 +106,7 @@ const llvm::StringLiteral reservedWords[] = {
     "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof",
     "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true",
     "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
-    "while", "xor", "xor_eq", "main", "signbit", "isnan", "isinf", "isfinite",
+    "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
     // what the generated source refers to
     "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize",
     "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf", "roundf",

@@ -99,7 +99,8 @@ public:
   Variant &scale(float factor, std::source_location where = std::source_location::current());
 
   /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score. Sees the result of earlier
-  /// calls.
+  /// calls. Finite scores are to stay below 1e9 in magnitude: exponents are exp2(score * c - maximum * c) in float32, and a
+  /// row whose maximum lies beyond has no digits left for the difference. What is to be hidden gets -infinity or a mask.
   template <typename F>
   requires std::is_invocable_v<F, Score, Index, Index, Index, Index> Variant &
   score(F &&f, std::source_location where = std::source_location::current()) {

@@ -140,6 +140,11 @@ class Cli(unittest.TestCase):
             ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool",
             ("run", "--tensor", "x"): "there is no '='",
             ("run", "--q", "q.npy"): "--q, --k and --v go together",
+            ("run", "documents", "--tensor", "foo=i32[8]:zeros"): "--tensor foo: documents reads no captured tensor of that name; it reads ids",
+            ("run", "causal", "--scalar", "n=5"): "--scalar n: causal reads no run-time scalar of that name; it reads none",
+            ("run", "--dropout", "1.5"): "error: --dropout 1.5 is outside [0, 1); use the fraction to drop, for example 0.1",
+            ("run", "--scale", "nan"): "--scale nan is not finite; write a number, for example 0.125",
+            ("run", "causal", "--q", "/", "--k", "x.npy", "--v", "x.npy"): "/: is a directory; name a .npy file",
             ("run", "missing.json"): "missing.json cannot be read: No such file or directory",
             ("compile", "causal", "--emit", "cubin"): "--emit cubin needs -o PATH; a cubin is binary",
             ("compile", "causal", "-o", "x"): "-o needs --emit",
@@ -169,7 +174,18 @@ class Cli(unittest.TestCase):
         self.attune("run", "--mask", "ids[q] == ids[k]", "--tensor", "ids=i32[8]", "--target", "cpu", "--shape",
                     "1,1,1,8,8,32,32", code=1)
         self.assertIn("captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file", self.err)
-        self.attune("run", "--dropout", "1.5", "--target", "cpu", code=1)
+        self.attune("run", "documents", "--tensor", "ids=i32[99999999999999]:zeros", "--target", "cpu", code=1)
+        self.assertIn("--tensor ids of [99999999999999] takes 399999999999996 bytes, this machine has ", self.err)
+        for end in ["json", "mlir"]:
+            folder, empty = self.path("folder." + end), self.path("empty." + end)
+            os.mkdir(folder)
+            open(empty, "w").close()
+            self.attune("compile", folder, "--emit", "attn", code=2)
+            self.assertIn(f"{folder} is a directory; name a file", self.err)
+            self.attune("compile", empty, "--emit", "attn", code=1)
+        self.assertNotIn("cannot be read", self.err)
+        self.attune("compile", "--score", "s + NULL[k]", "--tensor", "NULL=f32", "--arch", "sm_80", "--head-dim", 64, "--emit", "cuda")
+        self.assertNotIn("*NULL;", self.out)
 
     # ---- stages
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
+#include <unistd.h>
 
 using namespace attune;
 using namespace attune::cli;
@@ -341,9 +342,33 @@ static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSum
   return Target::detect();
 }
 
+/// Every value given is one that the variant reads: a name written wrongly would leave its place to other data.
+static std::optional<Failure> unreadValue(const Request &request) {
+  auto missing = [&](std::string_view flag, std::string_view name, std::string_view what, const auto &declared) -> std::optional<Failure> {
+    std::vector<std::string> names;
+    for (const auto &one : declared)
+      names.push_back(one.name);
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      return std::nullopt;
+    return usageError(fmt::format("--{} {}: {} reads no {} of that name; it reads {}", flag, name, request.label, what,
+                                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  };
+  for (const TensorFlag &tensor : request.tensors)
+    if (auto failure = missing("tensor", tensor.name, "captured tensor", request.variant->tensors()))
+      return failure;
+  for (const auto &[name, value] : request.scalars)
+    if (auto failure = missing("scalar", name, "run-time scalar", request.variant->scalars()))
+      return failure;
+  return std::nullopt;
+}
+
 Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Shape> &knownShape,
                                      std::optional<DType> knownDtype) {
   Request request;
+  if (flags.dropout && !(*flags.dropout >= 0 && *flags.dropout < 1))
+    return usageError(fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
+  if (flags.scale && !std::isfinite(*flags.scale))
+    return usageError(fmt::format("--scale {} is not finite; write a number, for example 0.125", *flags.scale));
   for (const std::string &spec : flags.tensors) {
     Expected<TensorFlag> flag = TensorFlag::parse(spec);
     if (!flag)
@@ -462,6 +487,9 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.dvWarps = flags.dvWarps;
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
+  if (request.variant)
+    if (std::optional<Failure> failure = unreadValue(request))
+      return *failure;
   return request;
 }
 
@@ -559,6 +587,11 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
     }
   }
   HostTensor tensor;
+  double bytes = double(byteSize(flag->dtype)), memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  for (int64_t dim : dims)
+    bytes *= double(dim);
+  if (bytes > memory)
+    return Error{fmt::format("--tensor {} of [{}] takes {:.0f} bytes, this machine has {:.0f}; make it smaller", param.name, fmt::join(dims, ", "), bytes, memory)};
   if (flag->source == "random") {
     tensor = HostTensor::random(flag->dtype, dims, seed);
   } else if (flag->source == "zeros") {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -522,6 +523,8 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
 }
 
 Expected<HostTensor> readNpy(const std::string &path, VoidElements voids) {
+  if (std::error_code code; std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
+    return fail(path, "is a directory; name a .npy file");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)
