@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -218,6 +219,36 @@ class Cli(unittest.TestCase):
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)
         self.assertIn("  attn.atention @x\n  ^", self.err)
+
+    def test_order_of_text(self):
+        # A probability chain is written where it ends: what it reads is not to be overwritten by ops that stand before that, whatever its values are called.
+        text = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--tile-q", 64, "--tile-k", 32, "--warps", 4, "--emit", "tile")
+        text = re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M).replace(' {tile.name = "m_base"}', "")
+        alpha, rescaled, exponentials = (re.search(r"( *%\d+ = tile\.map\((?:(?!tile\.map)[^~])*?\} \{tile\.name = \"" + name + r"\"\}\n)", text).group(1) for name in ["alpha", "acc", "p"])
+        self.assertLess(text.index(alpha), text.index(exponentials))
+        swapped = re.sub(r"\((%\w+), (%\w+) :", r"(\2, \1 :", alpha, count=1).replace("%arg5: f32, %arg6: f32", "%arg6: f32, %arg5: f32")
+        self.assertNotEqual(swapped, alpha)
+        file = self.path("order.tile.mlir")
+        with open(file, "w") as out:
+            out.write(text.replace(alpha, "").replace(rescaled, "").replace(exponentials, exponentials + swapped + rescaled))
+        self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, "--shape", "1,1,1,200,200,64,64")
+
+    def test_text_that_warps_are_not_specialised_for(self):
+        def refused(text, message):
+            file = self.path("refused.tile.mlir")
+            with open(file, "w") as out:
+                out.write(text)
+            self.attune("compile", file, "--arch", "sm_90a", "--emit", "sched", code=1)
+            self.assertIn(message, self.err)
+
+        text = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--emit", "tile")
+        load = re.search(r"\n *%\d+ = tile\.load .*q_tile.*", text).group(0)
+        refused(text.replace(load, load + re.sub(r"%\d+ =", "%other =", load, count=1), 1),
+                "has 2 loads before its loop over tiles and 2 in it; warps are specialised around one of Q, and those of K and V")
+        text = self.attune("compile", "documents", "--arch", "sm_90a", "--head-dim", 64, "--emit", "tile")
+        domain = re.search(r"tile\.for_blocks \(.*?\) in (%\d+)", text).group(1)
+        refused(re.sub(r"tile\.first_visible %\d+", "tile.first_visible " + domain, text),
+                "asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row")
 
     def test_json_variant(self):
         file = self.path("variant.json")
