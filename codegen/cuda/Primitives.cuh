@@ -199,7 +199,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 }
 
 //@ test_bit
-/// Bit `index` of a word; ptxas moves eight to predicates at once.
+/// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
 //@ unpack_bf16

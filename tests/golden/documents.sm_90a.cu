@@ -131,7 +131,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
   return columns;
 }
 
-/// Bit `index` of a word; ptxas moves eight to predicates at once.
+/// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
