@@ -361,6 +361,20 @@ private:
     return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
   }
 
+  /// Each tile to its buffer, all at once: one whose buffer is another's is read before that is written.
+  void moveAll(ValueRange tiles, ArrayRef<Value> to) {
+    SmallVector<Value> from(llvm::map_range(tiles, [&](Value tile) { return buffers.lookup(tile); }));
+    for (size_t i = 1; i < from.size(); ++i)
+      if (from[i] != to[i] && llvm::is_contained(to.take_front(i), from[i])) {
+        Value kept = registers("kept", cast<TileType>(tiles[i].getType()));
+        copyBuffer(from[i], kept);
+        from[i] = kept;
+      }
+    for (auto [source, destination] : llvm::zip(from, to))
+      if (source != destination)
+        copyBuffer(source, destination);
+  }
+
   void copyBuffer(Value from, Value to) {
     forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); });
   }
@@ -432,9 +446,7 @@ private:
           result = failure();
       if (failed(result))
         return;
-      for (auto [computed, stays] : llvm::zip(op.thenYield().getResults(), stay))
-        if (Value buffer = buffers.lookup(stays); buffers.lookup(computed) != buffer)
-          copyBuffer(buffers.lookup(computed), buffer);
+      moveAll(op.thenYield().getResults(), llvm::map_to_vector(stay, [&](Value stays) { return buffers.lookup(stays); }));
     });
     for (auto [stays, left] : llvm::zip(stay, op.getResults()))
       buffers.map(left, buffers.lookup(stays));
@@ -1613,9 +1625,7 @@ private:
         if (failed(expand(&inner)))
           return failure();
       OperandRange values = op.getNext().getValues();
-      for (auto [value, buffer] : llvm::zip(values.drop_front(inits.size()), carried))
-        if (buffers.lookup(value) != buffer)
-          copyBuffer(buffers.lookup(value), buffer);
+      moveAll(values.drop_front(inits.size()), carried);
       SmallVector<Value> next;
       for (Value value : values.take_front(inits.size()))
         next.push_back(mapping.lookup(value));

@@ -233,6 +233,28 @@ class Cli(unittest.TestCase):
             out.write(text.replace(alpha, "").replace(rescaled, "").replace(exponentials, exponentials + swapped + rescaled))
         self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, "--shape", "1,1,1,200,200,64,64")
 
+    def test_tiles_that_text_swaps(self):
+        # Two more carried tiles, 0 and 1, that each of two tiles of keys swaps; what is 0 again in the end is added to the row sums.
+        text = self.attune("compile", "plain", "--arch", "sm_80", "--head-dim", 64, "--tile-q", 64, "--tile-k", 32, "--warps", 4, "--emit", "tile")
+        vector = "!tile.tile<q 64, f32, register>"
+        text = re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M)
+        text = re.sub(r"( *)(%\d+):3 = (tile\.for_blocks.*)\) \{", r"""\1%zero = arith.constant 0.0 : f32
+\1%one = arith.constant 1.0 : f32
+\1%x = tile.splat %zero {tile.name = "x"} : f32 -> <q 64, f32, register>
+\1%y = tile.splat %one {tile.name = "y"} : f32 -> <q 64, f32, register>
+\1\2:5 = \3, %swapped_x = %x : VECTOR, %swapped_y = %y : VECTOR) {""", text)
+        text = re.sub(r"(tile\.yield %\d+, %\d+, %\d+)( : .*)", r"\1, %swapped_y, %swapped_x\2, VECTOR, VECTOR", text)
+        text = re.sub(r"( *)(%\d+ = tile\.combine_lanes +sum )(%\d+)#1", r"""\1%sum = tile.map(\3#1, \3#3 : VECTOR, VECTOR) -> VECTOR {
+\1^bb0(%a: f32, %b: f32):
+\1  %added = arith.addf %a, %b : f32
+\1  tile.yield %added : f32
+\1} {tile.name = "l"}
+\1\2%sum""", text)
+        file = self.path("swap.tile.mlir")
+        with open(file, "w") as out:
+            out.write(text.replace("VECTOR", vector))
+        self.attune("run", file, "--arch", "sm_80", "--simulate", 1, "--shape", "1,1,1,64,64,64,64")
+
     def test_text_that_warps_are_not_specialised_for(self):
         def refused(text, message):
             file = self.path("refused.tile.mlir")
