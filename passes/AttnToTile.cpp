@@ -166,12 +166,17 @@ private:
     });
   }
 
-  /// Words that the domain's questions read of tables by query.
-  static int64_t wordsByQuery(tile::DomainOp domain) {
+  /// What the domain's questions read of the block.
+  static llvm::SetVector<Value> readBy(tile::DomainOp domain) {
     llvm::SetVector<Value> read;
     getUsedValuesDefinedAbove(domain.getWhere(), read);
+    return read;
+  }
+
+  /// Words that the domain's questions read of tables by query.
+  static int64_t wordsByQuery(tile::DomainOp domain) {
     int64_t bits = 0;
-    for (Value value : read)
+    for (Value value : readBy(domain))
       if (value.getDefiningOp<tile::ElementOp>())
         bits += std::max<int64_t>(value.getType().getIntOrFloatBitWidth(), 32);
     return bits / 32;
@@ -179,9 +184,7 @@ private:
 
   /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same for all.
   static bool asksByPart(tile::DomainOp domain) {
-    llvm::SetVector<Value> read;
-    getUsedValuesDefinedAbove(domain.getWhere(), read);
-    return llvm::any_of(read, [](Value value) { return followsFrom(value, [](Operation *op) { return isa<tile::PartRowOp>(op); }); });
+    return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, [](Operation *op) { return isa<tile::PartRowOp>(op); }); });
   }
 
   /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for the last row. The warp that searches

@@ -58,14 +58,13 @@ public:
     SmallVector<Operation *> original;
     for (Operation &op : body)
       original.push_back(&op);
-    for (Operation *op : original)
-      if (auto load = dyn_cast<tile::LoadOp>(op))
-        once.push_back({load});
+    const SmallVector<tile::LoadOp> before(body.getOps<tile::LoadOp>());
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
       streamed.push_back({load});
-    if (once.size() != 1 || streamed.size() != 2)
-      return kernel.emitError() << "has " << once.size() << " loads before its loop over tiles and " << streamed.size()
+    if (before.size() != 1 || streamed.size() != 2)
+      return kernel.emitError() << "has " << before.size() << " loads before its loop over tiles and " << streamed.size()
                                 << " in it; warps are specialised around one of Q, and those of K and V";
+    queries = {before.front()};
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
       if (TileType type = convert.getResult().getType(); type.getSpace() == tile::MemorySpace::Shared)
         (tile::isByDistance(type) ? staged : columns).push_back({convert});
@@ -82,8 +81,7 @@ public:
     const int64_t followers = domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
 
     builder.setInsertionPointToStart(&body);
-    for (Ring &ring : once)
-      declare(ring, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
+    declare(queries, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
     for (Ring &ring : streamed) {
       const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
       const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
@@ -195,7 +193,8 @@ private:
     Value thread = sched::ThreadIdOp::create(builder, loc);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
     onlyIf(first, [&] {
-      for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
+      sched::InitRingOp::create(builder, loc, queries.barriers);
+      for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
         sched::InitRingOp::create(builder, loc, ring.barriers);
       sched::FenceInitOp::create(builder, loc);
     });
@@ -295,10 +294,7 @@ private:
     if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
           Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
           return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-            onlyIf(one, [&] {
-              for (Ring &ring : llvm::drop_begin(streamed))
-                copyStreamed(ring, mapping, at);
-            });
+            onlyIf(one, [&] { copyStreamed(streamed.back(), mapping, at); });
           });
         })))
       return failure();
@@ -333,13 +329,11 @@ private:
         task.push_back(first);
       llvm::append_range(task, begins);
       onlyIf(one, [&] {
-        for (Ring &ring : once) {
-          if (plan.getPersistent())
-            sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
-          if (tasks)
-            sched::SendOp::create(builder, loc, task, tasks, query.stage);
-          copy(ring, mapping, query.stage);
-        }
+        if (plan.getPersistent())
+          sched::AcquireOp::create(builder, loc, queries.barriers, query.stage, query.phase);
+        if (tasks)
+          sched::SendOp::create(builder, loc, task, tasks, query.stage);
+        copy(queries, mapping, query.stage);
       });
     };
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
@@ -463,7 +457,7 @@ private:
     if (receives) {
       builder.setInsertionPointAfter(tiles);
       sched::SyncLanesOp::create(builder, loc);
-      sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
+      sched::ReleaseOp::create(builder, loc, queries.barriers, queryPosition(work).stage);
     }
     nextWork(work, tiles, following);
     domain.erase();
@@ -566,8 +560,7 @@ private:
       chooseOwnBegin(begins);
     if (!first)
       first = sequence->first(builder).tile;
-    for (Ring &ring : once)
-      readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
+    readStage(queries, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
     builder.setInsertionPoint(loop);
     Value bound = sequence->bound;
     SmallVector<Value, 3> from{first, entry.stage, entry.phase};
@@ -675,7 +668,7 @@ private:
   /// where these are sent.
   std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr) {
-    sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
+    sched::WaitOp::create(builder, loc, queries.barriers, query.stage, query.phase);
     const unsigned place = plan.getPersistent() ? 4 : 0, parts = begins ? searchedParts() : 0;
     auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
@@ -771,7 +764,8 @@ private:
   OpBuilder builder;
   Location loc;
   tile::PlanAttr plan;
-  SmallVector<Ring> once, streamed; ///< loads before the loop, and in it
+  Ring queries{};                   ///< the load before the loop
+  SmallVector<Ring> streamed;       ///< those in it: of K, and of V
   Value tasks;                      ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
   Value visits;                     ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
   SmallVector<Ring> windows;        ///< of captured tensors in it

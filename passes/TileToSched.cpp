@@ -308,9 +308,8 @@ private:
   /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not; a chain reads where it ends.
   bool isReadBehind(Value value, Operation *op) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      for (auto &[end, chain] : chains)
-        if (user == chain.exponent || user == chain.sum || user == chain.dropout)
-          user = end;
+      if (Operation *end = chainEnds.lookup(user))
+        user = end;
       Operation *at = op; // in the innermost block that holds both
       while (!at->getBlock()->findAncestorOpInBlock(*user))
         at = at->getParentOp();
@@ -371,12 +370,16 @@ private:
         from[i] = kept;
       }
     for (auto [source, destination] : llvm::zip(from, to))
-      if (source != destination)
-        copyBuffer(source, destination);
+      copyBuffer(source, destination);
+  }
+
+  void fillBuffer(Value value, Value buffer) {
+    forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(value, buffer, at); });
   }
 
   void copyBuffer(Value from, Value to) {
-    forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); });
+    if (from != to)
+      forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); });
   }
 
   //===--------------------------------------------------------------------===//
@@ -389,7 +392,7 @@ private:
       expandChain(chain->second);
       return success();
     }
-    if (deferred.contains(op))
+    if (chainEnds.contains(op))
       return success();
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<sched::SendOp, sched::ReceiveOp>([&](auto message) {
@@ -455,7 +458,7 @@ private:
 
   LogicalResult expandOp(tile::SplatOp op) {
     Value buffer = newBuffer(op.getResult()), value = mapping.lookup(op.getValue());
-    forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(value, buffer, at); });
+    fillBuffer(value, buffer);
     buffers.map(op.getResult(), buffer);
     return success();
   }
@@ -814,10 +817,10 @@ private:
     tile::ConvertOp convert = chain.convert;
     Value scores = bufferFor(convert, map.getResult(), map.getInputs());
     Value init = sum.getInit(), total = bufferFor(convert, sum.getResult(), init ? ValueRange(init) : ValueRange());
-    if (!init)
-      forEachPlace(total, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(f32(0), total, at); });
-    else if (buffers.lookup(init) != total)
+    if (init)
       copyBuffer(buffers.lookup(init), total);
+    else
+      fillBuffer(f32(0), total);
     Value fragment = newBuffer(convert.getResult());
     SmallVector<int64_t> shape = laneShape(fragment);
     std::optional<DropoutState> dropout;
@@ -868,14 +871,14 @@ private:
   LogicalResult expandOp(tile::MapOp op) {
     if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
       // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
-      deferred.insert({chain->sum, chain->convert});
-      if (chain->dropout)
-        deferred.insert(chain->dropout);
+      for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
+        if (part)
+          chainEnds[part] = chain->convert;
       chains[chain->convert] = *chain;
       return success();
     }
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
-    if (op.getOnlyIf() && !op.getInputs().empty() && buffers.lookup(op.getInputs().front()) != buffer)
+    if (op.getOnlyIf() && !op.getInputs().empty())
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
     // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive. So does what
     // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
@@ -1060,17 +1063,15 @@ private:
     Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
     buffers.map(op.getResult(), acc);
     if (plan.getCopyWarps()) {
-      if (op.getAcc() && buffers.lookup(op.getAcc()) != acc)
+      if (op.getAcc())
         copyBuffer(buffers.lookup(op.getAcc()), acc);
       multiplyAsync(op, acc, transpose);
       return success();
     }
-    if (!op.getAcc()) {
-      Value zero = f32(0);
-      forEachPlace(acc, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(zero, acc, at); });
-    } else if (buffers.lookup(op.getAcc()) != acc) {
+    if (op.getAcc())
       copyBuffer(buffers.lookup(op.getAcc()), acc);
-    }
+    else
+      fillBuffer(f32(0), acc);
     if (lhs.getElementType().isF32())
       multiplyTf32(op, acc, transpose);
     else
@@ -1649,7 +1650,7 @@ private:
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  llvm::SmallPtrSet<Operation *, 4> deferred;                 ///< parts of chains
+  llvm::DenseMap<Operation *, Operation *> chainEnds;         ///< of the other parts of chains: where they are written
   llvm::DenseMap<Operation *, Value> columnsBelow;            ///< comparisons of columns, to the word of the row that is at hand
   llvm::DenseMap<Value, Value> columnPairs;                   ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by

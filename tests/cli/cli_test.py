@@ -81,6 +81,10 @@ def attention(folder, score, visible):
     return worst, worst_lse
 
 
+def without_locations(text):
+    return re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M)
+
+
 class Cli(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -94,6 +98,11 @@ class Cli(unittest.TestCase):
 
     def path(self, name):
         return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as out:
+            out.write(text)
+        return self.path(name)
 
     def attune(self, *args, code=0):
         done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env=self.environment, timeout=300)
@@ -178,9 +187,8 @@ class Cli(unittest.TestCase):
         self.attune("run", "documents", "--tensor", "ids=i32[99999999999999]:zeros", "--target", "cpu", code=1)
         self.assertIn("--tensor ids of [99999999999999] takes 399999999999996 bytes, this machine has ", self.err)
         for end in ["json", "mlir"]:
-            folder, empty = self.path("folder." + end), self.path("empty." + end)
+            folder, empty = self.path("folder." + end), self.write("empty." + end, "")
             os.mkdir(folder)
-            open(empty, "w").close()
             self.attune("compile", folder, "--emit", "attn", code=2)
             self.assertIn(f"{folder} is a directory; name a file", self.err)
             self.attune("compile", empty, "--emit", "attn", code=1)
@@ -213,9 +221,7 @@ class Cli(unittest.TestCase):
         wrapped = self.json("compile", *variant, *base, "--emit", "cuda")
         self.assertEqual(wrapped["text"], cuda)
 
-        file = self.path("bad.mlir")
-        with open(file, "w") as out:
-            out.write("module {\n  attn.atention @x\n}\n")
+        file = self.write("bad.mlir", "module {\n  attn.atention @x\n}\n")
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)
         self.assertIn("  attn.atention @x\n  ^", self.err)
@@ -223,21 +229,19 @@ class Cli(unittest.TestCase):
     def test_order_of_text(self):
         # A probability chain is written where it ends: what it reads is not to be overwritten by ops that stand before that, whatever its values are called.
         text = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--tile-q", 64, "--tile-k", 32, "--warps", 4, "--emit", "tile")
-        text = re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M).replace(' {tile.name = "m_base"}', "")
+        text = without_locations(text).replace(' {tile.name = "m_base"}', "")
         alpha, rescaled, exponentials = (re.search(r"( *%\d+ = tile\.map\((?:(?!tile\.map)[^~])*?\} \{tile\.name = \"" + name + r"\"\}\n)", text).group(1) for name in ["alpha", "acc", "p"])
         self.assertLess(text.index(alpha), text.index(exponentials))
         swapped = re.sub(r"\((%\w+), (%\w+) :", r"(\2, \1 :", alpha, count=1).replace("%arg5: f32, %arg6: f32", "%arg6: f32, %arg5: f32")
         self.assertNotEqual(swapped, alpha)
-        file = self.path("order.tile.mlir")
-        with open(file, "w") as out:
-            out.write(text.replace(alpha, "").replace(rescaled, "").replace(exponentials, exponentials + swapped + rescaled))
+        file = self.write("order.tile.mlir", text.replace(alpha, "").replace(rescaled, "").replace(exponentials, exponentials + swapped + rescaled))
         self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, "--shape", "1,1,1,200,200,64,64")
 
     def test_tiles_that_text_swaps(self):
         # Two more carried tiles, 0 and 1, that each of two tiles of keys swaps; what is 0 again in the end is added to the row sums.
         text = self.attune("compile", "plain", "--arch", "sm_80", "--head-dim", 64, "--tile-q", 64, "--tile-k", 32, "--warps", 4, "--emit", "tile")
         vector = "!tile.tile<q 64, f32, register>"
-        text = re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M)
+        text = without_locations(text)
         text = re.sub(r"( *)(%\d+):3 = (tile\.for_blocks.*)\) \{", r"""\1%zero = arith.constant 0.0 : f32
 \1%one = arith.constant 1.0 : f32
 \1%x = tile.splat %zero {tile.name = "x"} : f32 -> <q 64, f32, register>
@@ -250,17 +254,12 @@ class Cli(unittest.TestCase):
 \1  tile.yield %added : f32
 \1} {tile.name = "l"}
 \1\2%sum""", text)
-        file = self.path("swap.tile.mlir")
-        with open(file, "w") as out:
-            out.write(text.replace("VECTOR", vector))
+        file = self.write("swap.tile.mlir", text.replace("VECTOR", vector))
         self.attune("run", file, "--arch", "sm_80", "--simulate", 1, "--shape", "1,1,1,64,64,64,64")
 
     def test_text_that_warps_are_not_specialised_for(self):
         def refused(text, message):
-            file = self.path("refused.tile.mlir")
-            with open(file, "w") as out:
-                out.write(text)
-            self.attune("compile", file, "--arch", "sm_90a", "--emit", "sched", code=1)
+            self.attune("compile", self.write("refused.tile.mlir", text), "--arch", "sm_90a", "--emit", "sched", code=1)
             self.assertIn(message, self.err)
 
         text = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--emit", "tile")
@@ -273,10 +272,8 @@ class Cli(unittest.TestCase):
                 "asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row")
 
     def test_json_variant(self):
-        file = self.path("variant.json")
-        with open(file, "w") as out:
-            json.dump({"name": "mine", "score": "s + w[h]", "scale": 0.25,
-                       "tensors": {"w": {"dtype": "f32", "rank": 1}}}, out)
+        file = self.write("variant.json", json.dumps({"name": "mine", "score": "s + w[h]", "scale": 0.25,
+                                                      "tensors": {"w": {"dtype": "f32", "rank": 1}}}))
         self.attune("run", file, "--mask", "q >= k", code=2)
         self.attune("run", file, "--scale", 0.5, code=2)
         self.assertIn("--scale 0.5 contradicts", self.err)
@@ -366,10 +363,8 @@ class Cli(unittest.TestCase):
             text = self.attune("run", "causal", "--dropout", 0.1, "--arch", arch, *shape, *schedule, "--simulate", 3)
             self.assertIn(f"3 orders of events of causal for {arch}, no finding\n", text)
             self.assertIn("o: max error", text)
-        file = self.path("broken.mlir")
         text = self.attune("compile", "causal", "--arch", "sm_80", "--head-dim", 64, *schedule, "--emit", "sched")
-        with open(file, "w") as out:
-            out.write(text.replace("sched.wait_copies pending 0 loc(#loc)", "", 1))
+        file = self.write("broken.mlir", text.replace("sched.wait_copies pending 0 loc(#loc)", "", 1))
         self.attune("run", file, "--arch", "sm_80", *shape, "--simulate", 4, code=1)
         self.assertIn("'sched.load_matrix' op reads q_tile", self.err)
         self.assertIn("note: the other is 'sched.copy_async' op at", self.err)
