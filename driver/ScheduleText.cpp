@@ -80,7 +80,7 @@ static std::string productsText(sched::KernelOp kernel) {
 
 static std::string overlapText(sched::KernelOp kernel) {
   if (kernel.getPlan().getTurns())
-    return "products of one warpgroup beside the softmax of another, in turn";
+    return std::string("products of one warpgroup beside the softmax of another, in turn") + (kernel.getPlan().getOverlap() ? "; that with V beside its own too" : "");
   const bool overlap = has<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
   return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
 }

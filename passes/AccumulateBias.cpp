@@ -34,10 +34,11 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (!kernel.getPlan().getCopyWarps())
         continue;
+      const bool waits = kernel.getPlan().getOverlap() && !kernel.getPlan().getTurns();
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
       for (tile::MapOp map : maps)
-        if (Value bias = biasOf(map); bias && !(kernel.getPlan().getOverlap() && readsShared(map)))
+        if (Value bias = biasOf(map); bias && !(waits && readsShared(map)))
           startFrom(map, bias);
     }
   }

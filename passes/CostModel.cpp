@@ -210,7 +210,7 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
   if (plan.copyWarps)
-    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (request.precise ? 4 : 0);
+    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
@@ -435,13 +435,18 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
 }
 
 /// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
-/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come.
+/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come. Of two in turn, a softmax that takes longer than the other's products, half of a tile's,
+/// leaves the tensor cores idle: it starts beside its own product with V as well, where P has registers twice, but not where both softmaxes take longer than all products.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   plan.overlap = plan.warps == 4;
   plan.turns = !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special);
+  if (plan.turns && plan.warps == 8 && of.softmax() > 0.5 * of.mma && of.softmax() <= of.mma) {
+    plan.overlap = true;
+    plan.overlap = registersNeeded(request, plan, arch) <= consumerRegisters(request, plan);
+  }
 }
 
 /// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
@@ -792,7 +797,7 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 std::string Plan::text() const {
   if (copyWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
-                       turns ? ", in turn" : "", persistent ? ", persistent" : "") +
+                       turns ? overlap ? ", in turn, overlapped" : ", in turn" : "", persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
                      warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,

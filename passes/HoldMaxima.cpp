@@ -14,9 +14,9 @@
 // the first visible key exp2(inf).
 // 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
 //
-// S has to outlive the exponentials. So the wait for the product with V before, which reads P's registers, moves in front of them: exponentials go to P's registers at once,
-// 16 columns at a time, and S stays in its own. The product then runs beside another warpgroup's softmax, not beside its own; so this is for warpgroups that take turns. Not for
-// dropout, whose plans have none: its arithmetic takes so long that a wait in front of it is lost.
+// S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V before still reads. So the wait for it moves in front: it
+// runs beside another warpgroup's softmax, not beside its own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
+// that a wait in front of it is lost. Where the plan says `overlap` too, P has registers beside those of the tile before, and the wait stands behind the exponentials.
 //
 // Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited from the first on, as a search does: ALiBi rises along the
 // keys by more than the range a tile.
@@ -138,7 +138,8 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
+/// `overlap`: beside the loop's own product with V.
+void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   tile::ReduceOp maximum = softmax.maximum;
   OpBuilder builder(maximum);
   Location loc = maximum.getLoc();
@@ -156,11 +157,13 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
   }
 
   // The wait, and what is released behind it.
-  for (Operation *op = softmax.wait, *next; op != softmax.output; op = next) {
-    next = op->getNextNode();
+  SmallVector<Operation *> waiting;
+  for (Operation *op = softmax.wait; op != softmax.output; op = op->getNextNode())
     if (isa<sched::MmaWaitOp, sched::ReleaseOp>(op))
+      waiting.push_back(op);
+  if (!overlap)
+    for (Operation *op : waiting)
       op->moveBefore(maximum);
-  }
 
   // By the maximum as it is.
   builder.setInsertionPointAfter(last);
@@ -187,6 +190,13 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax) {
     op->moveBefore(branch.thenBlock(), branch.thenBlock()->end());
   builder.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(builder, loc, moved);
+  if (overlap) {
+    // The accumulator is rescaled behind a wait of its own.
+    builder.setInsertionPointToStart(branch.thenBlock());
+    builder.clone(*softmax.wait);
+    for (Operation *op : llvm::reverse(waiting))
+      op->moveAfter(branch);
+  }
   builder.setInsertionPointToEnd(branch.elseBlock());
   scf::YieldOp::create(builder, loc, stayed);
 }
@@ -203,7 +213,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         if (std::optional<Softmax> softmax = match(loop))
-          holdMaximum(loop, *softmax);
+          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap());
       });
     }
   }

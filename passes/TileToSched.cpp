@@ -370,7 +370,22 @@ private:
         from[i] = kept;
       }
     for (auto [source, destination] : llvm::zip(from, to))
-      copyBuffer(source, destination);
+      layoutOf(destination).getRole() == FragmentRole::A ? supersede(destination, source) : copyBuffer(source, destination);
+  }
+
+  /// Words of a product's left operand, which it may have read behind the instruction that started it.
+  void supersede(Value old, Value by) {
+    if (old == by)
+      return;
+    SmallVector<int64_t> shape = laneShape(old);
+    repeat(shape[1], "kk", [&](Value kk) {
+      repeat(shape[0], "i", [&](Value i) {
+        repeat(shape[2], "e", [&](Value e) {
+          auto word = [&](Value fragment) { return sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, kk, e}); };
+          set(sched::SupersedeOp::create(builder, loc, builder.getI32Type(), word(old), word(by)), old, {i, kk, e});
+        });
+      });
+    });
   }
 
   void fillBuffer(Value value, Value buffer) {

@@ -182,8 +182,6 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "turns are for warpgroups beside copy warps; give copy_warps";
   if (overlap && !copyWarps)
     return emitError() << "overlap is for warpgroups beside copy warps; give copy_warps";
-  if (turns && overlap)
-    return emitError() << "turns and overlap exclude each other; give one of them";
   if (stageBiases && !copyWarps)
     return emitError() << "biases are staged by copy warps; give copy_warps, or leave out stage_biases";
   return success();

@@ -670,6 +670,11 @@ TEST_CASE("warpgroups take turns unless arithmetic rules the softmax") {
   CHECK(planOf(64, "sm_90a", 128).turns);
   CHECK_FALSE(planOf(64, "sm_90a", 128).overlap);
   CHECK(planOf(128, "sm_90a", 128).turns);
+  // Beside its own product too, a softmax that takes between half as long as the products and as long.
+  CHECK(planOf(128, "sm_90a", 128).overlap);
+  CHECK(planOf(128, "sm_90a", 128).text().find(", in turn, overlapped") != std::string::npos);
+  CHECK_FALSE(planOf(128, "sm_90a", 192).overlap);
+  CHECK_FALSE(planOf(256, "sm_90a", 128).overlap);
   CHECK_FALSE(planOf(64, "sm_90a", 192, true).turns);
   CHECK_FALSE(planOf(64, "sm_90a", 192, true).overlap);
   CHECK_FALSE(planOf(64, "sm_90", 128).turns);

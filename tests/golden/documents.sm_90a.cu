@@ -32,11 +32,13 @@
 //   ids_pair    int[1][2]          k 8 i32             columns
 //   p_2         float[1][16][4]    q 128 x k 128 f32   c
 //   sum         float[1][2]        q 128 f32           rows
+//   p_3         unsigned[1][8][4]  q 128 x k 128 bf16  a
 //   l2          float[1][2]        q 128 f32           rows
 //   m_next2     float[1][2]        q 128 f32           rows
 //   alpha       float[1][2]        q 128 f32           rows
 //   l3          float[1][2]        q 128 f32           rows
-//   p_3         float[1][16][4]    q 128 x k 128 f32   c
+//   acc2        float[1][16][4]    q 128 x dv 128 f32  c
+//   p_4         float[1][16][4]    q 128 x k 128 f32   c
 //   inverse_l   float[1][2]        q 128 f32           rows
 
 typedef unsigned short bf16; // bits in memory
@@ -133,6 +135,9 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 
 /// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
+
+/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, which it does not know.
+__device__ __forceinline__ unsigned supersede(unsigned old, unsigned by) { return by ^ (old & (blockDim.y - 1)); }
 
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
 
@@ -1040,8 +1045,6 @@ documents(const __grid_constant__ Params p) {
             }
           }
           arrive(k_barriers + 16 + stage2 * 8);
-          mma_wait<0>(acc[0], p_[0]);
-          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           const int n4 = wrap_add(stage2, 1);
           const bool flag2 = n4 == 2;
           const int next_stage2 = flag2 ? 0 : n4;
@@ -1052,6 +1055,7 @@ documents(const __grid_constant__ Params p) {
           for (int r = 0; r < 2; ++r) {
             sum[0][r] = 0.0f;
           }
+          unsigned p_3[1][8][4];  // q 128 x k 128 bf16
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
             #pragma unroll
@@ -1072,7 +1076,7 @@ documents(const __grid_constant__ Params p) {
             for (int e = 0; e < 4; ++e) {
               const int n5 = kk * 2 + e / 2;
               const int n6 = e % 2 * 2;
-              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+              p_3[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
             }
           }
           float l2[1][2];  // q 128 f32
@@ -1082,6 +1086,7 @@ documents(const __grid_constant__ Params p) {
           }
           const bool moves = any_lane(!(sum[0][0] < 32768.0f) || !(sum[0][1] < 32768.0f));
           if (moves) {
+            mma_wait<0>(acc[0], p_[0]);
             float m_next2[1][2];  // q 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
@@ -1107,6 +1112,7 @@ documents(const __grid_constant__ Params p) {
             for (int r = 0; r < 2; ++r) {
               l3[0][r] = l[0][r] * alpha[0][r];
             }
+            float acc2[1][16][4];  // q 128 x dv 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
               #pragma unroll
@@ -1114,11 +1120,11 @@ documents(const __grid_constant__ Params p) {
                 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
                   const int n5 = r * 2 + e;
-                  acc[0][j][n5] *= alpha[0][r];
+                  acc2[0][j][n5] = acc[0][j][n5] * alpha[0][r];
                 }
               }
             }
-            float p_3[1][16][4];  // q 128 x k 128 f32
+            float p_4[1][16][4];  // q 128 x k 128 f32
             #pragma unroll
             for (int kk = 0; kk < 8; ++kk) {
               #pragma unroll
@@ -1130,7 +1136,7 @@ documents(const __grid_constant__ Params p) {
                     const int n5 = kk * 2 + half;
                     const int n6 = r * 2 + e;
                     const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next2[0][r] * -0.12751743f));
-                    p_3[0][n5][n6] = x;
+                    p_4[0][n5][n6] = x;
                     l3[0][r] += x;
                   }
                 }
@@ -1139,7 +1145,7 @@ documents(const __grid_constant__ Params p) {
               for (int e = 0; e < 4; ++e) {
                 const int n5 = kk * 2 + e / 2;
                 const int n6 = e % 2 * 2;
-                p_[0][kk][e] = pack_bf16(p_3[0][n5][n6], p_3[0][n5][n6 + 1]);
+                p_3[0][kk][e] = pack_bf16(p_4[0][n5][n6], p_4[0][n5][n6 + 1]);
               }
             }
             #pragma unroll
@@ -1150,10 +1156,30 @@ documents(const __grid_constant__ Params p) {
             for (int r = 0; r < 2; ++r) {
               l2[0][r] = l3[0][r];
             }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              #pragma unroll
+              for (int j = 0; j < 16; ++j) {
+                #pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                  const int n5 = r * 2 + e;
+                  acc[0][j][n5] = acc2[0][j][n5];
+                }
+              }
+            }
           }
+          mma_wait<0>(acc[0], p_[0]);
+          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             l[0][r] = l2[0][r];
+          }
+          #pragma unroll
+          for (int kk = 0; kk < 8; ++kk) {
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              p_[0][kk][e] = supersede(p_[0][kk][e], p_3[0][kk][e]);
+            }
           }
           const int next_v_stage = stage2;
           const int next_v_phase = phase2;

@@ -87,12 +87,6 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 
 // -----
 
-// expected-error @+1 {{turns and overlap exclude each other; give one of them}}
-tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, turns = true, overlap = true> {
-}
-
-// -----
-
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
 tile.kernel @bad dtype f64 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }

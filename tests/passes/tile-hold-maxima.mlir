@@ -40,6 +40,31 @@
 // SCHED:           math.exp2
 // SCHED:         sched.next
 
+// With `overlap` the product with V is awaited behind the exponentials, which so go to registers beside P's, and in front of a rescaling.
+// CHECK-LABEL: tile.kernel @beside
+// CHECK-SAME:    turns = true, overlap = true
+// CHECK:         sched.role "consumer"
+// CHECK:             %[[O:.*]] = tile.mma %[[P0:[a-z0-9]+]], %{{.*}} add
+// CHECK:             sched.mma_wait pending 1
+// CHECK-NOT:         sched.mma_wait
+// CHECK:             %[[MOVES:.*]] = tile.any
+// CHECK:             scf.if %[[MOVES]]
+// CHECK-NEXT:          sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
+// CHECK:             } else {
+// CHECK:             }
+// CHECK-NEXT:        sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
+// CHECK-NEXT:        sched.release
+
+// SCHED-LABEL: sched.kernel @beside
+// SCHED:           %[[P0:.*]] = sched.registers "p" : <q 128 x k 64, bf16
+// SCHED:           %[[P:.*]] = sched.registers "p" : <q 128 x k 64, bf16
+// SCHED:           sched.mma_wait pending 0 completes(%{{.*}}, %[[P0]])
+// SCHED:           sched.mma_wait pending 0 completes(%{{.*}}, %[[P0]])
+// SCHED:             %[[OLD:.*]] = sched.get %[[P0]]
+// SCHED:             %[[NEW:.*]] = sched.get %[[P]]
+// SCHED:             %[[WORD:.*]] = sched.supersede %[[OLD]] by %[[NEW]]
+// SCHED:             sched.set %[[WORD]], %[[P0]]
+
 // Not for dropout, nor where the score counts positions and tiles are searched for.
 // CHECK-LABEL: tile.kernel @dropout
 // CHECK-NOT:     scf.if {{.*}} -> (
@@ -47,7 +72,10 @@
 // CHECK:         scf.if {{.*}} -> (
 // CHECK-LABEL: tile.kernel @searched
 // CHECK-NOT:     scf.if {{.*}} -> (
-attn.attention @plain dtype bf16 head_dim 128 x 128 scale 0.0625 score {
+attn.attention @plain dtype bf16 head_dim 256 x 256 scale 0.0625 score {
+} mask {
+}
+attn.attention @beside dtype bf16 head_dim 128 x 128 scale 0.0625 score {
 } mask {
 }
 attn.attention @dropout dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout} score {

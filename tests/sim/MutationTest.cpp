@@ -204,6 +204,8 @@ std::vector<Subject> subjects() {
     all.push_back({"documents", documents, {"sm_90a", 64, 32, 4, 2, false, 1, queryStages, false, true}});
   }
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
+  // Maxima that move, in front of the wait for the product before.
+  all.push_back({"moving", Variant("moving").mask(causal()).scale(8), {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}});
   // A ring that a warp of the producer's warpgroup fills by stores.
   auto table = captured("table", f32, rank(2));
   Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
@@ -251,7 +253,7 @@ const std::vector<Equivalent> &equivalents() {
       {"(wait 4|release 2|receive 4) of stage 0", "blocks, .*stages, in turn", "the same"},
       {"(wait [456]|release 4|receive 5) of stage 0", "documents, .*stages, in turn", "the first tile is in stage 0, passed over or not"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
-      {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
+      {"wait 3 after sync_warps", ".*sm_90a.*in turn(, overlapping)?", "both stand before the first read"},
       {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
@@ -259,7 +261,7 @@ const std::vector<Equivalent> &equivalents() {
       {"wait 7 after sync_warps", "documents, .*in turn", "the same"},
       {"for_work 1 from the other end", "(blocks|documents), .*stages, in turn", "V's warp asks for the batch and the head, which are the same from both ends"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "(causal|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
+      {"for_work [12] from the other end", "(causal|moving|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
       {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
       {"mma_wait 2 after release", "(?!blocks).*sm_90a.*",
        "the warp that copies both fills K's stage again after V's of the tile before, whose release comes after this wait"},

@@ -17,7 +17,7 @@ struct Schedule {
   int dvWarps = 1;
   int queryStages = 0; ///< of Q's ring in persistent blocks; 0: a block has one tile of work
   bool turns = false;   ///< warpgroups start their products in turn
-  bool overlap = false; ///< the product with V runs beside the next softmax
+  bool overlap = false; ///< the product with V runs beside the next softmax; with turns where maxima are held
 
   std::string describe() const;
   void applyTo(CompileOptions &options) const;
