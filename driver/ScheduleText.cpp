@@ -1,4 +1,5 @@
 #include "driver/ScheduleText.h"
+#include "ir/Holds.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -8,12 +9,6 @@
 using namespace mlir;
 using namespace attune;
 using namespace attune::driver;
-
-/// True where `kernel` holds an `Op` for which `holds`.
-template <typename Op>
-static bool has(Operation *kernel, llvm::function_ref<bool(Op)> holds = [](Op) { return true; }) {
-  return kernel->walk([&](Op op) { return holds(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
-}
 
 /// The shared tiles that copies of one kind fill or drain, in the kernel's order.
 template <typename Op>
@@ -70,9 +65,9 @@ static std::string rolesText(sched::KernelOp kernel) {
 }
 
 static std::string productsText(sched::KernelOp kernel) {
-  if (!has<sched::MmaAsyncOp>(kernel))
+  if (!holds<sched::MmaAsyncOp>(kernel))
     return "mma.sync";
-  const bool registers = has<sched::MmaAsyncOp>(kernel, [](sched::MmaAsyncOp mma) {
+  const bool registers = holds<sched::MmaAsyncOp>(kernel, [](sched::MmaAsyncOp mma) {
     return mma.getA().getType().getSpace() == tile::MemorySpace::Register;
   });
   return registers ? "wgmma, P from registers" : "wgmma, P from shared memory";
@@ -81,7 +76,7 @@ static std::string productsText(sched::KernelOp kernel) {
 static std::string overlapText(sched::KernelOp kernel) {
   if (kernel.getPlan().getTurns())
     return std::string("products of one warpgroup beside the softmax of another, in turn") + (kernel.getPlan().getOverlap() ? "; that with V beside its own too" : "");
-  const bool overlap = has<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
+  const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
   return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
 }
 
@@ -123,9 +118,9 @@ static std::string epilogueText(sched::KernelOp kernel) {
 
 std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
-  if (has<tile::MapOp>(kernel, [](tile::MapOp map) { return bool(map.getOnlyIf()); }))
+  if (holds<tile::MapOp>(kernel, [](tile::MapOp map) { return bool(map.getOnlyIf()); }))
     lines.push_back({"masks", "one loop; uniform branches mask the tiles that need it"});
-  if (has<tile::DomainOp>(kernel, [](tile::DomainOp domain) { return domain.getReverse(); }))
+  if (holds<tile::DomainOp>(kernel, [](tile::DomainOp domain) { return domain.getReverse(); }))
     lines.push_back({"tiles", "from the last one on, which is near the queries: row maxima soon stay"});
   return lines;
 }
@@ -139,7 +134,7 @@ static bool passesOver(sched::KernelOp kernel) {
 
 /// Whether a warp copies to tiles of keys that another has told it.
 static bool copiesWhatItIsTold(sched::KernelOp kernel) {
-  return has<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
+  return holds<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
     bool copies = false;
     tiles.walk([&](sched::LoadBoxOp) { copies = true; });
     return copies && !tiles.getBody().getOps<sched::ReceiveOp>().empty();
@@ -155,10 +150,10 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
       lines.push_back({label, text});
   if (passesOver(kernel))
     lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
-  if (has<sched::NextVisibleOp>(kernel))
+  if (holds<sched::NextVisibleOp>(kernel))
     lines.push_back({"search", copiesWhatItIsTold(kernel) ? "a warp looks for the next visible tile, 32 at a time; another copies V"
                                                            : "a warp looks for the next visible tile, 32 at a time"});
-  if (has<sched::MmaAsyncOp>(kernel) && has<sched::AnyLaneOp>(kernel))
+  if (holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel))
     lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
   return lines;
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Holds.h"
 #include "ir/tile/Tile.h"
 #include "passes/MaskAnalysis.h"
 #include "passes/Maps.h"
@@ -212,9 +213,7 @@ private:
   }
 
   /// Whether the score is a function of positions as numbers.
-  bool countsPositions() {
-    return op.getScore().walk([](arith::SIToFPOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  }
+  bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
   void writeBlock() {
     Type dtype = op.getDtype();

@@ -1,6 +1,7 @@
 //===- CopyOrder.cpp - Copies complete before they are read ------------------===//
 
 #include "passes/CopyOrder.h"
+#include "ir/Holds.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Matchers.h"
@@ -413,9 +414,7 @@ private:
         step.carried.push_back({slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       step.counter = slot(loop.getInductionVar());
-      step.everyTurn = step.counter >= 0 || !step.carried.empty() ||
-                       loop.walk([](Operation *inner) { return isCollective(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
-                           .wasInterrupted();
+      step.everyTurn = step.counter >= 0 || !step.carried.empty() || holds<Operation *>(loop, isCollective);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       for (auto [i, result] : llvm::enumerate(branch.getResults()))
         if (slot(result) >= 0)

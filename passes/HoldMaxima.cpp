@@ -23,6 +23,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Holds.h"
 #include "ir/sched/Sched.h"
 #include "passes/Constants.h"
 #include "passes/Maps.h"
@@ -206,7 +207,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getTurns() || (has<arith::SIToFPOp>(kernel) && has<sched::NextVisibleOp>(kernel)))
+      if (!kernel.getPlan().getTurns() || (holds<arith::SIToFPOp>(kernel) && holds<sched::NextVisibleOp>(kernel)))
         continue;
       kernel.walk([&](sched::ForTilesOp loop) {
         // The loop around it has the first tile.
@@ -216,10 +217,6 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
           holdMaximum(loop, *softmax, kernel.getPlan().getOverlap());
       });
     }
-  }
-
-  template <typename Op> static bool has(tile::KernelOp kernel) {
-    return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
   }
 };
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Holds.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
@@ -40,7 +41,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   /// Whether tiles live in registers in a loop: it has none to spare.
   static bool holdsTiles(sched::ForTilesOp loop) {
-    return loop.getBody().walk([](sched::RegistersOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    return holds<sched::RegistersOp>(loop.getBody());
   }
 
   /// Whether `value` follows from the thread index and constants by pure scalar ops.

@@ -246,11 +246,10 @@ private:
     }
   }
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row or column by column, then behind `column` of each pair of them and
-  /// `sixteen` of each 16; unused coordinates are null.
-  void forEachPlace(Value buffer, function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)> body,
-                    bool columnsOutside = false, function_ref<void(Value j)> column = {}, function_ref<void(Value jj)> sixteen = {},
-                    function_ref<void(Value i, Value r)> row = {}) {
+  using PlaceBody = function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)>;
+
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile; unused coordinates are null.
+  void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (isByThread(role)) {
@@ -260,23 +259,6 @@ private:
       if (whole < shape[0])
         pass(i32(whole));
       return;
-    }
-    if (columnsOutside && role == FragmentRole::C) {
-      auto eight = [&](Value j) {
-        if (column)
-          column(j);
-        repeat(2, "e", [&](Value c) {
-          repeat(shape[0], "i", [&](Value i) {
-            repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
-          });
-        });
-      };
-      if (!sixteen)
-        return repeat(shape[1], "j", eight);
-      return repeat(shape[1] / 2, "jj", [&](Value jj) {
-        sixteen(jj);
-        repeat(2, "n", [&](Value n) { eight(add(mul(jj, 2), n)); });
-      });
     }
     auto columns = [&](int64_t count, Value i, Value r) {
       repeat(count, "j", [&](Value j) {
@@ -298,6 +280,25 @@ private:
           row(i, r);
         columns(shape[1], i, r);
       });
+    });
+  }
+
+  /// The same of an accumulator, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16.
+  void forEachColumn(Value buffer, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen) {
+    SmallVector<int64_t> shape = laneShape(buffer);
+    auto pair = [&](Value j) {
+      column(j);
+      repeat(2, "e", [&](Value c) {
+        repeat(shape[0], "i", [&](Value i) {
+          repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
+        });
+      });
+    };
+    if (!sixteen)
+      return repeat(shape[1], "j", pair);
+    repeat(shape[1] / 2, "jj", [&](Value jj) {
+      sixteen(jj);
+      repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
     });
   }
 
@@ -908,18 +909,19 @@ private:
         for (const Window &one : read)
           loadLeftFragments(one.input, one.buffer, jj, i32(0));
       };
-      forEachPlace(
-          buffer,
-          [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); },
-          columnsOutside, [&](Value j) {
-            for (const ColumnPair &one : byColumn)
-              loadColumns(one, j);
-            for (const Diagonals &one : byDistance) {
-              const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
-              loadDiagonal(one, add(j, before), before);
-            }
-          },
-          read.empty() ? function_ref<void(Value)>() : loadWindows, [&](Value i, Value r) { openCuts(op, i, r); });
+      auto loadColumn = [&](Value j) {
+        for (const ColumnPair &one : byColumn)
+          loadColumns(one, j);
+        for (const Diagonals &one : byDistance) {
+          const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+          loadDiagonal(one, add(j, before), before);
+        }
+      };
+      auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); };
+      if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
+        forEachColumn(buffer, element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows);
+      else
+        forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); });
       columnsBelow.clear();
     };
     if (op.getOnlyIf())

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Holds.h"
 #include "passes/CopyOrder.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
@@ -110,12 +111,9 @@ LogicalResult verifySides(sched::RingOp ring) {
 
 /// Whether passes/CopyOrder.h follows all that writes and reads shared memory.
 bool copiesByThreads(sched::KernelOp kernel) {
-  return !kernel
-              .walk([](Operation *op) {
-                bool other = isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(op);
-                return other ? WalkResult::interrupt() : WalkResult::advance();
-              })
-              .wasInterrupted();
+  return !holds<Operation *>(kernel, [](Operation *op) {
+    return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(op);
+  });
 }
 
 LogicalResult verify(sched::KernelOp kernel) {

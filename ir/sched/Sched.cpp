@@ -1,6 +1,7 @@
 //===- Sched.cpp - The sched dialect ----------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "ir/Holds.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -485,8 +486,7 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
 }
 
 bool attune::sched::claimsWork(KernelOp kernel) {
-  auto claims = [](ForWorkOp work) { return work.getOrder() == WorkOrder::Claimed ? WalkResult::interrupt() : WalkResult::advance(); };
-  return kernel.walk(claims).wasInterrupted();
+  return holds<ForWorkOp>(kernel, [](ForWorkOp work) { return work.getOrder() == WorkOrder::Claimed; });
 }
 
 bool attune::sched::waitsForBounds(KernelOp kernel) { return !kernel.getBody().getOps<WaitBoundsOp>().empty(); }
