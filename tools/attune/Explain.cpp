@@ -97,7 +97,7 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addShape(*verb);
   flags->addSchedule(*verb);
-  verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(CLI::NonNegativeNumber);
+  verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
 }

@@ -27,6 +27,15 @@ int attune::cli::report(const Failure &failure) {
 // Flags
 //===----------------------------------------------------------------------===//
 
+std::function<std::string(const std::string &)> attune::cli::wholeNumber(uint64_t least, uint64_t most) {
+  return [=](const std::string &text) {
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool fits = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+    return fits ? std::string() : fmt::format("{} is not a whole number from {} to {}", text, least, most);
+  };
+}
+
 void Flags::addVariant(CLI::App &verb) {
   verb.add_option("variant", input, "built-in name (attune list), or a .json or .mlir file; none: plain attention")
       ->type_name("VARIANT");

@@ -110,6 +110,9 @@ struct Request {
 Result<Request> resolve(const Flags &flags, const std::optional<Shape> &knownShape = {},
                         std::optional<DType> knownDtype = {});
 
+/// Lets a flag hold whole numbers from `least` to `most` alone; CLI11 wraps negative and too large ones.
+std::function<std::string(const std::string &)> wholeNumber(uint64_t least, uint64_t most);
+
 /// "1,8,8,1024,1024,128,128".
 Result<Shape> parseShape(const std::string &text);
 

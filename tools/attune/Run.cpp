@@ -555,17 +555,18 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--q", flags->q, "queries, [B,H,Sq,D]; random without")->type_name("PATH.npy");
   group->add_option("--k", flags->k, "keys, [B,Hkv,Sk,D]")->type_name("PATH.npy");
   group->add_option("--v", flags->v, "values, [B,Hkv,Sk,Dv]")->type_name("PATH.npy");
-  group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)");
-  group->add_option("--offset", flags->offset, "of dropout (0)");
+  constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
+  group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)")->check(wholeNumber(0, most));
+  group->add_option("--offset", flags->offset, "of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--q-offset", flags->qOffsetValue, "added to q in expressions");
   group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
   group->add_flag("--checked", flags->checked, "ask the driver about every pointer before each launch");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1, 1'000'000));
   verb->add_option("--simulate", flags->simulate, "run the schedule in the simulator, under N orders of events; needs no GPU")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
