@@ -7,7 +7,7 @@
 //
 // A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would wait for its turn or for
 // K, and not between the product and the exponentials. A bias from shared memory is awaited and read, which would keep the product waiting where a
-// warpgroup has no turns: there it is added afterwards, beside the product with V.
+// warpgroup is alone (`overlap` without `turns`): there it is added afterwards, beside the product with V.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,11 +34,11 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (!kernel.getPlan().getCopyWarps())
         continue;
-      const bool waits = kernel.getPlan().getOverlap() && !kernel.getPlan().getTurns();
+      const bool alone = kernel.getPlan().getOverlap() && !kernel.getPlan().getTurns();
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
       for (tile::MapOp map : maps)
-        if (Value bias = biasOf(map); bias && !(waits && readsShared(map)))
+        if (Value bias = biasOf(map); bias && !(alone && readsShared(map)))
           startFrom(map, bias);
     }
   }

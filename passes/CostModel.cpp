@@ -435,8 +435,9 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
 }
 
 /// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
-/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come. Of two in turn, a softmax that takes longer than the other's products, half of a tile's,
-/// leaves the tensor cores idle: it starts beside its own product with V as well, where P has registers twice, but not where both softmaxes take longer than all products.
+/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come. Two in turn leave the tensor
+/// cores idle where one is back later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well. Measured: that pays where the
+/// softmax takes between a half and the whole of a tile's products; it needs registers for P twice.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
@@ -444,8 +445,9 @@ static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo
   plan.overlap = plan.warps == 4;
   plan.turns = !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special);
   if (plan.turns && plan.warps == 8 && of.softmax() > 0.5 * of.mma && of.softmax() <= of.mma) {
-    plan.overlap = true;
-    plan.overlap = registersNeeded(request, plan, arch) <= consumerRegisters(request, plan);
+    Plan both = plan;
+    both.overlap = true;
+    plan.overlap = registersNeeded(request, both, arch) <= consumerRegisters(request, both);
   }
 }
 

@@ -157,14 +157,13 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
                        [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], constant); }));
   }
 
-  // The wait, and what is released behind it.
+  // The wait, with that for the next V in front of it, and what is released behind.
   SmallVector<Operation *> waiting;
+  if (auto values = dyn_cast_or_null<sched::WaitOp>(softmax.wait->getPrevNode()))
+    waiting.push_back(values);
   for (Operation *op = softmax.wait; op != softmax.output; op = op->getNextNode())
     if (isa<sched::MmaWaitOp, sched::ReleaseOp>(op))
       waiting.push_back(op);
-  if (!overlap)
-    for (Operation *op : waiting)
-      op->moveBefore(maximum);
 
   // By the maximum as it is.
   builder.setInsertionPointAfter(last);
@@ -185,19 +184,15 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
   const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
+  // In front of the branch in any case, as warps may go separate ways there and the wait is the warpgroup's.
+  for (Operation *op : waiting)
+    op->moveBefore(overlap ? branch.getOperation() : maximum.getOperation());
   for (auto [value, result] : llvm::zip(moved, branch.getResults()))
     Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
   for (Operation *op : moving)
     op->moveBefore(branch.thenBlock(), branch.thenBlock()->end());
   builder.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(builder, loc, moved);
-  if (overlap) {
-    // The accumulator is rescaled behind a wait of its own.
-    builder.setInsertionPointToStart(branch.thenBlock());
-    builder.clone(*softmax.wait);
-    for (Operation *op : llvm::reverse(waiting))
-      op->moveAfter(branch);
-  }
   builder.setInsertionPointToEnd(branch.elseBlock());
   scf::YieldOp::create(builder, loc, stayed);
 }

@@ -20,8 +20,8 @@
 //
 // The wait for V(n) stands before that for O because a device compiler does not move the latter over a loop, and a wait on a barrier is
 // one. Without it, the compiler moved the wait for O up to that for S, and no product ran beside the softmax. Waiting there holds two
-// stages of V, which a ring of one does not have. So it is where the plan says `overlap` and not `turns`; else one warpgroup's products run
-// beside another's softmax, and V(n - 1) is waited for where it is read.
+// stages of V, which a ring of one does not have. So it is where the plan says `overlap`; else one warpgroup's products run beside
+// another's softmax, and V(n - 1) is waited for where it is read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -273,7 +273,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
     for (ForTilesOp loop : loops) {
       tile::PlanAttr plan = loop->getParentOfType<tile::KernelOp>().getPlan();
       if (std::optional<Parts> parts = match(loop))
-        LoopRotator(loop, *parts, plan.getOverlap() && !plan.getTurns() && plan.getStages() > 1).run();
+        LoopRotator(loop, *parts, plan.getOverlap() && plan.getStages() > 1).run();
     }
   }
 };

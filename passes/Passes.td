@@ -176,7 +176,7 @@ def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
   let description = [{
     Requires: scores whose scale has moved to the exponent; staged tensors.
     Ensures: with copy warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
-    accumulator starts from that. What comes from shared memory stays a map where the plan says `overlap`.
+    accumulator starts from that. What comes from shared memory stays a map where the plan says `overlap` without `turns`.
     Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
@@ -273,7 +273,8 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
     Ensures: both products are asynchronous; that with V is the tile's before; waits carry their pending counts.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k; softmax; %o = mma %p, %v add %acc }`
-    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; wait %v; mma_wait pending 0; ... }; %o = mma ...`
+    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; wait %v; mma_wait pending 0; ... }; %o = mma ...` with `overlap`; without, `%v` is
+    awaited where the product with it starts
   }];
 }
 

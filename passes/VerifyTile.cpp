@@ -129,22 +129,24 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     const ArchInfo *info = findArch(arch);
     if (!info || info->isCpu())
       return success();
+    tile::PlanAttr plan = kernel.getPlan();
     int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
     std::string buffers;
+    auto count = [&](StringRef name, int64_t stages, int64_t bytes) {
+      total += stages * bytes;
+      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " + (stages > 1 ? std::to_string(stages) + " x " : "") + std::to_string(bytes);
+    };
     kernel.walk([&](Operation *op) {
       auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType()) : TileType();
-      if (!type || type.getSpace() != tile::MemorySpace::Shared)
-        return;
-      int64_t count = op->getParentOfType<tile::ForBlocksOp>() ? kernel.getPlan().getStages() : 1;
-      total += count * type.bytes();
-      StringRef name = tile::nameOf(op->getResult(0));
-      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
-                 (count > 1 ? std::to_string(count) + " x " : "") + std::to_string(type.bytes());
+      if (type && type.getSpace() == tile::MemorySpace::Shared)
+        count(tile::nameOf(op->getResult(0)), op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
     });
+    if (plan.getPersistent())
+      count("o", 1, plan.getTileQ() * kernel.getHeadDimV() * kernel.getDtype().getIntOrFloatBitWidth() / 8);
     if (total <= budget)
       return success();
     return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers << "), above the budget of " << budget
-                                << "; lower stages, tile_k or tile_q";
+                                << "; lower stages, " << (plan.getQStages() > 1 ? "q_stages, " : "") << "tile_k or tile_q";
   }
 };
 

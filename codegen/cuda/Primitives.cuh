@@ -203,7 +203,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
 //@ supersede
-/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, which it does not know.
+/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, in blocks of one dimension, which it does not know.
 __device__ __forceinline__ unsigned supersede(unsigned old, unsigned by) { return by ^ (old & (blockDim.y - 1)); }
 
 //@ unpack_bf16

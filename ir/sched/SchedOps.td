@@ -1134,7 +1134,8 @@ def MmaCommitOp : SchedOp<"mma_commit", [Effects]> {
 def MmaWaitOp : SchedOp<"mma_wait", [Effects]> {
   let summary = "wait until at most `pending` groups of the warpgroup's MMAs are under way";
   let description = [{
-    `completes` names the accumulators and `a` fragments that may be touched from here on. PTX ISA 9.7.15.7.3, wgmma.wait_group.
+    `completes` names the accumulators and `a` fragments that may be touched from here on. All warps of the warpgroup wait together: it stands in no branch that
+    they may take apart. PTX ISA 9.7.15.7.3, wgmma.wait_group.
 
     ```mlir
     sched.mma_wait pending 1 completes(%s) : !tile.tile<...>

@@ -155,6 +155,7 @@ class Cli(unittest.TestCase):
             ("run", "--dropout", "1.5"): "error: --dropout 1.5 is outside [0, 1); use the fraction to drop, for example 0.1",
             ("run", "--seed", "-1"): "--seed: -1 is not a whole number from 0 to 18446744073709551615",
             ("run", "--offset", "1e3"): "--offset: 1e3 is not a whole number from 0 to",
+            ("run", "--repeats", "0"): "--repeats: 0 is not a whole number from 1 to 1000000",
             ("run", "--simulate", "0"): "--simulate: 0 is not a whole number from 1 to 1000000",
             ("explain", "--candidates", "-2"): "--candidates: -2 is not a whole number from 0 to 1000000",
             ("run", "--scale", "nan"): "--scale nan is not finite; write a number, for example 0.125",
@@ -391,6 +392,7 @@ class Cli(unittest.TestCase):
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
+        self.assertIn("the softmax of another, in turn; that with V beside its own too\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
         hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
         ring = r"\(\d stages, 128-byte swizzle\)"
         for line in ["masks +one loop; uniform branches mask the tiles that need it",

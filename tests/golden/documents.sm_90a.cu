@@ -37,7 +37,6 @@
 //   m_next2     float[1][2]        q 128 f32           rows
 //   alpha       float[1][2]        q 128 f32           rows
 //   l3          float[1][2]        q 128 f32           rows
-//   acc2        float[1][16][4]    q 128 x dv 128 f32  c
 //   p_4         float[1][16][4]    q 128 x k 128 f32   c
 //   inverse_l   float[1][2]        q 128 f32           rows
 
@@ -136,7 +135,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 /// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
-/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, which it does not know.
+/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, in blocks of one dimension, which it does not know.
 __device__ __forceinline__ unsigned supersede(unsigned old, unsigned by) { return by ^ (old & (blockDim.y - 1)); }
 
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
@@ -975,11 +974,12 @@ documents(const __grid_constant__ Params p) {
         const bool flag = n3 == 2;
         const int next_stage = flag ? 0 : n3;
         const int next_phase = flag ? first_phase2 ^ 1 : first_phase2;
+        wait_barrier(v_barriers + first_stage2 * 8, first_phase2);
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m_next[0][r] = fmaxf(m_next[0][r], -3.4028235e+38f);
         }
-        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2, v_phase = first_phase2;
+        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2;
         #pragma unroll 1
         for (; tile2 < own_end2;) {
           const int k0_2 = wrap_mul(tile2, 128);
@@ -997,7 +997,6 @@ documents(const __grid_constant__ Params p) {
                 matrix_descriptor<128, 16, 1024>(k_ring + stage2 * 32768, swizzle<128, 128>(0, n4 * 2)), kk != 0);
           }
           mma_commit();
-          wait_barrier(v_barriers + v_stage * 8, v_phase);
           mma_fence();
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
@@ -1085,8 +1084,10 @@ documents(const __grid_constant__ Params p) {
             l2[0][r] = l[0][r] + sum[0][r];
           }
           const bool moves = any_lane(!(sum[0][0] < 32768.0f) || !(sum[0][1] < 32768.0f));
+          wait_barrier(v_barriers + stage2 * 8, phase2);
+          mma_wait<0>(acc[0], p_[0]);
+          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           if (moves) {
-            mma_wait<0>(acc[0], p_[0]);
             float m_next2[1][2];  // q 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
@@ -1112,7 +1113,6 @@ documents(const __grid_constant__ Params p) {
             for (int r = 0; r < 2; ++r) {
               l3[0][r] = l[0][r] * alpha[0][r];
             }
-            float acc2[1][16][4];  // q 128 x dv 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
               #pragma unroll
@@ -1120,7 +1120,7 @@ documents(const __grid_constant__ Params p) {
                 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
                   const int n5 = r * 2 + e;
-                  acc2[0][j][n5] = acc[0][j][n5] * alpha[0][r];
+                  acc[0][j][n5] *= alpha[0][r];
                 }
               }
             }
@@ -1156,20 +1156,7 @@ documents(const __grid_constant__ Params p) {
             for (int r = 0; r < 2; ++r) {
               l2[0][r] = l3[0][r];
             }
-            #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-              #pragma unroll
-              for (int j = 0; j < 16; ++j) {
-                #pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                  const int n5 = r * 2 + e;
-                  acc[0][j][n5] = acc2[0][j][n5];
-                }
-              }
-            }
           }
-          mma_wait<0>(acc[0], p_[0]);
-          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             l[0][r] = l2[0][r];
@@ -1182,14 +1169,11 @@ documents(const __grid_constant__ Params p) {
             }
           }
           const int next_v_stage = stage2;
-          const int next_v_phase = phase2;
           tile2 = next_tile2;
           stage2 = next_stage2;
           phase2 = next_phase2;
           v_stage = next_v_stage;
-          v_phase = next_v_phase;
         }
-        wait_barrier(v_barriers + v_stage * 8, v_phase);
         mma_fence();
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {

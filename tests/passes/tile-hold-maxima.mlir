@@ -40,25 +40,25 @@
 // SCHED:           math.exp2
 // SCHED:         sched.next
 
-// With `overlap` the product with V is awaited behind the exponentials, which so go to registers beside P's, and in front of a rescaling.
+// With `overlap` the next V and the product with V are awaited behind the exponentials, which so go to registers beside P's, and the vote; but in front of the branch.
 // CHECK-LABEL: tile.kernel @beside
 // CHECK-SAME:    turns = true, overlap = true
 // CHECK:         sched.role "consumer"
 // CHECK:             %[[O:.*]] = tile.mma %[[P0:[a-z0-9]+]], %{{.*}} add
 // CHECK:             sched.mma_wait pending 1
-// CHECK-NOT:         sched.mma_wait
+// CHECK-NEXT:        sched.release
+// CHECK-NOT:         sched.{{(mma_)?}}wait
 // CHECK:             %[[MOVES:.*]] = tile.any
-// CHECK:             scf.if %[[MOVES]]
-// CHECK-NEXT:          sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
-// CHECK:             } else {
-// CHECK:             }
+// CHECK:             sched.wait
 // CHECK-NEXT:        sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
 // CHECK-NEXT:        sched.release
+// CHECK-NEXT:        scf.if %[[MOVES]]
+// CHECK-NOT:           mma_wait
+// CHECK:             sched.next
 
 // SCHED-LABEL: sched.kernel @beside
 // SCHED:           %[[P0:.*]] = sched.registers "p" : <q 128 x k 64, bf16
 // SCHED:           %[[P:.*]] = sched.registers "p" : <q 128 x k 64, bf16
-// SCHED:           sched.mma_wait pending 0 completes(%{{.*}}, %[[P0]])
 // SCHED:           sched.mma_wait pending 0 completes(%{{.*}}, %[[P0]])
 // SCHED:             %[[OLD:.*]] = sched.get %[[P0]]
 // SCHED:             %[[NEW:.*]] = sched.get %[[P]]

@@ -19,6 +19,12 @@ attn.attention @ring dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 } mask {
 }
 
+// CHECK-LABEL: attn.attention @both
+// CHECK-SAME: copy_warps = 4, turns = true, overlap = true>}
+attn.attention @both dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, overlap = true>} score {
+} mask {
+}
+
 // CHECK-LABEL: attn.attention @overlap
 // CHECK-SAME: copy_warps = 4, overlap = true>}
 attn.attention @overlap dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, overlap = true>} score {

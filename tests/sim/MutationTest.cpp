@@ -244,7 +244,7 @@ const std::vector<Equivalent> &equivalents() {
       {"send 1 of field [23] as 0", "documents, .*8 warps, 2 stages, in turn", "a warpgroup may work on tiles that show its rows nothing"},
       {"send 1 of field [67] as 0", "documents, .*8 warps.*persistent.*", "the same"},
       {"visible [12] is full: true", "blocks, .*sm_90a.*", "no tile of this pattern is full"},
-      {"wait 6 removed", "causal, .*sm_90a.*in turn", "the warpgroup that works on a tile which another passes over waits for it"},
+      {"wait 6 removed", "(causal|moving), .*sm_90a.*in turn(, overlapping)?", "the warpgroup that works on a tile which another passes over waits for it"},
       // sm_90a.
       {"visible [12] is true", "blocks, .*sm_90a.*", "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
       {"expect_bytes [1234] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
@@ -253,7 +253,8 @@ const std::vector<Equivalent> &equivalents() {
       {"(wait 4|release 2|receive 4) of stage 0", "blocks, .*stages, in turn", "the same"},
       {"(wait [456]|release 4|receive 5) of stage 0", "documents, .*stages, in turn", "the first tile is in stage 0, passed over or not"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
-      {"wait 3 after sync_warps", ".*sm_90a.*in turn(, overlapping)?", "both stand before the first read"},
+      {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
+      {"wait 4 after sync_warps", "moving, .*", "the same"},
       {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
