@@ -53,9 +53,9 @@ int main(int argc, char **argv) {
   int64_t length = 1024;
   app.add_flag("--list", list, "print the cases");
   app.add_flag("--candidates", candidates, "time the best candidates of the cost model for every case");
-  app.add_option("--count", options.candidates, "candidates of a case (12)")->check(CLI::PositiveNumber);
+  app.add_option("--count", options.candidates, "candidates of a case (12)")->check(CLI::Range(1, 1000));
   app.add_flag("--cpu", cpu, "the CPU target against plain loops");
-  app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::PositiveNumber);
+  app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::Range(1, 1 << 20));
   app.add_flag("--host", host, "launches and their checks, compiling again, new processes");
   app.add_flag("--compile-only", options.compileOnly, "compile every case and print its resources; with --candidates, list them");
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
   app.add_option("--path", options.expectedPath, "the path that kernels must run by (wgmma on sm_90a, else mma.sync)");
   app.add_flag("--keep-l2", keepL2, "do not clear L2 before every timed launch");
-  app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::PositiveNumber);
+  app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::Range(1, 1000000));
   app.add_option("--compile-once", compileOnce, "compile one variant with this cache folder (for --host)");
   app.footer("Example: attune-bench --groups plain --filter d128");
   try {

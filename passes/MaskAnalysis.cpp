@@ -1,6 +1,7 @@
 //===- MaskAnalysis.cpp - Which K tiles a query tile visits ------------------===//
 
 #include "passes/MaskAnalysis.h"
+#include "ir/Holds.h"
 #include "passes/Slices.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -1452,8 +1453,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
       made.push_back(&op);
   eraseDead(made);
   llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
-    auto reads = [&](tile::ParamOp param) { return param.getName() == table.getName() ? WalkResult::interrupt() : WalkResult::advance(); };
-    return !llvm::is_contained(bounds, table) && block->walk(reads).wasInterrupted();
+    return !llvm::is_contained(bounds, table) && holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.getName(); });
   });
   return domain;
 }

@@ -83,7 +83,9 @@ void Flags::addShape(CLI::App &verb) {
 
 void Flags::addSchedule(CLI::App &verb) {
   auto *group = verb.add_option_group("Schedule; the cost model chooses what is left out");
-  group->add_option("--sram-budget", sramBudget, "bytes of shared memory per block")->type_name("BYTES");
+  group->add_option("--sram-budget", sramBudget, "bytes of shared memory per block")
+      ->type_name("BYTES")
+      ->check(wholeNumber(0, std::numeric_limits<int64_t>::max()));
   group->add_option("--tile-q", tileQ, "query rows per block");
   group->add_option("--tile-k", tileK, "keys per tile");
   group->add_option("--warps", warps, "warps per block");
