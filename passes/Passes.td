@@ -347,7 +347,8 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     Requires: nothing.
     Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; `sched.for_work` hands out the plan's
     tile_q rows; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
-    else; each ring is filled and waited for, and one that is filled again is acquired and released.
+    else; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
+    a vote of one warp.
 
     In kernels without roles every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and

@@ -9,6 +9,7 @@
 #include "passes/CopyOrder.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -81,6 +82,16 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
   return success();
 }
 
+/// What a warpgroup does stands in no branch on what one of its warps has voted.
+LogicalResult verifyTogether(Operation *op) {
+  if (!isa<sched::MmaAsyncOp, sched::MmaFenceOp, sched::MmaCommitOp, sched::MmaWaitOp>(op))
+    return success();
+  for (auto branch = op->getParentOfType<scf::IfOp>(); branch; branch = branch->getParentOfType<scf::IfOp>())
+    if (followsFrom(branch.getCondition(), llvm::IsaPred<sched::AnyLaneOp>))
+      return op->emitOpError("is the warpgroup's, and stands in a branch on sched.any_lane, by which its warps may go separate ways; move it in front of the branch");
+  return success();
+}
+
 /// Both sides of a ring. A ring that is filled once needs nobody who empties it.
 LogicalResult verifySides(sched::RingOp ring) {
   bool filled = false, refilled = false, waitedFor = false, acquired = false, released = false;
@@ -121,6 +132,8 @@ LogicalResult verify(sched::KernelOp kernel) {
   kernel.getBody().walk([&](Operation *op) {
     if (succeeded(result))
       result = verifyExpanded(op);
+    if (succeeded(result))
+      result = verifyTogether(op);
     if (auto work = dyn_cast<sched::ForWorkOp>(op); work && succeeded(result) && work.getTileQ() != uint64_t(kernel.getPlan().getTileQ()))
       result = work.emitOpError() << "hands out " << work.getTileQ() << " rows at a time, the plan's tile_q is " << kernel.getPlan().getTileQ();
     if (auto ring = dyn_cast<sched::RingOp>(op); ring && succeeded(result))

@@ -729,3 +729,22 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
   }
 }
+
+// -----
+
+sched.kernel @kernel arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %true = arith.constant true
+  sched.role "consumer" warps 4 {
+    %moves = sched.any_lane %true
+    %both = arith.andi %moves, %true : i1
+    scf.if %both {
+      scf.if %true {
+        // expected-error @below {{'sched.mma_wait' op is the warpgroup's, and stands in a branch on sched.any_lane, by which its warps may go separate ways; move it in front of the branch}}
+        sched.mma_wait pending 0
+      }
+    }
+    scf.if %true {
+      sched.mma_wait pending 0
+    }
+  }
+}
