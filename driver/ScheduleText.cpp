@@ -127,18 +127,13 @@ std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
 
 /// Whether consumers have loops over tiles beside the one that works.
 static bool passesOver(sched::KernelOp kernel) {
-  bool found = false;
-  kernel.walk([&](sched::ForWorkOp work) { found |= llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
-  return found;
+  return holds<sched::ForWorkOp>(kernel, [](sched::ForWorkOp work) { return llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
 }
 
 /// Whether a warp copies to tiles of keys that another has told it.
 static bool copiesWhatItIsTold(sched::KernelOp kernel) {
-  return holds<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
-    bool copies = false;
-    tiles.walk([&](sched::LoadBoxOp) { copies = true; });
-    return copies && !tiles.getBody().getOps<sched::ReceiveOp>().empty();
-  });
+  return holds<sched::ForTilesOp>(kernel,
+                                  [](sched::ForTilesOp tiles) { return holds<sched::LoadBoxOp>(tiles) && !tiles.getBody().getOps<sched::ReceiveOp>().empty(); });
 }
 
 std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Holds.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
@@ -60,10 +61,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows where there are any. Values by
   /// distance are many for each tile: all others share them, so that no scheduler has all of that work beside its consumers.
   static int64_t warpsThatStore(tile::KernelOp kernel) {
-    bool windows = false, byDistance = false;
-    kernel.walk([&](tile::WindowOp) { windows = true; });
-    kernel.walk([&](tile::MapOp map) { byDistance |= tile::isByDistance(map.getResult().getType()); });
-    return byDistance && !windows ? kernel.getPlan().getCopyWarps() - 1 : 1;
+    const bool byDistance = holds<tile::MapOp>(kernel, [](tile::MapOp map) { return tile::isByDistance(map.getResult().getType()); });
+    return byDistance && !holds<tile::WindowOp>(kernel) ? kernel.getPlan().getCopyWarps() - 1 : 1;
   }
 
   /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of their warp.

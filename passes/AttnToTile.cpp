@@ -185,7 +185,7 @@ private:
 
   /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same for all.
   static bool asksByPart(tile::DomainOp domain) {
-    return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, [](Operation *op) { return isa<tile::PartRowOp>(op); }); });
+    return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, llvm::IsaPred<tile::PartRowOp>); });
   }
 
   /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for the last row. The warp that searches

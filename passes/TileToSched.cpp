@@ -370,8 +370,12 @@ private:
         copyBuffer(from[i], kept);
         from[i] = kept;
       }
-    for (auto [source, destination] : llvm::zip(from, to))
-      layoutOf(destination).getRole() == FragmentRole::A ? supersede(destination, source) : copyBuffer(source, destination);
+    for (auto [source, destination] : llvm::zip(from, to)) {
+      if (layoutOf(destination).getRole() == FragmentRole::A)
+        supersede(destination, source);
+      else
+        copyBuffer(source, destination);
+    }
   }
 
   /// Words of a product's left operand, which it may have read behind the instruction that started it.
