@@ -53,7 +53,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
 
   /// What the map adds to the product, if that is all it does.
   static Value biasOf(tile::MapOp map) {
-    if (map.getOnlyIf() || !productOf(map))
+    if (!map.isWhole() || !productOf(map))
       return {};
     auto sum = map.getYield().getValues().front().getDefiningOp<arith::AddFOp>();
     BlockArgument element = map.getElement(0);

@@ -113,7 +113,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
       }
       return flow.onlySelects(user, use) ? ScoreFlow::Step::Carries : ScoreFlow::Step::Refuses;
     };
-    if (map.getOnlyIf() || !flow.follow(map.getResult(), onMap))
+    if (!map.isWhole() || !flow.follow(map.getResult(), onMap))
       return;
     // u * column, or -u * column: the sign goes to the block's factor.
     OpBuilder before(map);

@@ -437,7 +437,7 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
 /// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
 /// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come. Two in turn leave the tensor
 /// cores idle where one is back later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well. Measured: that pays where the
-/// softmax takes between a half and the whole of a tile's products; it needs registers for P twice.
+/// softmax takes between a half and the whole of a tile's products; it needs registers for half of the exponentials, as many as P has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;

@@ -45,7 +45,7 @@ std::optional<std::pair<float, Value>> trailingFactor(tile::MapOp map) {
 
 void moveFactor(tile::MapOp map) {
   auto factor = trailingFactor(map);
-  if (!factor || map.getOnlyIf())
+  if (!factor || !map.isWhole())
     return;
   // The maps that are more than selections must apply the factor.
   SmallVector<OpOperand *> consumers;
@@ -53,7 +53,7 @@ void moveFactor(tile::MapOp map) {
   auto onMap = [&](tile::MapOp user, OpOperand &use) {
     if (flow.onlySelects(user, use))
       return ScoreFlow::Step::Carries;
-    if (user.getOnlyIf())
+    if (!user.isWhole())
       return ScoreFlow::Step::Refuses;
     consumers.push_back(&use);
     return ScoreFlow::Step::Ends;

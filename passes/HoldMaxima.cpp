@@ -16,7 +16,8 @@
 //
 // S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V before still reads. So the wait for it moves in front: it
 // runs beside another warpgroup's softmax, not beside its own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
-// that a wait in front of it is lost. Where the plan says `overlap` too, P has registers beside those of the tile before, and the wait stands behind the exponentials.
+// that a wait in front of it is lost. Where the plan says `overlap` too, the wait stands behind the exponentials of the first half of the columns: they need no register of P's, and
+// P is made of them with the others'.
 //
 // Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited from the first on, as a search does: ALiBi rises along the
 // keys by more than the range a tile.
@@ -139,7 +140,21 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// `overlap`: beside the loop's own product with V.
+/// A copy of `map` in front of it that computes its first columns, whole blocks of 16; what stays for `map` are the others.
+tile::MapOp splitFirstHalf(tile::MapOp map) {
+  constexpr int64_t block = 16;
+  const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
+  if (!half)
+    return map;
+  OpBuilder builder(map);
+  auto first = cast<tile::MapOp>(builder.clone(*map));
+  first.setColumns(ArrayRef<int64_t>{0, half});
+  map.setColumns(ArrayRef<int64_t>{half, columns});
+  map.getInputsMutable().slice(0, 1).assign(first.getResult());
+  return map;
+}
+
+/// `overlap`: the first half of its exponentials beside the loop's own product with V.
 void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   tile::ReduceOp maximum = softmax.maximum;
   OpBuilder builder(maximum);
@@ -169,7 +184,7 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   builder.setInsertionPointAfter(last);
   IRMapping held;
   held.map(softmax.base.getResult(), maximum.getInit());
-  builder.clone(*softmax.exponentials, held);
+  auto exponentials = cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
   Value p = held.lookup(softmax.exponentials.getResult());
   Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p, "k", Value(), /*per_lane=*/true), "sum");
   builder.clone(*softmax.probability, held);
@@ -184,9 +199,9 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
   const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
-  // In front of the branch in any case, as warps may go separate ways there and the wait is the warpgroup's.
+  Operation *behind = overlap ? splitFirstHalf(exponentials).getOperation() : maximum.getOperation();
   for (Operation *op : waiting)
-    op->moveBefore(overlap ? branch.getOperation() : maximum.getOperation());
+    op->moveBefore(behind);
   for (auto [value, result] : llvm::zip(moved, branch.getResults()))
     Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
   for (Operation *op : moving)

@@ -35,7 +35,7 @@ inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm:
 
 /// The row factor by which `map` multiplies its first input and nothing else, or null.
 inline mlir::Value rescaleFactor(tile::MapOp map) {
-  if (map.getInputs().size() != 2 || map.getOnlyIf() || map.getInputs()[0].getType() != map.getResult().getType() ||
+  if (map.getInputs().size() != 2 || !map.isWhole() || map.getInputs()[0].getType() != map.getResult().getType() ||
       mlir::cast<tile::TileType>(map.getInputs()[1].getType()).rank() != 1)
     return {};
   auto product = map.getYield().getValues().front().getDefiningOp<mlir::arith::MulFOp>();

@@ -25,7 +25,7 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
   void runOnOperation() override {
     SmallVector<tile::MapOp> scores;
     getOperation().walk([&](tile::MapOp map) {
-      if (isa<tile::ForBlocksOp>(map->getParentOp()) && !map.getOnlyIf() && !map.getInputs().empty() &&
+      if (isa<tile::ForBlocksOp>(map->getParentOp()) && map.isWhole() && !map.getInputs().empty() &&
           map.getInputs().front().getDefiningOp<tile::MmaOp>() &&
           map.getInputs().front().getType() == map.getResult().getType())
         scores.push_back(map);

@@ -147,11 +147,20 @@ private:
   Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
 
+  /// From `begin` to before `end`.
+  struct Range {
+    int64_t begin, end;
+    /// In units of so many.
+    Range by(int64_t unit) const { return {begin / unit, end / unit}; }
+  };
+
   /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.
-  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) {
-    if (count <= 1)
-      return count ? body(i32(0)) : void();
-    auto loop = scf::ForOp::create(builder, loc, i32(0), i32(count), i32(1));
+  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) { repeat(Range{0, count}, name, body); }
+
+  void repeat(Range range, StringRef name, function_ref<void(Value)> body) {
+    if (range.end - range.begin <= 1)
+      return range.begin < range.end ? body(i32(range.begin)) : void();
+    auto loop = scf::ForOp::create(builder, loc, i32(range.begin), i32(range.end), i32(1));
     loop->setAttr(sched::unrollAttr, builder.getUnitAttr());
     loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
     OpBuilder::InsertionGuard guard(builder);
@@ -248,8 +257,9 @@ private:
 
   using PlaceBody = function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)>;
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile; unused coordinates are null.
-  void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {}) {
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile; unused coordinates are null. Of an accumulator those of
+  /// `within` alone, where it is given: column pairs.
+  void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {}, std::optional<Range> within = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (isByThread(role)) {
@@ -260,8 +270,8 @@ private:
         pass(i32(whole));
       return;
     }
-    auto columns = [&](int64_t count, Value i, Value r) {
-      repeat(count, "j", [&](Value j) {
+    auto columns = [&](Range pairs, Value i, Value r) {
+      repeat(pairs, "j", [&](Value j) {
         repeat(2, "e", [&](Value c) {
           if (role == FragmentRole::C)
             body(i, r, j, c, {i, j, add(mul(r, 2), c)});
@@ -271,20 +281,20 @@ private:
       });
     };
     if (role == FragmentRole::Columns)
-      return columns(shape[0], {}, {});
+      return columns({0, shape[0]}, {}, {});
     repeat(shape[0], "i", [&](Value i) {
       repeat(2, "r", [&](Value r) {
         if (role == FragmentRole::Rows)
           return body(i, r, {}, {}, {i, r});
         if (row)
           row(i, r);
-        columns(shape[1], i, r);
+        columns(within.value_or(Range{0, shape[1]}), i, r);
       });
     });
   }
 
-  /// The same of an accumulator, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16.
-  void forEachColumn(Value buffer, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen) {
+  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16.
+  void forEachColumn(Value buffer, Range within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen) {
     SmallVector<int64_t> shape = laneShape(buffer);
     auto pair = [&](Value j) {
       column(j);
@@ -295,8 +305,8 @@ private:
       });
     };
     if (!sixteen)
-      return repeat(shape[1], "j", pair);
-    repeat(shape[1] / 2, "jj", [&](Value jj) {
+      return repeat(within, "j", pair);
+    repeat(within.by(2), "jj", [&](Value jj) {
       sixteen(jj);
       repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
     });
@@ -370,36 +380,36 @@ private:
         copyBuffer(from[i], kept);
         from[i] = kept;
       }
-    for (auto [source, destination] : llvm::zip(from, to)) {
-      if (layoutOf(destination).getRole() == FragmentRole::A)
-        supersede(destination, source);
-      else
-        copyBuffer(source, destination);
-    }
-  }
-
-  /// Words of a product's left operand, which it may have read behind the instruction that started it.
-  void supersede(Value old, Value by) {
-    if (old == by)
-      return;
-    SmallVector<int64_t> shape = laneShape(old);
-    repeat(shape[1], "kk", [&](Value kk) {
-      repeat(shape[0], "i", [&](Value i) {
-        repeat(shape[2], "e", [&](Value e) {
-          auto word = [&](Value fragment) { return sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, kk, e}); };
-          set(sched::SupersedeOp::create(builder, loc, builder.getI32Type(), word(old), word(by)), old, {i, kk, e});
-        });
-      });
-    });
+    for (auto [source, destination] : llvm::zip(from, to))
+      copyBuffer(source, destination);
   }
 
   void fillBuffer(Value value, Value buffer) {
     forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(value, buffer, at); });
   }
 
-  void copyBuffer(Value from, Value to) {
+  /// All of it, or the column pairs `within` of an accumulator.
+  void copyBuffer(Value from, Value to, std::optional<Range> within = {}) {
+    assert((from == to || layoutOf(to).getRole() != FragmentRole::A) && "a product's left operand stays where it is");
     if (from != to)
-      forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); });
+      forEachPlace(
+          to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);
+  }
+
+  /// Columns that a map computes.
+  static Range columnsOf(tile::MapOp map) {
+    if (std::optional<ArrayRef<int64_t>> columns = map.getColumns())
+      return {columns->front(), columns->back()};
+    return {0, cast<TileType>(map.getResult().getType()).getShape().back()};
+  }
+
+  /// What `map` leaves as its first input has it, if it computes columns alone.
+  void copyOtherColumns(tile::MapOp map, Value to) {
+    if (!map.getColumns())
+      return;
+    const Range computed = columnsOf(map).by(8);
+    for (Range others : {Range{0, computed.begin}, Range{computed.end, columnsOfLane(to)}})
+      copyBuffer(buffers.lookup(map.getInputs().front()), to, others);
   }
 
   //===--------------------------------------------------------------------===//
@@ -846,23 +856,32 @@ private:
     std::optional<DropoutState> dropout;
     if (chain.dropout)
       dropout = prepareDropout(chain.dropout);
-    repeat(shape[1], "kk", [&](Value kk) {
-      repeat(shape[0], "i", [&](Value i) {
-        repeat(2, "half", [&](Value half) {
-          repeat(2, "r", [&](Value r) {
-            repeat(2, "e", [&](Value c) {
-              Value j = add(mul(kk, 2), half);
-              Value p = mapElement(map, i, r, j, c);
-              set(p, scores, {i, j, add(mul(r, 2), c)});
-              set(combine(tile::Reduction::Sum, get(total, {i, r}), p), total, {i, r});
+    auto blocks = [&](Range columns, bool computes) {
+      repeat(columns.by(16), "kk", [&](Value kk) {
+        repeat(shape[0], "i", [&](Value i) {
+          repeat(2, "half", [&](Value half) {
+            repeat(2, "r", [&](Value r) {
+              repeat(2, "e", [&](Value c) {
+                Value j = add(mul(kk, 2), half);
+                SmallVector<Value> at{i, j, add(mul(r, 2), c)};
+                Value p = computes ? mapElement(map, i, r, j, c) : get(scores, at);
+                if (computes)
+                  set(p, scores, at);
+                set(combine(tile::Reduction::Sum, get(total, {i, r}), p), total, {i, r});
+              });
             });
           });
+          if (dropout)
+            dropBlock(*dropout, scores, scores, i, kk);
+          packBlock(convert, scores, fragment, i, kk);
         });
-        if (dropout)
-          dropBlock(*dropout, scores, scores, i, kk);
-        packBlock(convert, scores, fragment, i, kk);
       });
-    });
+    };
+    const Range computed = columnsOf(map);
+    copyOtherColumns(map, scores);
+    blocks({0, computed.begin}, false);
+    blocks(computed, true);
+    blocks({computed.end, shape[1] * 16}, false);
     buffers.map(map.getResult(), scores);
     buffers.map(sum.getResult(), total);
     buffers.map(convert.getResult(), fragment);
@@ -900,6 +919,8 @@ private:
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && !op.getInputs().empty())
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
+    else
+      copyOtherColumns(op, buffer);
     // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive. So does what
     // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
     // serves four rows too.
@@ -923,9 +944,10 @@ private:
       };
       auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); };
       if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
-        forEachColumn(buffer, element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows);
+        forEachColumn(buffer, columnsOf(op).by(8), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows);
       else
-        forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); });
+        forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); },
+                     op.getColumns() ? std::optional(columnsOf(op).by(8)) : std::nullopt);
       columnsBelow.clear();
     };
     if (op.getOnlyIf())

@@ -202,10 +202,6 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 /// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
-//@ supersede
-/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, in blocks of one dimension, which it does not know.
-__device__ __forceinline__ unsigned supersede(unsigned old, unsigned by) { return by ^ (old & (blockDim.y - 1)); }
-
 //@ unpack_bf16
 /// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31.
 __device__ __forceinline__ float unpack_bf16(int pair, bool high) {

@@ -936,11 +936,6 @@ std::optional<Expr> Printer::expression(Operation *op) {
       .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
       .Case([&](TestBitOp o) { return primitive("test_bit", {value(o.getWord()), value(o.getIndex())}); })
-      .Case([&](SupersedeOp o) {
-        Expr expr = primitive("supersede", {value(o.getOld()), value(o.getBy())});
-        expr.isUnsigned = true;
-        return expr;
-      })
       .Case([&](IsMappedOp o) {
         Expr bit = infix({"p.mapped"}, "&", {std::to_string(1u << mapIndices[o.getMap()])}, BitAnd);
         return infix({"(" + bit.text + ")"}, "!=", {"0"}, Equality);
@@ -967,7 +962,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ColumnsBelowOp, TestBitOp, SupersedeOp, ExtentOp, IsMappedOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, ColumnsBelowOp, TestBitOp, ExtentOp, IsMappedOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {

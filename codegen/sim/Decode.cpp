@@ -294,7 +294,6 @@ Run arithmetic(Operation *op) {
         }, int32_t>;
       })
       .Case([](sched::TestBitOp) -> Run { return &apply<[](int32_t word, int32_t index) { return (uint32_t(word) >> (index & 31) & 1) != 0; }, int32_t, int32_t>; })
-      .Case([](sched::SupersedeOp) -> Run { return &apply<[](int32_t, int32_t by) { return by; }, int32_t, int32_t>; })
       .Case([](sched::UnpackOp o) -> Run {
         if (o.getType().isBF16())
           return &apply<[](int32_t pair, int32_t high) { return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>;

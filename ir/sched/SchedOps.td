@@ -1037,21 +1037,6 @@ def TestBitOp : SchedOp<"test_bit", [Pure]> {
   let assemblyFormat = "$word `[` $index `]` attr-dict";
 }
 
-def SupersedeOp : SchedOp<"supersede", [Pure]> {
-  let summary = "one word in another's place, which is alive until here";
-  let description = [{
-    The value is `by`. A product under way may have read `old` long after the instruction that started it: a device compiler that sees no later use gives both one
-    register. Here is one, behind the wait for the product.
-
-    ```mlir
-    %0 = sched.supersede %old by %new
-    ```
-  }];
-  let arguments = (ins I32:$old, I32:$by);
-  let results = (outs I32:$word);
-  let assemblyFormat = "$old `by` $by attr-dict";
-}
-
 def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {
   let summary = "a float as the sum of two tf32 numbers";
   let description = [{

@@ -508,12 +508,18 @@ ParseResult MapOp::parse(OpAsmParser &parser, OperationState &result) {
         parser.resolveOperand(condition, builder.getI1Type(), result.operands))
       return failure();
   }
+  auto &properties = result.getOrAddProperties<Properties>();
+  if (succeeded(parser.parseOptionalKeyword("columns"))) {
+    int64_t begin, end;
+    if (parser.parseInteger(begin) || parser.parseKeyword("to") || parser.parseInteger(end))
+      return failure();
+    properties.columns = builder.getDenseI64ArrayAttr({begin, end});
+  }
   Type type;
   if (parser.parseArrow() || parser.parseType(type) || parser.parseRegion(*result.addRegion()) ||
       parser.parseOptionalAttrDict(result.attributes))
     return failure();
   result.addTypes(type);
-  auto &properties = result.getOrAddProperties<Properties>();
   properties.axes = builder.getStrArrayAttr(axes);
   properties.operandSegmentSizes = {int32_t(inputs.size()), int32_t(origins.size()), int32_t(hasCondition)};
   return success();
@@ -537,9 +543,11 @@ void MapOp::print(OpAsmPrinter &printer) {
   }
   if (getOnlyIf())
     printer << " only_if " << getOnlyIf();
+  if (std::optional<ArrayRef<int64_t>> columns = getColumns())
+    printer << " columns " << columns->front() << " to " << columns->back();
   printer << " -> " << getResult().getType() << " ";
   printer.printRegion(getBody());
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"axes", getOperandSegmentSizeAttr()});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"axes", "columns", getOperandSegmentSizeAttr()});
 }
 
 /// A map that yields an input's element unchanged is that input.
@@ -548,7 +556,7 @@ OpFoldResult MapOp::fold(FoldAdaptor) {
   if (!element || element.getOwner() != &getBody().front() || element.getArgNumber() >= getInputs().size())
     return {};
   Value input = getInputs()[element.getArgNumber()];
-  if (input.getType() != getResult().getType() || (getOnlyIf() && element.getArgNumber() != 0))
+  if (input.getType() != getResult().getType() || (!isWhole() && element.getArgNumber() != 0))
     return {};
   return input;
 }
@@ -589,6 +597,14 @@ LogicalResult MapOp::verify() {
   ValueRange values = getYield().getValues();
   if (values.size() != 1 || values.front().getType() != result.getElementType())
     return emitOpError() << "the region must yield one " << result.getElementType();
+  if (std::optional<ArrayRef<int64_t>> columns = getColumns()) {
+    const int64_t size = result.getShape().back();
+    if (result.rank() != 2 || columns->size() != 2 || columns->front() < 0 || columns->front() >= columns->back() || columns->back() > size ||
+        columns->front() % 16 || (columns->back() % 16 && columns->back() != size))
+      return emitOpError() << "columns must go from a multiple of 16 to a greater one within result " << result;
+    if (getInputs().empty() || getInputs().front().getType() != result)
+      return emitOpError("with columns the first input must have the type of the result");
+  }
   if (getOnlyIf() && getInputs().empty() && result.rank() == 1) {
     for (Operation *user : getResult().getUsers())
       if (auto map = dyn_cast<MapOp>(user); !map || map.getOnlyIf() != getOnlyIf())

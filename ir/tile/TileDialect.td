@@ -117,8 +117,8 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
     take one query tile after another: copies for the next one run beside the end of the one before, for which O has a place of its own and Q
     a ring of `q_stages` stages. With `overlap` the product with V of a tile runs beside the softmax of the next in each warpgroup of the
     consumers, which then wait for V before they read it; with `turns` the warpgroups start their products one after another, and one's products
-    run beside another's softmax; with both a softmax whose maximum is held starts beside its warpgroup's own product with V as well, for which P has
-    registers twice; with neither they do as they come. With `stage_biases`
+    run beside another's softmax; with both the first half of the exponentials of a softmax whose maximum is held runs beside its warpgroup's own product with V as well, in
+    registers beside P's; with neither they do as they come. With `stage_biases`
     copy warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
 
     `dv_warps` (1 unless it is given) warps share the same rows and split the columns of V and O: each computes S for

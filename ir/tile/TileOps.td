@@ -302,6 +302,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged; a vector without inputs then holds nothing, and only maps under the same flag take it.
+    With `columns` the same holds of the tile's other columns: multiples of 16, from one to before the other.
 
     Elements of 16 bits in shared memory widen to f32.
 
@@ -322,9 +323,11 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     }
     %t = tile.map() at(distance = %first) -> !tile.tile<distance 191, f32, register> { ... }
     %c = tile.map() at(k = %k0) only_if %partial -> !tile.tile<k 64, i32, register> { ... }
+    %h = tile.map(%x, %r : ...) columns 0 to 32 -> !tile.tile<q 128 x k 64, f32, register> { ... }
     ```
   }];
-  let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if);
+  let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if,
+      OptionalAttr<DenseI64ArrayAttr>:$columns);
   let results = (outs TileType:$result);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -334,6 +337,8 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::ValueRange":$inputs,
       "::llvm::ArrayRef<std::pair<::llvm::StringRef, ::mlir::Value>>":$coordinates, CArg<"::mlir::Value", "{}">:$onlyIf)>];
   let extraClassDeclaration = [{
+    /// Whether the region says all elements of the result.
+    bool isWhole() { return !getOnlyIf() && !getColumns(); }
     /// Region argument of input `i`, and of the i32 coordinate along `axis` (null when not taken).
     ::mlir::BlockArgument getElement(unsigned i) { return getBody().getArgument(i); }
     ::mlir::BlockArgument getCoordinate(::llvm::StringRef axis);

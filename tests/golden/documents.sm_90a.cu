@@ -32,12 +32,11 @@
 //   ids_pair    int[1][2]          k 8 i32             columns
 //   p_2         float[1][16][4]    q 128 x k 128 f32   c
 //   sum         float[1][2]        q 128 f32           rows
-//   p_3         unsigned[1][8][4]  q 128 x k 128 bf16  a
 //   l2          float[1][2]        q 128 f32           rows
 //   m_next2     float[1][2]        q 128 f32           rows
 //   alpha       float[1][2]        q 128 f32           rows
 //   l3          float[1][2]        q 128 f32           rows
-//   p_4         float[1][16][4]    q 128 x k 128 f32   c
+//   p_3         float[1][16][4]    q 128 x k 128 f32   c
 //   inverse_l   float[1][2]        q 128 f32           rows
 
 typedef unsigned short bf16; // bits in memory
@@ -134,9 +133,6 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 
 /// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
-
-/// `by`, in the place of `old`, which a product may have read until now: ptxas would give both one register. blockDim.y is 1, in blocks of one dimension, which it does not know.
-__device__ __forceinline__ unsigned supersede(unsigned old, unsigned by) { return by ^ (old & (blockDim.y - 1)); }
 
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
 
@@ -1049,14 +1045,57 @@ documents(const __grid_constant__ Params p) {
           const int next_stage2 = flag2 ? 0 : n4;
           const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
           float p_2[1][16][4];  // q 128 x k 128 f32
+          #pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            #pragma unroll
+            for (int j = 8; j < 16; ++j) {
+              #pragma unroll
+              for (int e = 0; e < 2; ++e) {
+                const int n5 = r * 2 + e;
+                p_2[0][j][n5] = s2[0][j][n5];
+              }
+            }
+          }
+          #pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+              #pragma unroll
+              for (int e = 0; e < 2; ++e) {
+                const int n5 = r * 2 + e;
+                p_2[0][j][n5] = fast_exp2(fmaf(s2[0][j][n5], 0.12751743f, m_next[0][r] * -0.12751743f));
+              }
+            }
+          }
+          wait_barrier(v_barriers + stage2 * 8, phase2);
+          mma_wait<0>(acc[0], p_[0]);
+          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           float sum[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             sum[0][r] = 0.0f;
           }
-          unsigned p_3[1][8][4];  // q 128 x k 128 bf16
           #pragma unroll
-          for (int kk = 0; kk < 8; ++kk) {
+          for (int kk = 0; kk < 4; ++kk) {
+            #pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              #pragma unroll
+              for (int r = 0; r < 2; ++r) {
+                #pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                  sum[0][r] += p_2[0][kk * 2 + half][r * 2 + e];
+                }
+              }
+            }
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int n5 = kk * 2 + e / 2;
+              const int n6 = e % 2 * 2;
+              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+            }
+          }
+          #pragma unroll
+          for (int kk = 4; kk < 8; ++kk) {
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
               #pragma unroll
@@ -1065,7 +1104,7 @@ documents(const __grid_constant__ Params p) {
                 for (int e = 0; e < 2; ++e) {
                   const int n5 = kk * 2 + half;
                   const int n6 = r * 2 + e;
-                  const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next[0][r] * -0.12751743f));
+                  const float x = fast_exp2(fmaf(p_2[0][n5][n6], 0.12751743f, m_next[0][r] * -0.12751743f));
                   p_2[0][n5][n6] = x;
                   sum[0][r] += x;
                 }
@@ -1075,7 +1114,7 @@ documents(const __grid_constant__ Params p) {
             for (int e = 0; e < 4; ++e) {
               const int n5 = kk * 2 + e / 2;
               const int n6 = e % 2 * 2;
-              p_3[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
             }
           }
           float l2[1][2];  // q 128 f32
@@ -1084,9 +1123,6 @@ documents(const __grid_constant__ Params p) {
             l2[0][r] = l[0][r] + sum[0][r];
           }
           const bool moves = any_lane(!(sum[0][0] < 32768.0f) || !(sum[0][1] < 32768.0f));
-          wait_barrier(v_barriers + stage2 * 8, phase2);
-          mma_wait<0>(acc[0], p_[0]);
-          arrive_as_warp(v_barriers + 16 + v_stage * 8);
           if (moves) {
             float m_next2[1][2];  // q 128 f32
             #pragma unroll
@@ -1124,7 +1160,7 @@ documents(const __grid_constant__ Params p) {
                 }
               }
             }
-            float p_4[1][16][4];  // q 128 x k 128 f32
+            float p_3[1][16][4];  // q 128 x k 128 f32
             #pragma unroll
             for (int kk = 0; kk < 8; ++kk) {
               #pragma unroll
@@ -1136,7 +1172,7 @@ documents(const __grid_constant__ Params p) {
                     const int n5 = kk * 2 + half;
                     const int n6 = r * 2 + e;
                     const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next2[0][r] * -0.12751743f));
-                    p_4[0][n5][n6] = x;
+                    p_3[0][n5][n6] = x;
                     l3[0][r] += x;
                   }
                 }
@@ -1145,7 +1181,7 @@ documents(const __grid_constant__ Params p) {
               for (int e = 0; e < 4; ++e) {
                 const int n5 = kk * 2 + e / 2;
                 const int n6 = e % 2 * 2;
-                p_3[0][kk][e] = pack_bf16(p_4[0][n5][n6], p_4[0][n5][n6 + 1]);
+                p_[0][kk][e] = pack_bf16(p_3[0][n5][n6], p_3[0][n5][n6 + 1]);
               }
             }
             #pragma unroll
@@ -1160,13 +1196,6 @@ documents(const __grid_constant__ Params p) {
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             l[0][r] = l2[0][r];
-          }
-          #pragma unroll
-          for (int kk = 0; kk < 8; ++kk) {
-            #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              p_[0][kk][e] = supersede(p_[0][kk][e], p_3[0][kk][e]);
-            }
           }
           const int next_v_stage = stage2;
           tile2 = next_tile2;

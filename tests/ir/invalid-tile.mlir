@@ -697,6 +697,54 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
+  %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
+  %0 = tile.map(%t : !tile.tile<q 128 x k 64, f32, register>) columns 8 to 32 -> !tile.tile<q 128 x k 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
+  %0 = tile.map(%t : !tile.tile<q 128 x k 64, f32, register>) columns 32 to 32 -> !tile.tile<q 128 x k 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
+  %0 = tile.map(%t : !tile.tile<q 128 x k 64, f32, register>) columns 32 to 80 -> !tile.tile<q 128 x k 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
+  %t = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.map' op with columns the first input must have the type of the result}}
+  %0 = tile.map(%t : !tile.tile<q 128, f32, register>) columns 0 to 32 -> !tile.tile<q 128 x k 64, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
   %f = arith.constant true

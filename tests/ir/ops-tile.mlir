@@ -103,6 +103,12 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
       %1 = arith.select %0, %x, %row : f32
       tile.yield %1 : f32
     }
+    // CHECK: tile.map(%[[S]] : !tile.tile<q 128 x k 64, f32, register>) columns 16 to 64 -> !tile.tile<q 128 x k 64, f32, register> {
+    %others = tile.map(%s : !tile.tile<q 128 x k 64, f32, register>) columns 16 to 64 -> !tile.tile<q 128 x k 64, f32, register> {
+    ^bb0(%x: f32):
+      %0 = arith.negf %x : f32
+      tile.yield %0 : f32
+    }
     // CHECK: %[[BY:.*]] = tile.map() at(distance = %[[Q0]]) -> !tile.tile<distance 191, i32, register> {
     %by = tile.map() at(distance = %q0) -> !tile.tile<distance 191, i32, register> {
     ^bb0(%d: i32):

@@ -40,7 +40,7 @@
 // SCHED:           math.exp2
 // SCHED:         sched.next
 
-// With `overlap` the next V and the product with V are awaited behind the exponentials, which so go to registers beside P's, and the vote; but in front of the branch.
+// With `overlap` the next V and the product with V are awaited behind the exponentials of the first half of the columns, which are not packed yet: P's registers are free behind that.
 // CHECK-LABEL: tile.kernel @beside
 // CHECK-SAME:    turns = true, overlap = true
 // CHECK:         sched.role "consumer"
@@ -48,22 +48,29 @@
 // CHECK:             sched.mma_wait pending 1
 // CHECK-NEXT:        sched.release
 // CHECK-NOT:         sched.{{(mma_)?}}wait
-// CHECK:             %[[MOVES:.*]] = tile.any
+// CHECK:             %[[HALF:.*]] = tile.map(%[[X:.*]], %[[M:.*]] : {{.*}}) columns 0 to 32 ->
+// CHECK:               math.exp2
 // CHECK:             sched.wait
 // CHECK-NEXT:        sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
 // CHECK-NEXT:        sched.release
-// CHECK-NEXT:        scf.if %[[MOVES]]
+// CHECK-NEXT:        %[[E:.*]] = tile.map(%[[HALF]], %[[M]] : {{.*}}) columns 32 to 64 ->
+// CHECK:             tile.reduce sum %[[E]]
+// CHECK:             tile.convert %[[E]]
+// CHECK:             scf.if
 // CHECK-NOT:           mma_wait
 // CHECK:             sched.next
 
 // SCHED-LABEL: sched.kernel @beside
-// SCHED:           %[[P0:.*]] = sched.registers "p" : <q 128 x k 64, bf16
 // SCHED:           %[[P:.*]] = sched.registers "p" : <q 128 x k 64, bf16
-// SCHED:           sched.mma_wait pending 0 completes(%{{.*}}, %[[P0]])
-// SCHED:             %[[OLD:.*]] = sched.get %[[P0]]
-// SCHED:             %[[NEW:.*]] = sched.get %[[P]]
-// SCHED:             %[[WORD:.*]] = sched.supersede %[[OLD]] by %[[NEW]]
-// SCHED:             sched.set %[[WORD]], %[[P0]]
+// SCHED:           sched.for_tiles {{.*}} keeps
+// SCHED:             sched.mma_wait pending 1
+// SCHED-NOT:         sched.set %{{.*}}, %[[P]]
+// SCHED:             sched.mma_wait pending 0 completes(%{{.*}}, %[[P]])
+// SCHED:             scf.for %{{.*}} = %c0{{.*}} to %c2
+// SCHED:               sched.set %{{.*}}, %[[P]]
+// SCHED:             scf.for %{{.*}} = %c2{{.*}} to %c4
+// SCHED:               math.exp2
+// SCHED:               sched.set %{{.*}}, %[[P]]
 
 // Not for dropout, nor where the score counts positions and tiles are searched for.
 // CHECK-LABEL: tile.kernel @dropout
