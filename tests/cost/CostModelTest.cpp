@@ -515,6 +515,19 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   CHECK(roleRegisters(8, 4, false, 2, 0).producer == 56);
 }
 
+TEST_CASE("three warpgroups hide what they read by distance, where 64 rows by less than 80 keys are not what that takes") {
+  auto planOf = [](int headDim, int distanceValues) {
+    PlanRequest request = makeRequest(headDim);
+    request.arch = "sm_90a";
+    request.distanceValues = distanceValues;
+    const Plan plan = best(request).plan;
+    return std::pair(plan.tileQ, plan.tileK);
+  };
+  CHECK(planOf(128, 0) == std::pair(128, 128));
+  CHECK(planOf(128, 1) == std::pair(192, 80));
+  CHECK(planOf(160, 1) == std::pair(128, 128));
+}
+
 TEST_CASE("what a mask loads by key costs shared memory, and the consumers no registers") {
   PlanRequest plain = makeRequest(64);
   plain.arch = "sm_90a";
