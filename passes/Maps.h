@@ -3,11 +3,15 @@
 //     createMap(builder, loc, "alpha", rows, {m, base}, [&](ValueRange v) -> Value { ... })        a map over elements
 //     createAny(builder, loc, "moves", alpha, UNE, 1)                                              whether one of the warp's compares so
 //     rescaleFactor(map)                                                                           what a map multiplies a tile by
+//     pacedOperand(map)                                                                            what a map's one special function waits for beside the element
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "ir/tile/Tile.h"
+#include "passes/Slices.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 
@@ -44,6 +48,53 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
   bool factors = (product.getLhs() == map.getElement(0) && product.getRhs() == map.getElement(1)) ||
                  (product.getLhs() == map.getElement(1) && product.getRhs() == map.getElement(0));
   return factors ? map.getInputs()[1] : mlir::Value();
+}
+
+/// What the first op of a map's region takes beside the element.
+struct PacedOperand {
+  mlir::Value value;
+  bool byRow; ///< one for each row; else one for all
+};
+
+/// Where the region computes one special function of its first element, by way of an op of that element and of something that is the same along a row: the latter.
+inline std::optional<PacedOperand> pacedOperand(tile::MapOp map) {
+  mlir::Block &body = map.getBody().front();
+  if (mlir::cast<tile::TileType>(map.getResult().getType()).rank() != 2 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
+      !map.getElement(0).hasOneUse())
+    return std::nullopt;
+  mlir::Operation *first = *map.getElement(0).getUsers().begin();
+  if (!mlir::isa<mlir::arith::MulFOp, mlir::arith::AddFOp, mlir::arith::SubFOp, mlir::math::FmaOp>(first) || first->getBlock() != &body)
+    return std::nullopt;
+  mlir::Operation *special = nullptr;
+  for (mlir::Operation &op : body)
+    if (mlir::isa<mlir::math::MathDialect>(op.getDialect()) && !mlir::isa<mlir::math::FmaOp>(op)) {
+      if (special || !mlir::isa<mlir::math::Exp2Op, mlir::math::TanhOp>(op))
+        return std::nullopt;
+      special = &op;
+    }
+  if (!special || !followsFrom(special->getOperand(0), [&](mlir::Operation *op) { return op == first; }))
+    return std::nullopt;
+  // The last one: an addend is in a register in any case, a factor may be a constant.
+  mlir::Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
+  bool byRow = false;
+  llvm::SmallVector<mlir::Value> left{value};
+  while (!left.empty()) {
+    mlir::Value one = left.pop_back_val();
+    if (one.getParentBlock() != &body)
+      continue;
+    if (mlir::Operation *producer = one.getDefiningOp()) {
+      if (!mlir::isPure(producer))
+        return std::nullopt;
+      llvm::append_range(left, producer->getOperands());
+      continue;
+    }
+    const unsigned index = mlir::cast<mlir::BlockArgument>(one).getArgNumber();
+    auto input = index < map.getInputs().size() ? mlir::cast<tile::TileType>(map.getInputs()[index].getType()) : tile::TileType();
+    if (!input || input.rank() != 1 || !input.hasAxis("q"))
+      return std::nullopt;
+    byRow = true;
+  }
+  return PacedOperand{value, byRow};
 }
 
 } // namespace attune

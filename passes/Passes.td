@@ -292,6 +292,17 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   }];
 }
 
+def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
+  let summary = "special functions in step with what leads to them";
+  let description = [{
+    Requires: a plan with copy warps.
+    Ensures: a map of a tile that computes one special function of each element (tanh, exp2), and whose elements nothing sums up, is `paced`: 16 columns wait for the first of the 16 columns before.
+    Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.
+    Before: `%t = tile.map(%s) { tanh(%s * c) }`
+    After: `%t = tile.map(%s) { tanh(%s * c) } {paced}`
+  }];
+}
+
 def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
   let summary = "warpgroups start their products in turn";
   let description = [{

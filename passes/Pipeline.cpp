@@ -85,6 +85,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createOverlapProducts());
   // Behind the first tile, which that pass sets apart.
   passes.addPass(createHoldMaxima());
+  passes.addPass(createPaceFunctions());
   passes.addPass(createAlternateWarpgroups());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createCanonicalizerPass());

@@ -14,6 +14,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Cloning.h"
+#include "passes/Maps.h"
 #include "passes/Passes.h"
 #include "runtime/ArchInfo.h"
 
@@ -293,8 +294,9 @@ private:
     });
   }
 
-  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16.
-  void forEachColumn(Value buffer, Range within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen) {
+  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `behind` behind them.
+  void forEachColumn(Value buffer, Range within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen,
+                     function_ref<void(Value jj)> behind = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     auto pair = [&](Value j) {
       column(j);
@@ -304,11 +306,14 @@ private:
         });
       });
     };
-    if (!sixteen)
+    if (!sixteen && !behind)
       return repeat(within, "j", pair);
     repeat(within.by(2), "jj", [&](Value jj) {
-      sixteen(jj);
+      if (sixteen)
+        sixteen(jj);
       repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
+      if (behind)
+        behind(jj);
     });
   }
 
@@ -685,7 +690,11 @@ private:
       else
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
+    if (pacing)
+      inner.map(pacing->operand.value, get(pacing->values, pacing->at(i, r)));
     for (Operation &nested : op.getBody().front().without_terminator()) {
+      if (pacing && pacing->operand.value.getDefiningOp() == &nested)
+        continue;
       if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
         inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
       else if (auto line = lineThroughColumns(op, nested))
@@ -790,6 +799,47 @@ private:
       Value below = lanePart(op, compare, inner.lookupOrDefault(compare.getRhs()));
       columnsBelow[compare] = tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
     }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Paced maps
+  //===--------------------------------------------------------------------===//
+
+  /// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in the place of the first.
+  struct Pacing {
+    PacedOperand operand;
+    Value values, zero;
+    SmallVector<Value> at(Value i, Value r) const { return operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{zero, zero}; }
+  };
+
+  void openPacing(tile::MapOp op) {
+    const PacedOperand operand = *pacedOperand(op);
+    auto type = cast<TileType>(op.getResult().getType());
+    Value values = registers("paced", fragmentType({{"q", type.getShape()[0]}}, builder.getF32Type(), FragmentRole::Rows, plan.getWarps()));
+    pacing = Pacing{operand, values, i32(0)};
+    forEachPaced([&](SmallVector<Value> at) {
+      IRMapping inner(mapping);
+      for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+        if (!argument.use_empty() && cast<TileType>(input.getType()).rank() == 1)
+          inner.map(argument, get(buffers.lookup(input), at));
+      if (Operation *producer = operand.value.getDefiningOp())
+        cloneWithOperands(producer, &op.getBody().front(), builder, inner);
+      set(inner.lookupOrDefault(operand.value), values, at);
+    });
+  }
+
+  /// The next 16 columns behind the first element of columns 16 jj and on, or the first of each row.
+  void pace(Value buffer, Value jj) {
+    forEachPaced([&](SmallVector<Value> at) {
+      Value first = get(buffer, {at[0], mul(jj, 2), mul(at[1], 2)});
+      set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, at), first), pacing->values, at);
+    });
+  }
+
+  void forEachPaced(function_ref<void(SmallVector<Value> at)> body) {
+    if (!pacing->operand.byRow)
+      return body({pacing->zero, pacing->zero});
+    forEachPlace(pacing->values, [&](Value, Value, Value, Value, SmallVector<Value> at) { body(at); });
   }
 
   //===--------------------------------------------------------------------===//
@@ -916,6 +966,8 @@ private:
       chains[chain->convert] = *chain;
       return success();
     }
+    if (op.getPaced() && !pacedOperand(op))
+      return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row");
     Value buffer = bufferFor(op, op.getResult(), op.getInputs());
     if (op.getOnlyIf() && !op.getInputs().empty())
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
@@ -925,8 +977,10 @@ private:
     // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
     // serves four rows too.
     const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
-    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || (plan.getCopyWarps() && readsColumns(op));
+    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || op.getPaced() || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
+      if (op.getPaced())
+        openPacing(op);
       SmallVector<Diagonals> byDistance = openDiagonals(op);
       SmallVector<ColumnPair> byColumn = openColumns(op);
       SmallVector<Window> read = openWindows(op);
@@ -943,12 +997,15 @@ private:
         }
       };
       auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); };
+      auto paceNext = [&](Value jj) { pace(buffer, jj); };
       if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
-        forEachColumn(buffer, columnsOf(op).by(8), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows);
+        forEachColumn(buffer, columnsOf(op).by(8), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
+                      pacing ? paceNext : function_ref<void(Value)>());
       else
         forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); },
                      op.getColumns() ? std::optional(columnsOf(op).by(8)) : std::nullopt);
       columnsBelow.clear();
+      pacing.reset();
     };
     if (op.getOnlyIf())
       onlyIf(mapping.lookup(op.getOnlyIf()), write);
@@ -1694,6 +1751,7 @@ private:
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   llvm::DenseMap<Operation *, Operation *> chainEnds;         ///< of the other parts of chains: where they are written
+  std::optional<Pacing> pacing;                               ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow;            ///< comparisons of columns, to the word of the row that is at hand
   llvm::DenseMap<Value, Value> columnPairs;                   ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by

@@ -61,8 +61,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return verifyStaged(convert, kernel);
     if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
-    if (auto map = dyn_cast<tile::MapOp>(op); map && map.getColumns())
-      return map.emitOpError("computes some columns only, which schedules do; at the end of tile a map computes all");
+    if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
+      return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come");
     if (auto part = dyn_cast<tile::PartRowOp>(op))
       return verifyPart(part, kernel.getPlan());
     if (auto touches = dyn_cast<tile::TouchesOp>(op))

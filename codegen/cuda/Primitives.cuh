@@ -198,6 +198,12 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
   return columns;
 }
 
+//@ behind
+/// `value`, which ptxas takes to follow from `first` too: blockDim.y is 1, in blocks of one dimension, which it does not know.
+__device__ __forceinline__ float behind(float value, float first) {
+  return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
+}
+
 //@ test_bit
 /// Bit `index` of a word; ptxas moves several to predicates at once.
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }

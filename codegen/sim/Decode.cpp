@@ -285,6 +285,7 @@ Run arithmetic(Operation *op) {
                    ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
                    : nullptr;
       })
+      .Case([](sched::BehindOp) -> Run { return &apply<[](float value, float) { return value; }, float, float>; })
       .Case([](sched::ColumnsBelowOp) -> Run {
         return &apply<[](int32_t bound) {
           uint32_t columns = 0;

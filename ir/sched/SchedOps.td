@@ -1023,6 +1023,21 @@ def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
   let assemblyFormat = "$bound attr-dict";
 }
 
+def BehindOp : SchedOp<"behind", [Pure]> {
+  let summary = "a value that the device compiler takes to follow from another one too";
+  let description = [{
+    The value is `value`. What is computed from it is not issued before `first` is there: a device compiler otherwise orders what does not depend on each other as it
+    likes, by its own idea of what each instruction costs.
+
+    ```mlir
+    %0 = sched.behind %value, %first
+    ```
+  }];
+  let arguments = (ins F32:$value, F32:$first);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$value `,` $first attr-dict";
+}
+
 def TestBitOp : SchedOp<"test_bit", [Pure]> {
   let summary = "a bit of a word";
   let description = [{

@@ -31,6 +31,7 @@
 //   s2          float[1][16][4]    q 128 x k 128 f32   c
 //   ids_pair    int[1][2]          k 8 i32             columns
 //   p_2         float[1][16][4]    q 128 x k 128 f32   c
+//   paced       float[1][2]        q 128 f32           rows
 //   sum         float[1][2]        q 128 f32           rows
 //   l2          float[1][2]        q 128 f32           rows
 //   m_next2     float[1][2]        q 128 f32           rows
@@ -129,6 +130,11 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
   unsigned columns;
   asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(columns) : "r"(below / 8 * 2 + min(below % 8, 2)));
   return columns;
+}
+
+/// `value`, which ptxas takes to follow from `first` too: blockDim.y is 1, in blocks of one dimension, which it does not know.
+__device__ __forceinline__ float behind(float value, float first) {
+  return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
 }
 
 /// Bit `index` of a word; ptxas moves several to predicates at once.
@@ -1056,15 +1062,28 @@ documents(const __grid_constant__ Params p) {
               }
             }
           }
+          float paced[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
+            paced[0][r] = m_next[0][r] * -0.12751743f;
+          }
+          #pragma unroll
+          for (int jj = 0; jj < 4; ++jj) {
             #pragma unroll
-            for (int j = 0; j < 8; ++j) {
+            for (int n5 = 0; n5 < 2; ++n5) {
+              const int n6 = jj * 2 + n5;
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
-                const int n5 = r * 2 + e;
-                p_2[0][j][n5] = fast_exp2(fmaf(s2[0][j][n5], 0.12751743f, m_next[0][r] * -0.12751743f));
+                #pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                  const int n7 = r * 2 + e;
+                  p_2[0][n6][n7] = fast_exp2(fmaf(s2[0][n6][n7], 0.12751743f, paced[0][r]));
+                }
               }
+            }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              paced[0][r] = behind(paced[0][r], p_2[0][jj * 2][r * 2]);
             }
           }
           wait_barrier(v_barriers + stage2 * 8, phase2);

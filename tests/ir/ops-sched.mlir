@@ -86,6 +86,8 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
       %below = sched.columns_below %n
       // CHECK: sched.test_bit %[[BELOW]][%[[N]]]
       %bit = sched.test_bit %below[%n]
+      // CHECK: sched.behind %[[CAP:.*]], %[[CAP]]
+      %behind = sched.behind %cap, %cap
       // CHECK: sched.commit_copies
       sched.commit_copies
       // CHECK: sched.wait_copies pending 1
