@@ -75,7 +75,7 @@ static std::string productsText(sched::KernelOp kernel) {
 
 static std::string overlapText(sched::KernelOp kernel) {
   if (kernel.getPlan().getTurns())
-    return std::string("products of one warpgroup beside the softmax of another, in turn") + (kernel.getPlan().getOverlap() ? "; that with V beside its own too" : "");
+    return std::string("products of one warpgroup beside the softmax of another, in turn") + (kernel.getPlan().getOverlap() ? "; that with V beside half of its own too" : "");
   const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
   return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
 }
@@ -150,5 +150,7 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
                                                            : "a warp looks for the next visible tile, 32 at a time"});
   if (holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel))
     lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
+  if (holds<sched::BehindOp>(kernel))
+    lines.push_back({"functions", "those of 16 columns wait for the first of the 16 before, so that both units are issued to evenly"});
   return lines;
 }

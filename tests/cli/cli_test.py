@@ -392,7 +392,7 @@ class Cli(unittest.TestCase):
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
-        self.assertIn("the softmax of another, in turn; that with V beside its own too\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
+        self.assertIn("the softmax of another, in turn; that with V beside half of its own too\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
         hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
         ring = r"\(\d stages, 128-byte swizzle\)"
         for line in ["masks +one loop; uniform branches mask the tiles that need it",
@@ -420,6 +420,9 @@ class Cli(unittest.TestCase):
         self.assertIn(maxima, self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 256))
         self.assertIn(maxima, documents)
         self.assertNotIn(maxima, self.attune("explain", "plain", "--dropout", 0.1, "--arch", "sm_90a", "--head-dim", 64))
+        functions = "  functions      those of 16 columns wait for the first of the 16 before, so that both units are issued to evenly\n"
+        self.assertIn(functions, self.attune("explain", "softcap", "--arch", "sm_90a", "--head-dim", 64))
+        self.assertNotIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 64))
         self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
