@@ -73,9 +73,16 @@ static std::string productsText(sched::KernelOp kernel) {
   return registers ? "wgmma, P from registers" : "wgmma, P from shared memory";
 }
 
+/// Whether rows keep their maxima.
+static bool holdsMaxima(sched::KernelOp kernel) { return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel); }
+
 static std::string overlapText(sched::KernelOp kernel) {
-  if (kernel.getPlan().getTurns())
-    return std::string("products of one warpgroup beside the softmax of another, in turn") + (kernel.getPlan().getOverlap() ? "; that with V beside half of its own too" : "");
+  const tile::PlanAttr plan = kernel.getPlan();
+  if (plan.getTurns()) {
+    // Of tiles whose maxima are held the first half of the columns, whole blocks of 16.
+    const char *own = !plan.getOverlap() ? "" : !holdsMaxima(kernel) ? "; that with V beside its own too" : plan.getTileK() < 32 ? "" : "; that with V beside half of its own too";
+    return std::string("products of one warpgroup beside the softmax of another, in turn") + own;
+  }
   const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
   return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
 }
@@ -148,9 +155,9 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
   if (holds<sched::NextVisibleOp>(kernel))
     lines.push_back({"search", copiesWhatItIsTold(kernel) ? "a warp looks for the next visible tile, 32 at a time; another copies V"
                                                            : "a warp looks for the next visible tile, 32 at a time"});
-  if (holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel))
+  if (holdsMaxima(kernel))
     lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
   if (holds<sched::BehindOp>(kernel))
-    lines.push_back({"functions", "those of 16 columns wait for the first of the 16 before, so that both units are issued to evenly"});
+    lines.push_back({"functions", "tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before"});
   return lines;
 }

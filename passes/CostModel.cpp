@@ -462,9 +462,9 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes. A third stage hides a little more of each tile's latency.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
   const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow && plan.tileK < 80 ? 1.1 : narrow || narrowWindows ? 1.06 : 1;
+  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : 1;
   const double latency = plan.stages > 2 ? 620 : 650;
-  // What two warpgroups read by distance stands in front of their products, and shares shared memory with the other's; three fill the gap.
+  // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others; three fill the gap.
   const double reads = plan.warps < 12 ? 1.5 * request.distanceValues * plan.tileK : 0;
   const double tile = slower * (busiest + overlap * std::min(of.mma, softmax)) + latency + reads;
   setGpuSeconds(cost, request, plan, tiles, arch,

@@ -140,7 +140,7 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// A copy of `map` in front of it that computes its first columns, whole blocks of 16; what stays for `map` are the others.
+/// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map` are the others: all, where there is one block.
 tile::MapOp splitFirstHalf(tile::MapOp map) {
   constexpr int64_t block = 16;
   const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
@@ -199,9 +199,10 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
   const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
-  Operation *behind = overlap ? splitFirstHalf(exponentials).getOperation() : maximum.getOperation();
+  // In front of the branch in any case: its warps may go separate ways there, and the wait is the warpgroup's.
+  Operation *second = overlap ? splitFirstHalf(exponentials).getOperation() : maximum.getOperation();
   for (Operation *op : waiting)
-    op->moveBefore(behind);
+    op->moveBefore(second);
   for (auto [value, result] : llvm::zip(moved, branch.getResults()))
     Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
   for (Operation *op : moving)

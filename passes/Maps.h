@@ -56,10 +56,12 @@ struct PacedOperand {
   bool byRow; ///< one for each row; else one for all
 };
 
-/// Where the region computes one special function of its first element, by way of an op of that element and of something that is the same along a row: the latter.
+/// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of that element and of something that is the same along a row: the
+/// latter. Of tiles of whole blocks of 16 columns.
 inline std::optional<PacedOperand> pacedOperand(tile::MapOp map) {
   mlir::Block &body = map.getBody().front();
-  if (mlir::cast<tile::TileType>(map.getResult().getType()).rank() != 2 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
+  auto type = map.getResult().getType();
+  if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
       !map.getElement(0).hasOneUse())
     return std::nullopt;
   mlir::Operation *first = *map.getElement(0).getUsers().begin();
@@ -67,7 +69,8 @@ inline std::optional<PacedOperand> pacedOperand(tile::MapOp map) {
     return std::nullopt;
   mlir::Operation *special = nullptr;
   for (mlir::Operation &op : body)
-    if (mlir::isa<mlir::math::MathDialect>(op.getDialect()) && !mlir::isa<mlir::math::FmaOp>(op)) {
+    // A division is one too: it is by a reciprocal.
+    if (mlir::isa<mlir::arith::DivFOp, mlir::arith::RemFOp>(op) || (mlir::isa<mlir::math::MathDialect>(op.getDialect()) && !mlir::isa<mlir::math::FmaOp>(op))) {
       if (special || !mlir::isa<mlir::math::Exp2Op, mlir::math::TanhOp>(op))
         return std::nullopt;
       special = &op;

@@ -1,10 +1,11 @@
 //===- PaceFunctions.cpp - Special functions in step with what leads to them ----===//
 //
-// A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one, and fills the time to the next one with multiplications that later ones need, or
-// all multiplications first. But beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit idles while multiplications are issued, and is all that
-// runs later. Here 16 columns' elements wait for the first of the 16 columns before (`sched.behind`), by way of what they take beside themselves: a factor of the score, the exponent's addend.
+// A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one, and fills the time to the next one with multiplications that
+// later ones need, or all multiplications first. But beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit idles while
+// multiplications are issued, and is all that runs later. Here 16 columns' elements wait for the first of the 16 columns before (`sched.behind`), by way of what they take beside
+// themselves: a factor of the score, the exponent's addend.
 //
-// That is for maps which do nothing else: a row's sum of exponentials and the packing of P stand between the functions as it is.
+// Not for maps whose elements are summed up: additions and the packing of P stand between the functions as it is. Nor where functions are float32-accurate, and so many instructions each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ struct PaceFunctions : attune::impl::PaceFunctionsBase<PaceFunctions> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (kernel.getPlan().getCopyWarps())
+      if (kernel.getPlan().getCopyWarps() && !kernel.getPrecise())
         kernel.walk([](tile::MapOp map) {
           const bool summed = llvm::any_of(map.getResult().getUsers(), [](Operation *user) {
             auto sum = dyn_cast<tile::ReduceOp>(user);

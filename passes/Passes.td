@@ -296,7 +296,8 @@ def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
   let summary = "special functions in step with what leads to them";
   let description = [{
     Requires: a plan with copy warps.
-    Ensures: a map of a tile that computes one special function of each element (tanh, exp2), and whose elements nothing sums up, is `paced`: 16 columns wait for the first of the 16 columns before.
+    Ensures: a map of a tile that computes one special function (tanh, exp2) of each element, by way of its sum, product or fma with what is the same along a row, and whose elements nothing sums up,
+    is `paced`: 16 columns wait for the first of the 16 columns before. Not in kernels of float32-accurate functions.
     Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
     After: `%t = tile.map(%s) { tanh(%s * c) } {paced}`

@@ -294,9 +294,9 @@ private:
     });
   }
 
-  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `behind` behind them.
+  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `after` behind them.
   void forEachColumn(Value buffer, Range within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen,
-                     function_ref<void(Value jj)> behind = {}) {
+                     function_ref<void(Value jj)> after = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     auto pair = [&](Value j) {
       column(j);
@@ -306,14 +306,14 @@ private:
         });
       });
     };
-    if (!sixteen && !behind)
+    if (!sixteen && !after)
       return repeat(within, "j", pair);
     repeat(within.by(2), "jj", [&](Value jj) {
       if (sixteen)
         sixteen(jj);
       repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
-      if (behind)
-        behind(jj);
+      if (after)
+        after(jj);
     });
   }
 
@@ -812,15 +812,15 @@ private:
     SmallVector<Value> at(Value i, Value r) const { return operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{zero, zero}; }
   };
 
-  void openPacing(tile::MapOp op) {
-    const PacedOperand operand = *pacedOperand(op);
+  void openPacing(tile::MapOp op, const PacedOperand &operand) {
     auto type = cast<TileType>(op.getResult().getType());
-    Value values = registers("paced", fragmentType({{"q", type.getShape()[0]}}, builder.getF32Type(), FragmentRole::Rows, plan.getWarps()));
+    Value values = registers("paced", fragmentType({{"q", type.getShape()[0]}}, builder.getF32Type(), FragmentRole::Rows, rowWarps));
     pacing = Pacing{operand, values, i32(0)};
     forEachPaced([&](SmallVector<Value> at) {
       IRMapping inner(mapping);
+      // What the operand follows from; values of other axes may not be at hand.
       for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
-        if (!argument.use_empty() && cast<TileType>(input.getType()).rank() == 1)
+        if (auto type = cast<TileType>(input.getType()); type.rank() == 1 && type.hasAxis("q"))
           inner.map(argument, get(buffers.lookup(input), at));
       if (Operation *producer = operand.value.getDefiningOp())
         cloneWithOperands(producer, &op.getBody().front(), builder, inner);
@@ -859,7 +859,7 @@ private:
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map) {
     ProbabilityChain chain{map, {}, {}, {}};
     auto type = cast<TileType>(map.getResult().getType());
-    if (type.rank() != 2 || map.getOnlyIf() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+    if (type.rank() != 2 || map.getOnlyIf() || map.getPaced() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
       return std::nullopt;
     for (Operation *user : map.getResult().getUsers()) {
       if (user->getBlock() != map->getBlock())
@@ -966,9 +966,11 @@ private:
       chains[chain->convert] = *chain;
       return success();
     }
-    if (op.getPaced() && !pacedOperand(op))
-      return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row");
-    Value buffer = bufferFor(op, op.getResult(), op.getInputs());
+    const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
+    if (op.getPaced() && !paced)
+      return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row, and a multiple of 16 columns");
+    // What it leaves as it is comes from the first input, which another one's place is not free for.
+    Value buffer = bufferFor(op, op.getResult(), op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
     if (op.getOnlyIf() && !op.getInputs().empty())
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
     else
@@ -977,10 +979,10 @@ private:
     // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
     // serves four rows too.
     const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
-    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || op.getPaced() || (plan.getCopyWarps() && readsColumns(op));
+    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced || (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
-      if (op.getPaced())
-        openPacing(op);
+      if (paced)
+        openPacing(op, *paced);
       SmallVector<Diagonals> byDistance = openDiagonals(op);
       SmallVector<ColumnPair> byColumn = openColumns(op);
       SmallVector<Window> read = openWindows(op);

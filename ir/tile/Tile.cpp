@@ -600,7 +600,7 @@ LogicalResult MapOp::verify() {
   if (std::optional<ArrayRef<int64_t>> columns = getColumns()) {
     const int64_t size = result.getShape().back();
     if (result.rank() != 2 || columns->size() != 2 || columns->front() < 0 || columns->front() >= columns->back() || columns->back() > size ||
-        columns->front() % 16 || (columns->back() % 16 && columns->back() != size))
+        columns->front() % 16 || columns->back() % 16)
       return emitOpError() << "columns must go from a multiple of 16 to a greater one within result " << result;
     if (getInputs().empty() || getInputs().front().getType() != result)
       return emitOpError("with columns the first input must have the type of the result");

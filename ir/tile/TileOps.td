@@ -302,8 +302,8 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged; a vector without inputs then holds nothing, and only maps under the same flag take it.
-    With `columns` the same holds of the tile's other columns: multiples of 16, from one to before the other. `{paced}` maps are computed 16 columns after 16
-    columns, each of which waits for the one before (tile-pace-functions).
+    With `columns` the same holds of the other columns of a tile of two axes: multiples of 16, from one to before the other. A `{paced}` map's special function is not
+    computed of 16 columns before the first element of the 16 before them is there.
 
     Elements of 16 bits in shared memory widen to f32.
 

@@ -67,6 +67,10 @@ Variant variantOf(const std::string &label) {
     variant.score([table = captured("table", f32, rank(2))](Score s, Index, Index h, Index q, Index k) {
       return s + table[h][q - k + keyLength() - 1];
     });
+  else if (label == "capped")
+    variant.score([table = captured("table", f32, rank(2))](Score s, Index, Index h, Index q, Index k) {
+      return 20 * tanh(s * 0.05f) + table[h][q - k + keyLength() - 1];
+    });
   else if (label == "buckets")
     variant.mask(causal()).score([table = captured("table", bf16, rank(2))](Score s, Index, Index h, Index q, Index k) {
       Expr distance = max(q - k, 0), log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
@@ -88,7 +92,7 @@ Variant variantOf(const std::string &label) {
 }
 
 const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks",
-                                "relative", "buckets", "tables", "segments", "chunked", "padded"};
+                                "relative", "capped", "buckets", "tables", "segments", "chunked", "padded"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
 const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
@@ -152,7 +156,7 @@ std::vector<Point> grid(const std::string &full) {
   for (int dim : {64, 96, 128, 256})
     points.push_back({"sm_90a", "relative", dim == 96 ? f16 : bf16, dim, dim});
   for (int dim : {64, 128})
-    for (const char *variant : {"buckets", "tables"})
+    for (const char *variant : {"capped", "buckets", "tables"})
       points.push_back({"sm_90a", variant, bf16, dim, dim});
   points.push_back({"sm_90a", "causal", f16, 192, 128});
   points.push_back({"sm_90a", "softcap", f32, 64, 64});

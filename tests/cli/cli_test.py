@@ -420,9 +420,15 @@ class Cli(unittest.TestCase):
         self.assertIn(maxima, self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 256))
         self.assertIn(maxima, documents)
         self.assertNotIn(maxima, self.attune("explain", "plain", "--dropout", 0.1, "--arch", "sm_90a", "--head-dim", 64))
-        functions = "  functions      those of 16 columns wait for the first of the 16 before, so that both units are issued to evenly\n"
+        functions = "  functions      tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before\n"
         self.assertIn(functions, self.attune("explain", "softcap", "--arch", "sm_90a", "--head-dim", 64))
+        self.assertIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 128))
         self.assertNotIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 64))
+        # Maxima that do not stay: the wait stands behind the whole softmax.
+        searched = self.attune("explain", "--arch", "sm_90a", "--head-dim", 128, "--score", "s + slopes[h] * (k - q)", "--mask", "ids[q] == ids[k]",
+                               "--tensor", "slopes=f32[1]:random", "--tensor", "ids=i32[4096]:zeros")
+        self.assertIn("in turn; that with V beside its own too\n", searched)
+        self.assertNotIn(maxima, searched)
         self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")

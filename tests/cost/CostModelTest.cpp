@@ -515,7 +515,7 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   CHECK(roleRegisters(8, 4, false, 2, 0).producer == 56);
 }
 
-TEST_CASE("three warpgroups hide what they read by distance, where 64 rows by less than 80 keys are not what that takes") {
+TEST_CASE("values by distance are for three warpgroups, unless those have room for 64 keys alone") {
   auto planOf = [](int headDim, int distanceValues) {
     PlanRequest request = makeRequest(headDim);
     request.arch = "sm_90a";

@@ -46,7 +46,12 @@
 // Two functions an element keep the unit busy as they are; one without an op in front has nothing to wait by.
 // CHECK-LABEL: tile.kernel @two
 // CHECK-NOT:     paced
+// A division is one of two, and float32-accurate functions are many instructions.
 // CHECK-LABEL: tile.kernel @other
+// CHECK-NOT:     paced
+// CHECK-LABEL: tile.kernel @sigmoid
+// CHECK-NOT:     paced
+// CHECK-LABEL: tile.kernel @accurate
 // CHECK-NOT:     paced
 attn.attention @softcap dtype bf16 head_dim 64 x 64 scale 0.125 score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
@@ -74,5 +79,24 @@ attn.attention @other dtype bf16 head_dim 64 x 64 scale 1.0 score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %x = math.tanh %s : f32
   attn.yield %x : f32
+} mask {
+}
+attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %c = arith.constant -2.0 : f32
+  %one = arith.constant 1.0 : f32
+  %x = arith.mulf %s, %c : f32
+  %e = math.exp2 %x : f32
+  %d = arith.addf %e, %one : f32
+  %y = arith.divf %one, %d : f32
+  attn.yield %y : f32
+} mask {
+}
+attn.attention @accurate dtype bf16 head_dim 64 x 64 scale 0.125 attributes {precise} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %c = arith.constant 0.03 : f32
+  %x = arith.mulf %s, %c : f32
+  %t = math.tanh %x : f32
+  attn.yield %t : f32
 } mask {
 }

@@ -53,6 +53,19 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
+  %half = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) -> !tile.tile<q 64 x k 32, f32, register> {
+  ^bb0(%x: f32):
+    %n = arith.negf %x : f32
+    tile.yield %n : f32
+  } {paced}
+}
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0.0 : f32
   // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64}}
   %l = tile.splat %zero : f32 -> <q 128, f32, register>
 }

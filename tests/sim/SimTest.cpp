@@ -252,6 +252,10 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
       {"backward, at an offset", score([=](Score s, Index, Index h, Index q, Index k) {
                                    return s * (1.5f + 0.1f * table[h][2 * k - 2 * q + 300]);
                                  }).qOffset(), 600, 1},
+      // A function in step reads by distance and by key behind itself.
+      {"capped", score([=](Score s, Index, Index h, Index q, Index k) {
+                   return 20.0f * tanh(s * 0.05f) + table[h][q - k + keyLength() - 1] + 0.01f * cast(k % 5, f32);
+                 }), 600, 1},
       {"buckets", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][bucket(q, k)]; }).mask(slidingWindow(90, 20)), 32, 1},
       {"two tables", score([=](Score s, Index, Index h, Index q, Index k) {
                        return (s + table[h][q - k + 200]) * 0.5f + other[k - q + 150] * s;
