@@ -9,9 +9,6 @@
 #pragma once
 
 #include "ir/tile/Tile.h"
-#include "passes/Slices.h"
-
-#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 
@@ -57,47 +54,7 @@ struct PacedOperand {
 };
 
 /// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of that element and of something that is the same along a row: the
-/// latter. Of tiles of whole blocks of 16 columns.
-inline std::optional<PacedOperand> pacedOperand(tile::MapOp map) {
-  mlir::Block &body = map.getBody().front();
-  auto type = map.getResult().getType();
-  if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
-      !map.getElement(0).hasOneUse())
-    return std::nullopt;
-  mlir::Operation *first = *map.getElement(0).getUsers().begin();
-  if (!mlir::isa<mlir::arith::MulFOp, mlir::arith::AddFOp, mlir::arith::SubFOp, mlir::math::FmaOp>(first) || first->getBlock() != &body)
-    return std::nullopt;
-  mlir::Operation *special = nullptr;
-  for (mlir::Operation &op : body)
-    // A division is one too: it is by a reciprocal.
-    if (mlir::isa<mlir::arith::DivFOp, mlir::arith::RemFOp>(op) || (mlir::isa<mlir::math::MathDialect>(op.getDialect()) && !mlir::isa<mlir::math::FmaOp>(op))) {
-      if (special || !mlir::isa<mlir::math::Exp2Op, mlir::math::TanhOp>(op))
-        return std::nullopt;
-      special = &op;
-    }
-  if (!special || !followsFrom(special->getOperand(0), [&](mlir::Operation *op) { return op == first; }))
-    return std::nullopt;
-  // The last one: an addend is in a register in any case, a factor may be a constant.
-  mlir::Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
-  bool byRow = false;
-  llvm::SmallVector<mlir::Value> left{value};
-  while (!left.empty()) {
-    mlir::Value one = left.pop_back_val();
-    if (one.getParentBlock() != &body)
-      continue;
-    if (mlir::Operation *producer = one.getDefiningOp()) {
-      if (!mlir::isPure(producer))
-        return std::nullopt;
-      llvm::append_range(left, producer->getOperands());
-      continue;
-    }
-    const unsigned index = mlir::cast<mlir::BlockArgument>(one).getArgNumber();
-    auto input = index < map.getInputs().size() ? mlir::cast<tile::TileType>(map.getInputs()[index].getType()) : tile::TileType();
-    if (!input || input.rank() != 1 || !input.hasAxis("q"))
-      return std::nullopt;
-    byRow = true;
-  }
-  return PacedOperand{value, byRow};
-}
+/// latter. Of tiles of whole blocks of 16 columns. (PaceFunctions.cpp)
+std::optional<PacedOperand> pacedOperand(tile::MapOp map);
 
 } // namespace attune

@@ -12,6 +12,9 @@
 #include "ir/tile/Tile.h"
 #include "passes/Maps.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PACEFUNCTIONS
@@ -20,6 +23,54 @@ namespace attune {
 
 using namespace mlir;
 using namespace attune;
+
+/// Whether `value` differs from row to row; nothing where it differs along a row.
+static std::optional<bool> variesByRow(tile::MapOp map, Value value) {
+  bool byRow = false;
+  SmallVector<Value> left{value};
+  while (!left.empty()) {
+    Value one = left.pop_back_val();
+    if (one.getParentBlock() != &map.getBody().front())
+      continue;
+    if (Operation *producer = one.getDefiningOp()) {
+      if (!isPure(producer))
+        return std::nullopt;
+      llvm::append_range(left, producer->getOperands());
+      continue;
+    }
+    const unsigned index = cast<BlockArgument>(one).getArgNumber();
+    auto input = index < map.getInputs().size() ? cast<tile::TileType>(map.getInputs()[index].getType()) : tile::TileType();
+    if (!input || input.rank() != 1 || !input.hasAxis("q"))
+      return std::nullopt;
+    byRow = true;
+  }
+  return byRow;
+}
+
+std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
+  Block &body = map.getBody().front();
+  auto type = map.getResult().getType();
+  if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
+      !map.getElement(0).hasOneUse())
+    return std::nullopt;
+  Operation *first = *map.getElement(0).getUsers().begin();
+  if (!isa<arith::MulFOp, arith::AddFOp, arith::SubFOp, math::FmaOp>(first) || first->getBlock() != &body)
+    return std::nullopt;
+  Operation *special = nullptr;
+  for (Operation &op : body)
+    // A division is one too: it is by a reciprocal.
+    if (isa<arith::DivFOp, arith::RemFOp>(op) || (isa<math::MathDialect>(op.getDialect()) && !isa<math::FmaOp>(op))) {
+      if (special || !isa<math::Exp2Op, math::TanhOp>(op))
+        return std::nullopt;
+      special = &op;
+    }
+  if (!special || !followsFrom(special->getOperand(0), [&](Operation *op) { return op == first; }))
+    return std::nullopt;
+  // The last one: an addend is in a register in any case, a factor may be a constant.
+  Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
+  const std::optional<bool> byRow = variesByRow(map, value);
+  return byRow ? std::optional(PacedOperand{value, *byRow}) : std::nullopt;
+}
 
 namespace {
 
