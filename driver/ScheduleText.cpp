@@ -79,9 +79,12 @@ static bool holdsMaxima(sched::KernelOp kernel) { return holds<sched::MmaAsyncOp
 static std::string overlapText(sched::KernelOp kernel) {
   const tile::PlanAttr plan = kernel.getPlan();
   if (plan.getTurns()) {
-    // Of tiles whose maxima are held the first half of the columns, whole blocks of 16.
-    const char *own = !plan.getOverlap() ? "" : !holdsMaxima(kernel) ? "; that with V beside its own too" : plan.getTileK() < 32 ? "" : "; that with V beside half of its own too";
-    return std::string("products of one warpgroup beside the softmax of another, in turn") + own;
+    std::string text = "products of one warpgroup beside the softmax of another, in turn";
+    if (plan.getOverlap() && !holdsMaxima(kernel))
+      text += "; that with V beside its own too";
+    else if (plan.getOverlap() && plan.getTileK() >= 32) // a half of whole blocks of 16 columns
+      text += "; that with V beside half of its own too";
+    return text;
   }
   const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
   return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";

@@ -97,7 +97,7 @@ struct RoleRegisters {
   int producer, consumer;
 };
 RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles);
-/// Registers of S, P beside it, and O; of P once, where `turns` with `overlap` take it twice.
+/// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 
 /// The plan fields that a user fixed; the rest is chosen.

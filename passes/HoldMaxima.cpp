@@ -141,17 +141,16 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
 }
 
 /// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map` are the others: all, where there is one block.
-tile::MapOp splitFirstHalf(tile::MapOp map) {
+void splitFirstHalf(tile::MapOp map) {
   constexpr int64_t block = 16;
   const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
   if (!half)
-    return map;
+    return;
   OpBuilder builder(map);
   auto first = cast<tile::MapOp>(builder.clone(*map));
   first.setColumns(ArrayRef<int64_t>{0, half});
   map.setColumns(ArrayRef<int64_t>{half, columns});
   map.getInputsMutable().slice(0, 1).assign(first.getResult());
-  return map;
 }
 
 /// `overlap`: the first half of its exponentials beside the loop's own product with V.
@@ -200,9 +199,10 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
   // In front of the branch in any case: its warps may go separate ways there, and the wait is the warpgroup's.
-  Operation *second = overlap ? splitFirstHalf(exponentials).getOperation() : maximum.getOperation();
+  if (overlap)
+    splitFirstHalf(exponentials);
   for (Operation *op : waiting)
-    op->moveBefore(second);
+    op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
   for (auto [value, result] : llvm::zip(moved, branch.getResults()))
     Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
   for (Operation *op : moving)

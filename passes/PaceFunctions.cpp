@@ -24,29 +24,6 @@ namespace attune {
 using namespace mlir;
 using namespace attune;
 
-/// Whether `value` differs from row to row; nothing where it differs along a row.
-static std::optional<bool> variesByRow(tile::MapOp map, Value value) {
-  bool byRow = false;
-  SmallVector<Value> left{value};
-  while (!left.empty()) {
-    Value one = left.pop_back_val();
-    if (one.getParentBlock() != &map.getBody().front())
-      continue;
-    if (Operation *producer = one.getDefiningOp()) {
-      if (!isPure(producer))
-        return std::nullopt;
-      llvm::append_range(left, producer->getOperands());
-      continue;
-    }
-    const unsigned index = cast<BlockArgument>(one).getArgNumber();
-    auto input = index < map.getInputs().size() ? cast<tile::TileType>(map.getInputs()[index].getType()) : tile::TileType();
-    if (!input || input.rank() != 1 || !input.hasAxis("q"))
-      return std::nullopt;
-    byRow = true;
-  }
-  return byRow;
-}
-
 std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
   Block &body = map.getBody().front();
   auto type = map.getResult().getType();
@@ -68,8 +45,15 @@ std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
     return std::nullopt;
   // The last one: an addend is in a register in any case, a factor may be a constant.
   Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
-  const std::optional<bool> byRow = variesByRow(map, value);
-  return byRow ? std::optional(PacedOperand{value, *byRow}) : std::nullopt;
+  auto isRow = [&](BlockArgument argument) {
+    if (argument.getArgNumber() >= map.getInputs().size())
+      return false;
+    auto input = cast<tile::TileType>(map.getInputs()[argument.getArgNumber()].getType());
+    return input.rank() == 1 && input.hasAxis("q");
+  };
+  if (!followsOnlyFrom(value, body, isRow))
+    return std::nullopt;
+  return PacedOperand{value, /*byRow=*/!followsOnlyFrom(value, body, [](BlockArgument) { return false; })};
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include "passes/Cloning.h"
 #include "passes/Maps.h"
 #include "passes/Passes.h"
+#include "passes/Slices.h"
 #include "runtime/ArchInfo.h"
 
 namespace attune {
@@ -294,10 +295,11 @@ private:
     });
   }
 
-  /// The same of an accumulator's column pairs `within`, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `after` behind them.
-  void forEachColumn(Value buffer, Range within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen,
-                     function_ref<void(Value jj)> after = {}) {
+  /// The same of an accumulator, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `after` behind them.
+  void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen,
+                     function_ref<void(Value jj)> after) {
     SmallVector<int64_t> shape = laneShape(buffer);
+    const Range pairs = within.value_or(Range{0, shape[1]});
     auto pair = [&](Value j) {
       column(j);
       repeat(2, "e", [&](Value c) {
@@ -307,8 +309,8 @@ private:
       });
     };
     if (!sixteen && !after)
-      return repeat(within, "j", pair);
-    repeat(within.by(2), "jj", [&](Value jj) {
+      return repeat(pairs, "j", pair);
+    repeat(pairs.by(2), "jj", [&](Value jj) {
       if (sixteen)
         sixteen(jj);
       repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
@@ -401,20 +403,18 @@ private:
           to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);
   }
 
-  /// Columns that a map computes.
-  static Range columnsOf(tile::MapOp map) {
+  /// Column pairs of a lane that a map computes; nothing where these are all.
+  static std::optional<Range> pairsOf(tile::MapOp map) {
     if (std::optional<ArrayRef<int64_t>> columns = map.getColumns())
-      return {columns->front(), columns->back()};
-    return {0, cast<TileType>(map.getResult().getType()).getShape().back()};
+      return Range{columns->front(), columns->back()}.by(8);
+    return std::nullopt;
   }
 
   /// What `map` leaves as its first input has it, if it computes columns alone.
   void copyOtherColumns(tile::MapOp map, Value to) {
-    if (!map.getColumns())
-      return;
-    const Range computed = columnsOf(map).by(8);
-    for (Range others : {Range{0, computed.begin}, Range{computed.end, columnsOfLane(to)}})
-      copyBuffer(buffers.lookup(map.getInputs().front()), to, others);
+    if (std::optional<Range> computed = pairsOf(map))
+      for (Range others : {Range{0, computed->begin}, Range{computed->end, laneShape(to)[1]}})
+        copyBuffer(buffers.lookup(map.getInputs().front()), to, others);
   }
 
   //===--------------------------------------------------------------------===//
@@ -691,7 +691,7 @@ private:
         inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
     }
     if (pacing)
-      inner.map(pacing->operand.value, get(pacing->values, pacing->at(i, r)));
+      inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
     for (Operation &nested : op.getBody().front().without_terminator()) {
       if (pacing && pacing->operand.value.getDefiningOp() == &nested)
         continue;
@@ -771,14 +771,23 @@ private:
 
   /// Whether a value of the map's body is the same for all columns.
   bool followsFromRow(tile::MapOp op, Value value) {
-    if (value.getParentBlock() != &op.getBody().front())
-      return true;
-    if (Operation *producer = value.getDefiningOp())
-      return producer->getNumRegions() == 0 && isMemoryEffectFree(producer) && llvm::all_of(producer->getOperands(), [&](Value operand) { return followsFromRow(op, operand); });
-    const unsigned index = cast<BlockArgument>(value).getArgNumber(), inputs = op.getInputs().size();
-    if (index < inputs)
-      return !inShared(op.getInputs()[index]) && layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
-    return value == op.getCoordinate("q") && value.getType().isInteger();
+    return followsOnlyFrom(value, op.getBody().front(), [&](BlockArgument argument) {
+      const unsigned index = argument.getArgNumber();
+      if (index < op.getInputs().size())
+        return !inShared(op.getInputs()[index]) && layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
+      return argument == op.getCoordinate("q") && argument.getType().isInteger();
+    });
+  }
+
+  /// What the region of `op` takes that is the same along a row, of row (i, r).
+  IRMapping rowOf(tile::MapOp op, Value i, Value r) {
+    IRMapping inner(mapping);
+    for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+      if (!argument.use_empty() && followsFromRow(op, argument))
+        inner.map(argument, element(input, i, r, {}, {}));
+    if (BlockArgument q = op.getCoordinate("q"); q && q.getType().isInteger())
+      inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
+    return inner;
   }
 
   /// The words of the cuts of `op` for row (i, r).
@@ -787,12 +796,7 @@ private:
     auto compares = llvm::make_filter_range(body->getOps<arith::CmpIOp>(), [&](arith::CmpIOp compare) { return isCut(op, compare); });
     if (compares.empty())
       return;
-    IRMapping inner(mapping);
-    for (auto [input, argument] : llvm::zip(op.getInputs(), body->getArguments()))
-      if (!argument.use_empty() && followsFromRow(op, argument))
-        inner.map(argument, element(input, i, r, {}, {}));
-    if (BlockArgument q = op.getCoordinate("q"); q && q.getType().isInteger())
-      inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
+    IRMapping inner = rowOf(op, i, r);
     for (arith::CmpIOp compare : compares) {
       if (Operation *row = compare.getRhs().getDefiningOp())
         cloneWithOperands(row, body, builder, inner);
@@ -808,38 +812,34 @@ private:
   /// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in the place of the first.
   struct Pacing {
     PacedOperand operand;
-    Value values, zero;
-    SmallVector<Value> at(Value i, Value r) const { return operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{zero, zero}; }
+    Value values;
   };
 
+  SmallVector<Value> pacedAt(Value i, Value r) { return pacing->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)}; }
+
+  void forEachPaced(function_ref<void(Value i, Value r)> body) {
+    if (!pacing->operand.byRow)
+      return body(i32(0), i32(0));
+    forEachPlace(pacing->values, [&](Value i, Value r, Value, Value, SmallVector<Value>) { body(i, r); });
+  }
+
   void openPacing(tile::MapOp op, const PacedOperand &operand) {
-    auto type = cast<TileType>(op.getResult().getType());
-    Value values = registers("paced", fragmentType({{"q", type.getShape()[0]}}, builder.getF32Type(), FragmentRole::Rows, rowWarps));
-    pacing = Pacing{operand, values, i32(0)};
-    forEachPaced([&](SmallVector<Value> at) {
-      IRMapping inner(mapping);
-      // What the operand follows from; values of other axes may not be at hand.
-      for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
-        if (auto type = cast<TileType>(input.getType()); type.rank() == 1 && type.hasAxis("q"))
-          inner.map(argument, get(buffers.lookup(input), at));
+    const int64_t rows = cast<TileType>(op.getResult().getType()).getShape()[0];
+    pacing = Pacing{operand, registers("paced", fragmentType({{"q", rows}}, builder.getF32Type(), FragmentRole::Rows, rowWarps))};
+    forEachPaced([&](Value i, Value r) {
+      IRMapping inner = rowOf(op, i, r);
       if (Operation *producer = operand.value.getDefiningOp())
         cloneWithOperands(producer, &op.getBody().front(), builder, inner);
-      set(inner.lookupOrDefault(operand.value), values, at);
+      set(inner.lookupOrDefault(operand.value), pacing->values, {i, r});
     });
   }
 
   /// The next 16 columns behind the first element of columns 16 jj and on, or the first of each row.
   void pace(Value buffer, Value jj) {
-    forEachPaced([&](SmallVector<Value> at) {
-      Value first = get(buffer, {at[0], mul(jj, 2), mul(at[1], 2)});
-      set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, at), first), pacing->values, at);
+    forEachPaced([&](Value i, Value r) {
+      Value first = get(buffer, {i, mul(jj, 2), mul(r, 2)});
+      set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, {i, r}), first), pacing->values, {i, r});
     });
-  }
-
-  void forEachPaced(function_ref<void(SmallVector<Value> at)> body) {
-    if (!pacing->operand.byRow)
-      return body({pacing->zero, pacing->zero});
-    forEachPlace(pacing->values, [&](Value, Value, Value, Value, SmallVector<Value> at) { body(at); });
   }
 
   //===--------------------------------------------------------------------===//
@@ -906,8 +906,8 @@ private:
     std::optional<DropoutState> dropout;
     if (chain.dropout)
       dropout = prepareDropout(chain.dropout);
-    auto blocks = [&](Range columns, bool computes) {
-      repeat(columns.by(16), "kk", [&](Value kk) {
+    auto blocks = [&](Range sixteens, bool computes) {
+      repeat(sixteens, "kk", [&](Value kk) {
         repeat(shape[0], "i", [&](Value i) {
           repeat(2, "half", [&](Value half) {
             repeat(2, "r", [&](Value r) {
@@ -927,11 +927,12 @@ private:
         });
       });
     };
-    const Range computed = columnsOf(map);
+    const std::optional<Range> pairs = pairsOf(map);
+    const Range computed = pairs ? pairs->by(2) : Range{0, shape[1]};
     copyOtherColumns(map, scores);
     blocks({0, computed.begin}, false);
     blocks(computed, true);
-    blocks({computed.end, shape[1] * 16}, false);
+    blocks({computed.end, shape[1]}, false);
     buffers.map(map.getResult(), scores);
     buffers.map(sum.getResult(), total);
     buffers.map(convert.getResult(), fragment);
@@ -1001,11 +1002,10 @@ private:
       auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); };
       auto paceNext = [&](Value jj) { pace(buffer, jj); };
       if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
-        forEachColumn(buffer, columnsOf(op).by(8), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
+        forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
                       pacing ? paceNext : function_ref<void(Value)>());
       else
-        forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); },
-                     op.getColumns() ? std::optional(columnsOf(op).by(8)) : std::nullopt);
+        forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
       columnsBelow.clear();
       pacing.reset();
     };
