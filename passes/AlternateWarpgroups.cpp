@@ -6,7 +6,7 @@
 //     warpgroup 0   | products(n) | softmax(n)              | products(n + 1) | ...
 //     warpgroup 1                 | products(n) | softmax(n)                  | products(n + 1) | ...
 //
-// Barrier 4 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The first turn is
+// Barrier 5 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The first turn is
 // given away before the loop. All warpgroups have as many turns: one for each tile of the block but one. The first that a warpgroup works on, which has one product, has
 // none; one that a warpgroup passes over is a turn that it hands on at once, but for the block's last if it has worked on none.
 //
@@ -25,7 +25,7 @@ using namespace attune;
 
 namespace {
 
-constexpr int64_t firstBarrier = 4, turnThreads = 256;
+constexpr int64_t firstBarrier = 5, turnThreads = 256;
 
 struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarpgroups> {
   using AlternateWarpgroupsBase::AlternateWarpgroupsBase;

@@ -228,8 +228,8 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
-  // Beside tables of one tensor for three warpgroups, 32 spill two; what computes beside them holds two more, a row's words.
-  if (const RoleRegisters roles = share(40); searches && values <= 1 && tiles + leastWarpgroupRegisters + 2 <= roles.consumer)
+  // Beside tables of one tensor for three warpgroups, 32 spill two, beside any four more; what computes beside them holds two more, a row's words.
+  if (const RoleRegisters roles = share(40); searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
   return share(values > 1 ? 56 : values || searches ? 32 : 24);
 }
@@ -459,10 +459,11 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax takes far longer than the products, whose units they do not
-  // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes. A third stage hides a little more of each tile's latency.
+  // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes.
+  // Four warpgroups of 64 keys keep the special-function unit busier where an element takes two of its results. A third stage hides a little more of each tile's latency.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
   const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : 1;
+  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : plan.warps >= 16 && plan.tileK >= 64 && request.specialPerElement >= 1 ? 0.95 : 1;
   const double latency = plan.stages > 2 ? 620 : 650;
   // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others; three fill the gap.
   const double reads = plan.warps < 12 ? 1.5 * request.distanceValues * plan.tileK : 0;
@@ -585,8 +586,8 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
   }
   if (usesWarpgroups(request, arch)) {
     const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // the architecture without its suffix
-    if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12)
-      return Error{fmt::format("warps {} is not supported on {}; use 4, 8 or 12", *fixed.warps, arch.name)};
+    if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
+      return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
     if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
       return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}", *fixed.stages, arch.name, warpLevel)};
     if (fixed.qRegisters.value_or(false))
@@ -595,8 +596,8 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     if (fixed.dvWarps.value_or(1) != 1)
       return Error{fmt::format("dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
                                *fixed.dvWarps, arch.name, warpLevel)};
-    if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192)
-      return Error{fmt::format("tile-q {} does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192", *fixed.tileQ)};
+    if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192 && *fixed.tileQ != 256)
+      return Error{fmt::format("tile-q {} does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256", *fixed.tileQ)};
     if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
       return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps, 16 * *fixed.warps)};
     if (fixed.tileK && *fixed.tileK > 256)
@@ -645,7 +646,9 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
                              request.mask.right < MaskShape::unlimited && request.mask.left >= MaskShape::unlimited);
   std::vector<Plan> plans;
   if (usesWarpgroups(request, arch)) {
-    for (int warps : choices(fixed.warps, {4, 8, 12}))
+    // Blocks of 256 rows visit tiles that few of their rows see, where that is not known in advance: +3 to +20% measured.
+    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction && !fixed.tileQ;
+    for (int warps : choices(fixed.warps, scattered ? std::vector{4, 8, 12} : std::vector{4, 8, 12, 16}))
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
           for (int stages : choices(fixed.stages, {2, 3}))

@@ -136,7 +136,7 @@ private:
 
   /// Where the producer tells what is in each stage of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields) {
-    const int64_t room = std::max<int64_t>(2, llvm::PowerOf2Ceil(fields));
+    const int64_t room = fields <= 2 ? 2 : int64_t(llvm::alignTo(fields, 4));
     auto type = TileType::make(builder.getContext(), {{"stage", stages}, {"message", 1}, {"field", room}}, builder.getI32Type(),
                                tile::MemorySpace::Shared);
     return sched::SharedOp::create(builder, loc, type, name);

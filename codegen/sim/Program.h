@@ -55,8 +55,8 @@ struct Step {
   Run run = nullptr;
   uint32_t op = 0;     ///< of Program::ops
   uint32_t target = 0; ///< of a jump
-  std::array<Slot, 9> in = {};
-  std::array<Slot, 9> out = {};
+  std::array<Slot, 13> in = {};
+  std::array<Slot, 12> out = {};
   uint8_t inputs = 0;
   bool flag = false;              ///< transpose, whether bounds are clamped, ...
   std::array<int32_t, 3> at = {}; ///< which shared or register buffers, ring, map, view

@@ -165,7 +165,7 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
     return;
   if (plan.copyWarps) {
     REQUIRE((arch.warpgroups && request.elementBytes == 2 && plan.copyWarps == 4));
-    REQUIRE((plan.warps == 4 || plan.warps == 8 || plan.warps == 12));
+    REQUIRE((plan.warps == 4 || plan.warps == 8 || plan.warps == 12 || plan.warps == 16));
     REQUIRE(plan.tileQ == 16 * plan.warps);
     REQUIRE(plan.tileK <= 256);
     REQUIRE(plan.blocksPerSm == 1);
@@ -402,13 +402,13 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");
   CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");
   CHECK(with({.qRegisters = true}, "cpu") == "q-registers is not available on the cpu target; leave it out");
-  CHECK(with({.warps = 16}, "sm_90a") == "warps 16 is not supported on sm_90a; use 4, 8 or 12");
+  CHECK(with({.warps = 20}, "sm_90a") == "warps 20 is not supported on sm_90a; use 4, 8, 12 or 16");
   CHECK(with({.stages = 1}, "sm_90a") == "stages 1 is not between 2 and 8, the stages of sm_90a; use 2, or compile for sm_90");
   CHECK(with({.qRegisters = true}, "sm_90a") ==
         "q-registers is not available on sm_90a, whose products read Q from shared memory; leave it out, or compile for sm_90");
   CHECK(with({.dvWarps = 2}, "sm_90a") ==
         "dv-warps 2 is not available on sm_90a, whose warpgroups hold all columns of V; use 1, or compile for sm_90");
-  CHECK(with({.tileQ = 256}, "sm_90a") == "tile-q 256 does not give each of 1 to 3 warpgroups 64 rows; use 64, 128 or 192");
+  CHECK(with({.tileQ = 320}, "sm_90a") == "tile-q 320 does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256");
   CHECK(with({.tileQ = 128, .warps = 4}, "sm_90a") == "tile-q 128 does not give each of 4 warps 16 rows; use 64");
   CHECK(with({.tileK = 272}, "sm_90a") == "tile-k 272 is above 256, the most columns of a warpgroup's product");
   CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
@@ -526,6 +526,27 @@ TEST_CASE("values by distance are for three warpgroups, unless those have room f
   CHECK(planOf(128, 0) == std::pair(128, 128));
   CHECK(planOf(128, 1) == std::pair(192, 80));
   CHECK(planOf(160, 1) == std::pair(128, 128));
+}
+
+TEST_CASE("four warpgroups are for small tiles of scores with two special functions an element") {
+  auto planOf = [](int headDim, int special) {
+    PlanRequest request = makeRequest(headDim, MaskShape::causal());
+    request.arch = "sm_90a";
+    request.specialPerElement = special;
+    request.aluPerElement = 2 * special;
+    const Plan plan = best(request).plan;
+    return std::tuple(plan.tileQ, plan.tileK, plan.warps);
+  };
+  CHECK(planOf(64, 0) == std::tuple(192, 128, 12));
+  CHECK(planOf(64, 1) == std::tuple(256, 64, 16));
+  CHECK(planOf(32, 1) == std::tuple(256, 64, 16));
+  CHECK(planOf(32, 0) == std::tuple(192, 128, 12));
+  CHECK(std::get<2>(planOf(72, 1)) < 16);
+  CHECK(planOf(128, 1) == std::tuple(128, 128, 8));
+  // Copy warps that search take 40 registers: one more than is left beside 112.
+  CHECK(roleRegisters(16, 4, false, 0, 0).consumer == 112);
+  CHECK(roleRegisters(16, 4, true, 0, 0).consumer == 104);
+  CHECK(roleRegisters(16, 4, true, 0, 0).producer >= 40);
 }
 
 TEST_CASE("what a mask loads by key costs shared memory, and the consumers no registers") {

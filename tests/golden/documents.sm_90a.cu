@@ -782,9 +782,9 @@ documents(const __grid_constant__ Params p) {
     increase_registers<232>();
     const int thread2 = threadIdx.x - 128;
     const int warpgroup = uniform(thread2 / 128);
-    const int own_turn = warpgroup + 4;
+    const int own_turn = warpgroup + 5;
     const int n = warpgroup + 1;
-    const int next_turn = (int)((unsigned)n % 2u) + 4;
+    const int next_turn = (int)((unsigned)n % 2u) + 5;
     if (warpgroup == 1) {
       arrive_warps(next_turn, 256);
     }

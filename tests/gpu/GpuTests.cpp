@@ -83,7 +83,8 @@ void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &sche
                          {32, 16, 8, 3, false, 4}, {16, 64, 4, 1, false, 4}, {32, 48, 4, 2, false, 4},
                          // warpgroups of 64 rows
                          {64, 16, 4, 8, false}, {64, 128, 4, 3, false}, {64, 176, 4, 2, false}, {128, 32, 8, 4, false},
-                         {128, 80, 8, 2, false}, {128, 128, 8, 2, false}, {192, 16, 12, 3, false}, {192, 48, 12, 2, false}};
+                         {128, 80, 8, 2, false}, {128, 128, 8, 2, false}, {192, 16, 12, 3, false}, {192, 48, 12, 2, false},
+                         {256, 64, 16, 3, false}, {256, 16, 16, 2, false}};
   for (const Given &plan : given)
     for (int dim : {64, 128})
       for (DType dtype : {bf16, f32})

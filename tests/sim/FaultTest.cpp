@@ -226,14 +226,14 @@ TEST_CASE("named barriers", "[faults]") {
   const Sound &kernel = warpgroupLevel();
   SECTION("a count of threads that others do not have") {
     CHECK(kernel.find("sync_warps (.*) threads 256", "sync_warps $1 threads 288") ==
-          "'sched.sync_warps' op reaches barrier 4 for 288 threads, where others wait for 256");
+          "'sched.sync_warps' op reaches barrier 5 for 288 threads, where others wait for 256");
   }
   SECTION("reached too often") {
     CHECK(kernel.find("sched.sync_warps .*", "") ==
-          "'sched.arrive_warps' op reaches barrier 4 a second time before all 256 threads have reached it once");
+          "'sched.arrive_warps' op reaches barrier 5 a second time before all 256 threads have reached it once");
   }
   SECTION("too few arrive") {
-    CHECK(kernel.find("sched.arrive_warps .*", "").find("warps 4 to 7 wait at barrier 4, where 128 of 256 threads have arrived") !=
+    CHECK(kernel.find("sched.arrive_warps .*", "").find("warps 4 to 7 wait at barrier 5, where 128 of 256 threads have arrived") !=
           std::string::npos);
   }
 }

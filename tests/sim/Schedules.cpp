@@ -30,7 +30,8 @@ std::vector<Schedule> attune::tests::schedulesFor(const std::string &arch) {
             {arch, 64, 32, 4, 3, false, 1, 0},   {arch, 192, 64, 12, 2, false, 1, 2, true}, {arch, 128, 96, 8, 3, false, 1, 1, false, true},
             {arch, 128, 176, 8, 2, false, 1, 0}, {arch, 192, 96, 12, 3, false, 1, 0, true}, {arch, 64, 128, 4, 4, false, 1, 3, false, true},
             {arch, 128, 64, 8, 2, false, 1, 0, true}, {arch, 128, 64, 8, 2, false, 1, 2},
-            {arch, 192, 64, 12, 2, false, 1, 2}, {arch, 128, 64, 8, 2, false, 1, 2, true, true}};
+            {arch, 192, 64, 12, 2, false, 1, 2}, {arch, 128, 64, 8, 2, false, 1, 2, true, true},
+            {arch, 256, 48, 16, 2, false, 1, 2, true}, {arch, 256, 32, 16, 3, false, 1, 1}};
   return {{arch, 64, 32, 4, 1, false},    {arch, 64, 64, 4, 1, true},    {arch, 128, 32, 4, 2, true},   {arch, 128, 64, 4, 2, false},
           {arch, 128, 64, 8, 1, true},    {arch, 64, 48, 4, 3, true},    {arch, 128, 128, 8, 1, false}, {arch, 64, 16, 4, 3, false},
           {arch, 64, 32, 8, 1, false, 2}, {arch, 32, 32, 4, 2, true, 2}, {arch, 32, 16, 8, 3, false, 4}};
