@@ -460,10 +460,12 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax takes far longer than the products, whose units they do not
   // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes.
-  // Four warpgroups of 64 keys keep the special-function unit busier where an element takes two of its results. A third stage hides a little more of each tile's latency.
+  // Four warpgroups of 64 keys keep the special-function unit busier where an element takes two of its results.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
   const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : plan.warps >= 16 && plan.tileK >= 64 && request.specialPerElement >= 1 ? 0.95 : 1;
+  const bool busyFour = plan.warps >= 16 && plan.tileK >= 64 && request.specialPerElement >= 1;
+  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : busyFour ? 0.95 : 1;
+  // A third stage hides a little more of each tile's latency.
   const double latency = plan.stages > 2 ? 620 : 650;
   // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others; three fill the gap.
   const double reads = plan.warps < 12 ? 1.5 * request.distanceValues * plan.tileK : 0;
