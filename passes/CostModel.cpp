@@ -228,7 +228,7 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
-  // Beside tables of one tensor for three warpgroups, 32 spill two, beside any four more; what computes beside them holds two more, a row's words.
+  // Searching tables of one tensor for three warpgroups, 32 spill two, and any tables for four spill more; what computes beside them holds two more, a row's words.
   if (const RoleRegisters roles = share(40); searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
   return share(values > 1 ? 56 : values || searches ? 32 : 24);
@@ -236,9 +236,11 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
 
 int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) { return int(tileK / 2 + tileK / 4 + roundUp(headDimV, 16) / 2); }
 
+/// Whether a warp of the producer looks in tables for the tiles to visit.
+static bool searches(const PlanRequest &request) { return request.patternRows > 0 || request.maskLoadsByKey; }
+
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  const bool searches = request.patternRows > 0 || request.maskLoadsByKey;
-  return roleRegisters(plan.warps, plan.copyWarps, searches, request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
+  return roleRegisters(plan.warps, plan.copyWarps, searches(request), request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
                        warpgroupTileRegisters(plan.tileK, request.headDimV))
       .consumer;
 }
@@ -274,25 +276,30 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   return registers + variantRegisters(request, plan, narrow);
 }
 
+/// Tiles with a swizzle start at multiples of this, as `sched-assign-shared-memory` places them.
+static constexpr int64_t swizzledAlignment = 1024;
+
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
-                                       {"K", plan.stages * plan.tileK * d * e},
-                                       {"V", plan.stages * plan.tileK * dv * e}};
-  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage
-    buffers.push_back({"barriers", 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
-  if (plan.persistent)
+                                       {"K", roundUp(plan.stages * plan.tileK * d * e, swizzledAlignment)},
+                                       {"V", roundUp(plan.stages * plan.tileK * dv * e, swizzledAlignment)}};
+  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says more
+    buffers.push_back({"barriers", (searches(request) ? 128 : 0) + 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
+  // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
+  auto panel = [&](int64_t columns) { return std::min<int64_t>(128, columns * e & -(columns * e)); };
+  if (plan.persistent || (plan.copyWarps && (dv > d || panel(dv) != panel(d))))
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
-  if (request.distanceValues) { // each ring starts at a multiple of 1024
+  if (request.distanceValues) {
     const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, 1024)});
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, swizzledAlignment)});
   }
   if (request.stagedColumns)
-    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, 1024)});
+    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, swizzledAlignment)});
   return buffers;
 }
 
@@ -460,10 +467,10 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
   // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax takes far longer than the products, whose units they do not
   // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes.
-  // Four warpgroups of 64 keys keep the special-function unit busier where an element takes two of its results.
+  // Four warpgroups keep the special-function unit busier where an element takes two of its results.
   const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
   const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const bool busyFour = plan.warps >= 16 && plan.tileK >= 64 && request.specialPerElement >= 1;
+  const bool busyFour = plan.warps >= 16 && request.specialPerElement >= 1;
   const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : busyFour ? 0.95 : 1;
   // A third stage hides a little more of each tile's latency.
   const double latency = plan.stages > 2 ? 620 : 650;
@@ -648,13 +655,18 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
                              request.mask.right < MaskShape::unlimited && request.mask.left >= MaskShape::unlimited);
   std::vector<Plan> plans;
   if (usesWarpgroups(request, arch)) {
-    // Blocks of 256 rows visit tiles that few of their rows see, where that is not known in advance: +3 to +20% measured.
-    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction && !fixed.tileQ;
-    for (int warps : choices(fixed.warps, scattered ? std::vector{4, 8, 12} : std::vector{4, 8, 12, 16}))
+    // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20% measured), nor with dropout (+11%), nor with
+    // fewer than 64 keys, nor beside copies of biases by element, which spill.
+    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.patternRows;
+    const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
+    auto loses = [&](int warps, int tileK) { return warps == 16 && !asked && (three || tileK < 64); };
+    for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
           for (int stages : choices(fixed.stages, {2, 3}))
             for (bool stageBiases : choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
+              if (loses(warps, tileK))
+                continue;
               plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
               plans.back().stageBiases = stageBiases;
             }
@@ -795,8 +807,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
                              any ? "use smaller tiles, fewer stages or a larger budget"
                                  : "raise the budget or reduce the head dim")};
   RankedPlan leanest = least([&](const RankedPlan &p) { return leastRegisters(request, p.plan) * p.plan.warps; });
-  return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; use smaller tiles or more warps",
-                           leanest.plan.tileQ, leanest.plan.tileK, leanest.plan.warps, leanest.rejected)};
+  return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; {}", leanest.plan.tileQ, leanest.plan.tileK, leanest.plan.warps,
+                           leanest.rejected, leanest.plan.copyWarps ? "use a smaller tile-k" : "use smaller tiles or more warps")};
 }
 
 //===----------------------------------------------------------------------===//

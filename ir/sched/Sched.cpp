@@ -320,9 +320,9 @@ LogicalResult MoreWorkOp::verify() {
 
 /// Room for `values` i32 fields in each stage, in pairs or fours.
 static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
-  if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 || !llvm::is_contained({2, 4, 8, 12, 16}, type.getShape()[2]) ||
+  if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 || !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) ||
       !type.getElementType().isInteger(32) || type.getSpace() != MemorySpace::Shared)
-    return op->emitOpError("takes a shared tile of 1 x 2, 4, 8, 12 or 16 i32 a stage, got ") << type;
+    return op->emitOpError("takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got ") << type;
   if (!values || int64_t(values) > type.getShape()[2])
     return op->emitOpError() << "has " << values << " values, a message of this tile 1 to " << type.getShape()[2];
   return success();

@@ -178,7 +178,7 @@ def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
 def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
   let summary = "a message of i32 fields into a stage of a shared tile, for the roles that receive it";
   let description = [{
-    One thread sends, and publishes the message with the ring whose stage it acquired. The tile has 2, 4, 8, 12 or 16 fields; those beyond the values are 0.
+    One thread sends, and publishes the message with the ring whose stage it acquired. The tile has 2, 4, 8 or 12 fields; those beyond the values are 0.
 
     ```mlir
     sched.send %next, %partial to %notes[%s] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>

@@ -148,6 +148,9 @@ std::vector<Point> grid(const std::string &full) {
   // What the warp that searches holds beside three warpgroups; both ends of a mask in one conjunct.
   points.push_back({"sm_90a", "segments", bf16, 64, 64});
   points.push_back({"sm_90a", "chunked", bf16, 64, 64});
+  for (int dim : {32, 64}) // four warpgroups
+    points.push_back({"sm_90a", "softcap", bf16, dim, dim});
+  points.push_back({"sm_90a", "plain", bf16, 200, 256}); // O has no place over Q
   points.push_back({"sm_90a", "padded", bf16, 128, 128});
   // Where O takes most of a lane's registers.
   for (auto [variant, dim] : {std::pair("softcap", 192), {"gemma", 256}, {"dropout", 256}})

@@ -185,7 +185,8 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   // Written out again from the layout, not from the model.
   const int64_t e = request.elementBytes, d = pad16(request.headDim);
   const int64_t share = pad16((request.headDimV + plan.dvWarps - 1) / plan.dvWarps), dv = share * plan.dvWarps;
-  REQUIRE(bytes == std::max(plan.tileQ * d, plan.tileQ * dv) * e + plan.stages * plan.tileK * (d + dv) * e);
+  auto ring = [&](int64_t columns) { return (plan.stages * plan.tileK * columns * e + 1023) / 1024 * 1024; };
+  REQUIRE(bytes == std::max(plan.tileQ * d, plan.tileQ * dv) * e + ring(d) + ring(dv));
   REQUIRE(plan.blocksPerSm * (bytes + int64_t(arch.sharedReservedPerBlock)) <= int64_t(arch.sharedBytesPerSM));
   REQUIRE(cost.registers <= 255);
   REQUIRE(cost.registers <= cost.registerLimit);
@@ -528,9 +529,29 @@ TEST_CASE("values by distance are for three warpgroups, unless those have room f
   CHECK(planOf(160, 1) == std::pair(128, 128));
 }
 
+TEST_CASE("O takes room of its own where it has no place over Q") {
+  auto sizes = [](int headDim, int headDimV, int tileK) {
+    PlanRequest request = makeRequest(headDim);
+    request.arch = "sm_90a";
+    request.headDimV = headDimV;
+    request.fixed = {.tileQ = 128, .tileK = tileK, .stages = 2};
+    const RankedPlan plan = best(request);
+    CHECK_FALSE(plan.plan.persistent);
+    return plan.cost.shared.back().name;
+  };
+  // Rows of 512 bytes over rows of as many; beside rows of 448 there is no room for O at all.
+  CHECK(sizes(256, 256, 80) != "O");
+  CHECK(sizes(256, 192, 80) != "O");
+  PlanRequest request = makeRequest(224);
+  request.arch = "sm_90a";
+  request.headDimV = 256;
+  request.fixed = {.tileQ = 128, .tileK = 80, .stages = 2};
+  CHECK(errorOf(request).find("O 65536") != std::string::npos);
+}
+
 TEST_CASE("four warpgroups are for small tiles of scores with two special functions an element") {
-  auto planOf = [](int headDim, int special) {
-    PlanRequest request = makeRequest(headDim, MaskShape::causal());
+  auto planOf = [](int headDim, int special, bool scattered = false) {
+    PlanRequest request = makeRequest(headDim, scattered ? MaskShape::partly(0.5) : MaskShape::causal());
     request.arch = "sm_90a";
     request.specialPerElement = special;
     request.aluPerElement = 2 * special;
@@ -541,9 +562,10 @@ TEST_CASE("four warpgroups are for small tiles of scores with two special functi
   CHECK(planOf(64, 1) == std::tuple(256, 64, 16));
   CHECK(planOf(32, 1) == std::tuple(256, 64, 16));
   CHECK(planOf(32, 0) == std::tuple(192, 128, 12));
-  CHECK(std::get<2>(planOf(72, 1)) < 16);
+  CHECK(std::get<2>(planOf(72, 1)) < 16); // not with fewer keys
   CHECK(planOf(128, 1) == std::tuple(128, 128, 8));
-  // Copy warps that search take 40 registers: one more than is left beside 112.
+  CHECK(planOf(64, 1, true) != std::tuple(256, 64, 16));
+  // Copy warps that search take 40 registers at least; beside 112 they have 32.
   CHECK(roleRegisters(16, 4, false, 0, 0).consumer == 112);
   CHECK(roleRegisters(16, 4, true, 0, 0).consumer == 104);
   CHECK(roleRegisters(16, 4, true, 0, 0).producer >= 40);
@@ -560,8 +582,8 @@ TEST_CASE("what a mask loads by key costs shared memory, and the consumers no re
   for (PlanRequest *request : {&plain, &staged, &loaded})
     request->fixed = {192, 128, 12, 3};
   const RankedPlan without = best(plain), with = best(staged);
-  // Three stages of 128 words, from a multiple of 1024 bytes on, and their barriers.
-  CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048 + 48);
+  // Three stages of 128 words, from a multiple of 1024 bytes on, their barriers, and what the search tells.
+  CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048 + 48 + 128);
   CHECK(with.cost.shared.back().name == "values by key");
   CHECK(with.cost.registers == without.cost.registers);
   CHECK(with.cost.registerLimit == without.cost.registerLimit);

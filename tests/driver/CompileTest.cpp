@@ -5,6 +5,7 @@
 #include "runtime/Nvrtc.h"
 #include "tools/reference/Reference.h"
 
+#include <regex>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -302,6 +303,9 @@ TEST_CASE("text that does not fit the request") {
         "stages or a budget");
   CHECK(message(emitFromText({*sched}, {}, Target::cuda("sm_90"), Stage::Cuda)) ==
         "the text is scheduled for sm_80, not for sm_90; use --arch sm_80, or start from its tile text");
+  const std::string large = std::regex_replace(*sched, std::regex("shared_bytes [0-9]+"), "shared_bytes 200000");
+  CHECK(message(emitFromText({large}, {}, target, Stage::Cuda)) ==
+        "the schedule takes 200000 bytes of shared memory, above the limit per block of 166912; use smaller tiles or fewer stages");
   CHECK(message(emitFromText({"module {}"}, {}, target, Stage::Cuda)) ==
         "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
   CHECK(message(emit(causalVariant(), {.headDim = 64}, Target::cpu(), Stage::Cuda)) ==

@@ -813,7 +813,7 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 2 x field 4, i32, shared>
-  // expected-error @+1 {{'sched.send' op takes a shared tile of 1 x 2, 4, 8, 12 or 16 i32 a stage, got '!tile.tile<stage 2 x message 2 x field 4, i32, shared>'}}
+  // expected-error @+1 {{'sched.send' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 2 x field 4, i32, shared>'}}
   sched.send %c0, %c0, %c0, %c0 to %0[%c0] : !tile.tile<stage 2 x message 2 x field 4, i32, shared>
 }
 
@@ -822,7 +822,7 @@ sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dt
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, f32, shared>
-  // expected-error @+1 {{'sched.receive' op takes a shared tile of 1 x 2, 4, 8, 12 or 16 i32 a stage, got '!tile.tile<stage 2 x message 1 x field 4, f32, shared>'}}
+  // expected-error @+1 {{'sched.receive' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 1 x field 4, f32, shared>'}}
   %1 = sched.receive from %0[%c0] : !tile.tile<stage 2 x message 1 x field 4, f32, shared> -> i32
 }
 

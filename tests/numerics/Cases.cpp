@@ -113,7 +113,7 @@ Group headDimGroup(bool gpu) {
       if (dtype == bf16)
         b.add("plain", Variant("plain"), dtype, {.queries = 77, .keys = 200, .headDim = dim});
     }
-  std::vector<std::pair<int, int>> unequal = {{64, 128}, {128, 64}, {192, 128}, {40, 72}, {96, 16}, {8, 64}, {80, 96}};
+  std::vector<std::pair<int, int>> unequal = {{64, 128}, {128, 64}, {192, 128}, {40, 72}, {96, 16}, {8, 64}, {80, 96}, {200, 256}};
   if (!gpu)
     unequal.insert(unequal.end(), {{512, 8}, {8, 512}, {576 - 64, 256}});
   for (auto [dim, dimV] : unequal)
