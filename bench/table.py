@@ -562,6 +562,7 @@ def test_pieces():
         assert run("ours", ["sh", "-c", count], folder, rounds=3) and Table(read(folder)).time("a") == 2
         assert run("ours", ["sh", "-c", count], folder, rounds=3) and Table(read(folder)).time("a") == 2
     assert list(median_rows([[{"name": "a", "ms": 1}], [{"name": "a", "error": "x"}], [{"name": "a", "ms": 2}]])) == [{"name": "a", "error": "x"}]
+    assert [row["ms"] for row in median_rows([[{"name": "a", "ms": 5}], [{"name": "a", "ms": 3}]])] == [3]
     assert fit_line([(1, 5), (2, 7), (4, 11)]) == (3.0, 2.0) and spread_per_tile([(2, 2), (4, 6)]) == 1.5
     assert geomean([2, 8]) == 4 and geomean([2, None]) is None and geomean([]) is None and least([3, 2]) == 2
 

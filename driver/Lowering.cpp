@@ -10,7 +10,6 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/TileSize.h"
-#include "runtime/ArchInfo.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -379,7 +378,7 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
       else if (stage == Stage::Tile)
         addTileVerifier(passes, options);
       else
-        addSchedVerifier(passes);
+        addSchedVerifier(passes, options);
     });
   };
   Expected<void> good = verifyModule(module);
@@ -575,10 +574,6 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());
-    const ArchInfo *arch = findArch(target.arch);
-    if (const size_t room = options.sramBudget ? size_t(options.sramBudget) : arch ? arch->sharedBytesPerBlock : result.sharedBytes; result.sharedBytes > room)
-      return Error{fmt::format("the schedule takes {} bytes of shared memory, above {} {}; use smaller tiles or fewer stages", result.sharedBytes,
-                               options.sramBudget ? "the budget of" : "the limit per block of", room)};
     kernel.walk([&](sched::SharedOp buffer) {
       result.buffers.push_back(
           {buffer.getName().str(), buffer.getResult().getType().bytes(), int64_t(buffer.getOffset())});

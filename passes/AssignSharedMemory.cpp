@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/sched/Panels.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
 
@@ -18,8 +19,7 @@ using namespace attune;
 
 namespace {
 
-/// Swizzles repeat within 1024 bytes.
-int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? 1024 : 128; }
+int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? sched::swizzledAlignment : 128; }
 
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;

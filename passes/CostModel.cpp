@@ -2,6 +2,7 @@
 
 #include "passes/CostModel.h"
 
+#include "ir/sched/Panels.h"
 #include "runtime/ArchInfo.h"
 
 #include <algorithm>
@@ -276,19 +277,16 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   return registers + variantRegisters(request, plan, narrow);
 }
 
-/// Tiles with a swizzle start at multiples of this, as `sched-assign-shared-memory` places them.
-static constexpr int64_t swizzledAlignment = 1024;
-
+/// As `sched-assign-shared-memory` places them, or up to an alignment more.
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
-                                       {"K", roundUp(plan.stages * plan.tileK * d * e, swizzledAlignment)},
-                                       {"V", roundUp(plan.stages * plan.tileK * dv * e, swizzledAlignment)}};
+                                       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
+                                       {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
   if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says more
     buffers.push_back({"barriers", (searches(request) ? 128 : 0) + 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
   // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
-  auto panel = [&](int64_t columns) { return std::min<int64_t>(128, columns * e & -(columns * e)); };
-  if (plan.persistent || (plan.copyWarps && (dv > d || panel(dv) != panel(d))))
+  if (plan.persistent || (plan.copyWarps && (dv > d || sched::widestPanel(dv * e) != sched::widestPanel(d * e))))
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
@@ -296,10 +294,10 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
   if (request.distanceValues) {
     const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, swizzledAlignment)});
+    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
   }
   if (request.stagedColumns)
-    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, swizzledAlignment)});
+    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, sched::swizzledAlignment)});
   return buffers;
 }
 
@@ -659,17 +657,17 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
     // fewer than 64 keys, nor beside copies of biases by element, which spill.
     const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
-    auto loses = [&](int warps, int tileK) { return warps == 16 && !asked && (three || tileK < 64); };
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
-        for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}))
+        for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256})) {
+          if (warps == 16 && !asked && (three || tileK < 64))
+            continue;
           for (int stages : choices(fixed.stages, {2, 3}))
             for (bool stageBiases : choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
-              if (loses(warps, tileK))
-                continue;
               plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
               plans.back().stageBiases = stageBiases;
             }
+        }
     return plans;
   }
   if (arch.isCpu()) {

@@ -359,7 +359,7 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     Requires: nothing.
     Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; `sched.for_work` hands out the plan's
     tile_q rows; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
-    else; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
+    else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
     a vote of one warp.
 
     In kernels without roles every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
@@ -371,6 +371,7 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
     After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`.
   }];
+  let options = [Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
 }
 
 def TestMaskDomain : Pass<"test-mask-domain", "::mlir::ModuleOp"> {

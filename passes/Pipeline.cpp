@@ -22,7 +22,9 @@ void attune::addTileVerifier(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createVerifyTile(VerifyTileOptions{options.arch, options.sramBudget}));
 }
 
-void attune::addSchedVerifier(OpPassManager &passes) { passes.addPass(createVerifySched()); }
+void attune::addSchedVerifier(OpPassManager &passes, const PipelineOptions &options) {
+  passes.addPass(createVerifySched(VerifySchedOptions{options.sramBudget}));
+}
 
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
@@ -94,5 +96,5 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createRematerialize());
   // Last: lifetimes are final.
   passes.addPass(createAssignSharedMemory());
-  addSchedVerifier(passes);
+  addSchedVerifier(passes, options);
 }

@@ -23,6 +23,6 @@ void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options)
 /// that starts from text runs that of the text's stage first.
 void addAttnVerifier(mlir::OpPassManager &passes);
 void addTileVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
-void addSchedVerifier(mlir::OpPassManager &passes);
+void addSchedVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
 
 } // namespace attune

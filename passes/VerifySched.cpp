@@ -10,6 +10,7 @@
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
 #include "passes/Slices.h"
+#include "runtime/ArchInfo.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -144,6 +145,16 @@ LogicalResult verify(sched::KernelOp kernel) {
   return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : success();
 }
 
+/// tile-verify counts what tiles need; this is what they got, alignment and the output's place included.
+LogicalResult verifyBudget(sched::KernelOp kernel, int64_t sramBudget) {
+  const ArchInfo *info = findArch(kernel.getArch());
+  const int64_t room = sramBudget ? sramBudget : info ? int64_t(info->sharedBytesPerBlock) : INT64_MAX, bytes = int64_t(kernel.getSharedBytes());
+  if (bytes <= room)
+    return success();
+  return kernel.emitError() << "the schedule takes " << bytes << " bytes of shared memory, above " << (sramBudget ? "the budget of " : "the limit per block of ") << room
+                            << "; use smaller tiles or fewer stages";
+}
+
 struct VerifySched : attune::impl::VerifySchedBase<VerifySched> {
   using VerifySchedBase::VerifySchedBase;
 
@@ -154,7 +165,7 @@ struct VerifySched : attune::impl::VerifySchedBase<VerifySched> {
         op.emitOpError("is left; at the end of sched a module holds sched.kernel ops only");
         return signalPassFailure();
       }
-      if (failed(verify(kernel)))
+      if (failed(verify(kernel)) || failed(verifyBudget(kernel, sramBudget)))
         return signalPassFailure();
     }
     markAllAnalysesPreserved();

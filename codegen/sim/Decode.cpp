@@ -769,7 +769,7 @@ void Decoder::work(sched::ForWorkOp op) {
 
 void Decoder::search(sched::NextVisibleOp op) {
   const Slot first = allocate(op.getTile().getType(), false);
-  std::array<Slot, 12> out = {first, slot(op.getTile()), slot(op.getOrigin()), slot(op.getVisible()), slot(op.getFull()),
+  decltype(Step::out) out = {first, slot(op.getTile()), slot(op.getOrigin()), slot(op.getVisible()), slot(op.getFull()),
                              slot(op.getCondition().getArgument(0))};
   if (op.getBegins().size() > out.size() - 6)
     return fail(opIndex(op), "searches for " + std::to_string(op.getBegins().size()) + " parts; at most " + std::to_string(out.size() - 6) + " can be simulated");

@@ -55,7 +55,7 @@ struct Step {
   Run run = nullptr;
   uint32_t op = 0;     ///< of Program::ops
   uint32_t target = 0; ///< of a jump
-  std::array<Slot, 13> in = {};
+  std::array<Slot, 13> in = {}; ///< a message of 12 fields and its stage are the most
   std::array<Slot, 12> out = {};
   uint8_t inputs = 0;
   bool flag = false;              ///< transpose, whether bounds are clamped, ...

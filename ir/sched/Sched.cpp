@@ -1,6 +1,7 @@
 //===- Sched.cpp - The sched dialect ----------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "ir/sched/Panels.h"
 #include "ir/Holds.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -120,10 +121,7 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
 }
 
 SwizzleAttr SwizzleAttr::widest(MLIRContext *context, int64_t bytes) {
-  int64_t panel = 128;
-  while (bytes % panel)
-    panel /= 2;
-  return get(context, panel);
+  return get(context, widestPanel(bytes));
 }
 
 LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t panel) {

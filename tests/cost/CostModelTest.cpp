@@ -530,23 +530,20 @@ TEST_CASE("values by distance are for three warpgroups, unless those have room f
 }
 
 TEST_CASE("O takes room of its own where it has no place over Q") {
-  auto sizes = [](int headDim, int headDimV, int tileK) {
+  auto request = [](int headDim, int headDimV) {
     PlanRequest request = makeRequest(headDim);
     request.arch = "sm_90a";
     request.headDimV = headDimV;
-    request.fixed = {.tileQ = 128, .tileK = tileK, .stages = 2};
-    const RankedPlan plan = best(request);
-    CHECK_FALSE(plan.plan.persistent);
-    return plan.cost.shared.back().name;
+    request.fixed = {.tileQ = 128, .tileK = 80, .stages = 2};
+    return request;
   };
-  // Rows of 512 bytes over rows of as many; beside rows of 448 there is no room for O at all.
-  CHECK(sizes(256, 256, 80) != "O");
-  CHECK(sizes(256, 192, 80) != "O");
-  PlanRequest request = makeRequest(224);
-  request.arch = "sm_90a";
-  request.headDimV = 256;
-  request.fixed = {.tileQ = 128, .tileK = 80, .stages = 2};
-  CHECK(errorOf(request).find("O 65536") != std::string::npos);
+  for (int headDimV : {256, 192}) {
+    const RankedPlan plan = best(request(256, headDimV));
+    CHECK_FALSE(plan.plan.persistent);
+    CHECK(plan.cost.shared.back().name != "O");
+  }
+  // Rows of 512 bytes are longer than those of Q, which are 448.
+  CHECK(errorOf(request(224, 256)).find("O 65536") != std::string::npos);
 }
 
 TEST_CASE("four warpgroups are for small tiles of scores with two special functions an element") {

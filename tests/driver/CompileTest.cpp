@@ -5,7 +5,6 @@
 #include "runtime/Nvrtc.h"
 #include "tools/reference/Reference.h"
 
-#include <regex>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <thread>
 
 using namespace attune;
