@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
-#include "passes/Constants.h"
+#include "passes/Maps.h"
 #include "passes/Passes.h"
 #include "passes/ScoreFlow.h"
 
@@ -69,17 +69,6 @@ std::optional<DistanceTerm> matchDistance(tile::MapOp map) {
   return std::nullopt;
 }
 
-/// exp2(a * c + b * -c): unchanged when both inputs move by the same amount.
-bool isExponentOfDifference(tile::MapOp map) {
-  auto exp = map.getYield().getValues().front().getDefiningOp<math::Exp2Op>();
-  auto fma = exp ? exp.getOperand().getDefiningOp<math::FmaOp>() : nullptr;
-  auto shift = fma ? fma.getC().getDefiningOp<arith::MulFOp>() : nullptr;
-  if (!shift || map.getInputs().size() != 2 || fma.getA() != map.getElement(0) || shift.getLhs() != map.getElement(1))
-    return false;
-  std::optional<float> scale = constantFloat(fma.getB()), negative = constantFloat(shift.getRhs());
-  return scale && negative && *scale == -*negative;
-}
-
 struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
   using CancelRowTermsBase::CancelRowTermsBase;
 
@@ -107,7 +96,8 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
         readers.insert(user);
         return ScoreFlow::Step::Ends;
       }
-      if (isExponentOfDifference(user)) {
+      // Unchanged when both inputs move by the same amount.
+      if (exponentFactor(user)) {
         flow.require(user.getInputs());
         return ScoreFlow::Step::Ends;
       }

@@ -7,7 +7,8 @@
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
 // and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the scale at the end of the score, where
-// the exponent absorbs it. A loaded number of more than 3.4e38 * a in magnitude becomes infinite by it: hidden if it is negative.
+// the exponent absorbs it. A finite t stays finite: of a magnitude above 3.4e38 * a, it counts as 3.4e38 * a. u / a is held below 2^96, so that its
+// products with integers are finite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 #include "passes/Distances.h"
 #include "passes/Passes.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
@@ -97,6 +99,17 @@ Value divisibleFactor(Value term, arith::AddFOp sum) {
   return isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
 }
 
+/// `slope`, or 2^96 of its sign where it is beyond and `finite` is not infinite.
+Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
+  auto isAbove = [&](Value value, float limit) -> Value {
+    return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value), constant(rewriter, loc, limit));
+  };
+  Value isInfinite = isAbove(finite, std::numeric_limits<float>::max());
+  Value limited = math::CopySignOp::create(rewriter, loc, constant(rewriter, loc, 0x1p96f), slope);
+  limited = arith::SelectOp::create(rewriter, loc, isInfinite, slope, limited);
+  return arith::SelectOp::create(rewriter, loc, isAbove(slope, 0x1p96f), limited, slope);
+}
+
 struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -108,10 +121,13 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
       Value divisible = value && factor > 0 && isModerate(factor) ? divisibleFactor(term, op) : Value();
       if (!divisible)
         continue;
-      Value bias = arith::MulFOp::create(rewriter, loc, divisible, constant(rewriter, loc, 1.0f / factor));
-      if (divisible != term) {
+      Value inverse = constant(rewriter, loc, 1.0f / factor), bias;
+      if (divisible == term) {
+        bias = tile::MulFiniteOp::create(rewriter, loc, rewriter.getF32Type(), term, inverse);
+      } else {
         auto ofInteger = term.getDefiningOp<arith::MulFOp>();
-        bias = arith::MulFOp::create(rewriter, loc, bias, ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
+        Value divided = bounded(rewriter, loc, arith::MulFOp::create(rewriter, loc, divisible, inverse), divisible);
+        bias = arith::MulFOp::create(rewriter, loc, divided, ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
       }
       Value sum = arith::AddFOp::create(rewriter, loc, value, bias);
       rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));

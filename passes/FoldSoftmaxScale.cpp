@@ -1,16 +1,17 @@
-//===- FoldSoftmaxScale.cpp - One multiply-add an element for exp(scale * s - m) ----===//
+//===- FoldSoftmaxScale.cpp - The softmax's scale meets log2(e) in the exponent -----===//
 //
 // Two rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead: max and
 // selection commute with it, and
 //
 //     x = c * s;  m = max(x);  p = exp(x - m)        becomes        m' = max(s);  p = exp(c * s - c * m')
 //
-// Then exp becomes exp2 with log2(e) folded into the factor, as one multiply-add whose addend belongs to the row:
+// Then exp becomes exp2 with log2(e) folded into the factor, which multiplies the difference:
 //
-//     exp(c * a - c * b)  =  exp2(fma(a, c * log2(e), -(b * c * log2(e))))
+//     exp(c * a - c * b)  =  exp2((a - b) * (c * log2(e)))
 //
-// The rounding of the addend, 2^-24 of the logit, stays in p: 3e-4 at logits of 1e4. bf16 rounds P and O more coarsely. f16 does not,
-// and keeps the difference, exact where p is large:  exp2((a - b) * (c * log2(e))).
+// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the factor inside, as one
+// multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the logit, would stay in p: beyond 1e9 the row
+// is zero or infinite. Where that multiply-add pays, tile-hold-maxima makes it for the rows that it is right for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,26 +72,26 @@ void moveFactor(tile::MapOp map) {
   }
 }
 
-void useExp2(math::ExpOp exp, bool exactDifference) {
+void useExp2(math::ExpOp exp) {
   auto difference = exp.getOperand().getDefiningOp<arith::SubFOp>();
   if (!difference)
     return;
   OpBuilder builder(exp);
   Location loc = exp.getLoc();
-  auto constant = [&](float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); };
   auto parts = [](Value value) {
     auto [partner, factor] = splitFactor(value);
     return std::pair(partner ? partner : value, factor);
   };
   auto [a, aFactor] = parts(difference.getLhs());
   auto [b, bFactor] = parts(difference.getRhs());
-  Value exponent;
-  if (exactDifference && aFactor == bFactor)
-    exponent = arith::MulFOp::create(builder, loc, arith::SubFOp::create(builder, loc, a, b), constant(aFactor * log2e));
-  else
-    exponent = math::FmaOp::create(builder, loc, a, constant(aFactor * log2e),
-                                   arith::MulFOp::create(builder, loc, b, constant(-bFactor * log2e)));
-  exp.replaceAllUsesWith(Value(math::Exp2Op::create(builder, loc, exponent)));
+  Value minuend = difference;
+  float factor = 1;
+  if (aFactor == bFactor) {
+    minuend = arith::SubFOp::create(builder, loc, a, b);
+    factor = aFactor;
+  }
+  Value log2OfE = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor * log2e));
+  exp.replaceAllUsesWith(Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, minuend, log2OfE))));
   exp.erase();
   if (difference.use_empty())
     difference.erase();
@@ -107,7 +108,7 @@ struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
           moveFactor(map);
           for (auto exp : llvm::make_early_inc_range(map.getBody().getOps<math::ExpOp>()))
             if (cast<tile::TileType>(map.getResult().getType()).rank() > 0 && isSoftmaxExponent(map))
-              useExp2(exp, kernel.getDtype().isF16());
+              useExp2(exp);
         }
     }
   }

@@ -44,6 +44,7 @@ using tile::TileType;
 namespace {
 
 constexpr float outOfRange = 32768;
+constexpr float greatest = std::numeric_limits<float>::max();
 
 /// A loop's softmax, and how its results leave the tile.
 struct Softmax {
@@ -66,26 +67,6 @@ struct Softmax {
     return ops;
   }
 };
-
-/// The constant c > 0 of a map of elements x and rows m to exp2(c * x - c * m), as tile-fold-softmax-scale writes it: for f16 with the difference first.
-std::optional<float> exponentFactor(tile::MapOp map) {
-  auto exp = map.getInputs().size() == 2 ? map.getYield().getValues().front().getDefiningOp<math::Exp2Op>() : nullptr;
-  if (!exp)
-    return std::nullopt;
-  std::optional<float> factor;
-  if (auto fma = exp.getOperand().getDefiningOp<math::FmaOp>(); fma && fma.getA() == map.getElement(0)) {
-    auto [row, negated] = splitFactor(fma.getC());
-    factor = constantFloat(fma.getB());
-    if (!factor || row != map.getElement(1) || negated != -*factor)
-      return std::nullopt;
-  } else if (auto [difference, by] = splitFactor(exp.getOperand()); difference) {
-    auto subtract = difference.getDefiningOp<arith::SubFOp>();
-    if (!subtract || subtract.getLhs() != map.getElement(0) || subtract.getRhs() != map.getElement(1))
-      return std::nullopt;
-    factor = by;
-  }
-  return factor && *factor > 0 ? factor : std::nullopt;
-}
 
 /// The users of `value`, if there are `count` of them, all in its block.
 std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
@@ -153,22 +134,75 @@ void splitFirstHalf(tile::MapOp map) {
   map.getInputsMutable().slice(0, 1).assign(first.getResult());
 }
 
-/// `overlap`: the first half of its exponentials beside the loop's own product with V.
-void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
+/// The loop with one more carried tile, which `next` is to follow as the last of its operands.
+sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
+  OpBuilder builder(loop);
+  SmallVector<Value> tiles(loop.getTiles());
+  tiles.push_back(init);
+  auto wider = sched::ForTilesOp::create(builder, loop.getLoc(), loop.getInits(), loop.getBound(), tiles, loop.getKeeps());
+  wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  Block &body = wider.getBody().front();
+  for (auto [old, argument] : llvm::zip(loop.getBody().getArguments(), body.getArguments()))
+    old.replaceAllUsesWith(argument);
+  body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+  const size_t results = loop.getTiles().size();
+  for (auto [i, result] : llvm::enumerate(loop.getResults()))
+    result.replaceAllUsesWith(wider.getResult(i < results ? i : i + 1));
+  loop.erase();
+  return wider;
+}
+
+/// Where |c m| is below, a multiply-add's addend c m is rounded by at most 2^-11, less than bf16 rounds the exponential. Beyond, exponents take the difference x - m.
+constexpr float farExponent = 16384;
+
+/// What the multiply-add of an exponent adds for a row of maximum m, for bf16: exp2(fma(c, x, addend)).
+///
+///     m                              addend
+///     |c m| < 2^14                   -c m, rounded by 2^-11 at most, less than P is
+///     no key so far (least)          such that the first visible key, however small, makes exp2 infinite, and hidden ones 0; for c >= 1 no such number exists: as below
+///     else                           infinity: every tile moves the maximum, and takes the exact difference
+Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
+  return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {
+    auto constant = [&](float value) -> Value { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); };
+    Value product = arith::MulFOp::create(builder, loc, v[0], constant(-factor));
+    Value small = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(builder, loc, product), constant(farExponent));
+    Value otherwise = constant(std::numeric_limits<float>::infinity());
+    if (factor < 1) {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], constant(-greatest));
+      otherwise = arith::SelectOp::create(builder, loc, none, constant(greatest), otherwise);
+    }
+    return arith::SelectOp::create(builder, loc, small, product, otherwise);
+  });
+}
+
+/// exp2(fma(x, c, addend)) in the place of exp2((x - m) * c).
+tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value addend, float factor) {
+  Location loc = exponentials.getLoc();
+  Value p = createMap(builder, loc, tile::nameOf(exponentials.getResult()), exponentials.getResult().getType(), {exponentials.getInputs()[0], addend}, [&](ValueRange v) -> Value {
+    Value c = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor));
+    return math::Exp2Op::create(builder, loc, math::FmaOp::create(builder, loc, v[0], c, v[1]));
+  });
+  return p.getDefiningOp<tile::MapOp>();
+}
+
+/// `overlap`: the first half of its exponentials beside the loop's own product with V. `byAddend`: they are multiply-adds.
+void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
   tile::ReduceOp maximum = softmax.maximum;
-  OpBuilder builder(maximum);
+  const float factor = *exponentFactor(softmax.exponentials);
   Location loc = maximum.getLoc();
   const SmallVector<Operation *> moving = softmax.ops();
   Operation *last = moving.back();
 
-  // A finite maximum where a row has seen no key, and c m finite too.
+  // A finite maximum where a row has seen no key.
+  const unsigned scalars = loop.getInits().size();
   {
     OpBuilder before(loop);
-    const float least = -std::numeric_limits<float>::max() / std::max(1.0f, *exponentFactor(softmax.exponentials));
-    Value constant = arith::ConstantOp::create(before, loc, before.getF32FloatAttr(least));
-    OpOperand &init = loop.getTilesMutable()[cast<BlockArgument>(maximum.getInit()).getArgNumber() - loop.getInits().size()];
+    Value least = arith::ConstantOp::create(before, loc, before.getF32FloatAttr(-greatest));
+    OpOperand &init = loop.getTilesMutable()[cast<BlockArgument>(maximum.getInit()).getArgNumber() - scalars];
     init.set(createMap(before, loc, tile::nameOf(init.get()), init.get().getType(), init.get(),
-                       [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], constant); }));
+                       [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], least); }));
+    if (byAddend)
+      loop = carryTile(loop, createAddend(before, loc, init.get(), factor));
   }
 
   // The wait, with that for the next V in front of it, and what is released behind.
@@ -180,11 +214,14 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
       waiting.push_back(op);
 
   // By the maximum as it is.
+  OpBuilder builder(loop.getContext());
   builder.setInsertionPointAfter(last);
   IRMapping held;
   held.map(softmax.base.getResult(), maximum.getInit());
-  auto exponentials = cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
-  Value p = held.lookup(softmax.exponentials.getResult());
+  auto exponentials = byAddend ? fuseExponents(builder, softmax.exponentials, loop.getBody().getArguments().back(), factor)
+                               : cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
+  Value p = exponentials.getResult();
+  held.map(softmax.exponentials.getResult(), p);
   Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p, "k", Value(), /*per_lane=*/true), "sum");
   builder.clone(*softmax.probability, held);
   Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
@@ -195,22 +232,36 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap) {
   // Or as before, but that the maximum is finite in any case.
   softmax.base.getResult().replaceAllUsesWith(maximum.getResult());
   softmax.base.erase();
-  const SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
-  const SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
+  SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
+  SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
+  if (byAddend) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(maximum);
+    moved.push_back(createAddend(builder, loc, maximum.getResult(), factor));
+    stayed.push_back(loop.getBody().getArguments().back());
+  }
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
   // In front of the branch in any case: its warps may go separate ways there, and the wait is the warpgroup's.
   if (overlap)
     splitFirstHalf(exponentials);
   for (Operation *op : waiting)
     op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
+  // All that follows from the maximum.
+  SmallVector<Operation *> inside(moving);
+  if (byAddend)
+    inside.insert(llvm::find(inside, maximum.getOperation()) + 1, moved.back().getDefiningOp());
   for (auto [value, result] : llvm::zip(moved, branch.getResults()))
-    Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(moving, use.getOwner()); });
-  for (Operation *op : moving)
+    Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !llvm::is_contained(inside, use.getOwner()); });
+  for (Operation *op : inside)
     op->moveBefore(branch.thenBlock(), branch.thenBlock()->end());
   builder.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(builder, loc, moved);
   builder.setInsertionPointToEnd(branch.elseBlock());
   scf::YieldOp::create(builder, loc, stayed);
+  if (byAddend) {
+    sched::NextOp next = loop.getNext();
+    next.getValuesMutable().append(branch.getResults().back());
+  }
 }
 
 struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
@@ -225,7 +276,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         if (std::optional<Softmax> softmax = match(loop))
-          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap());
+          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(), kernel.getDtype().isBF16());
       });
     }
   }

@@ -3,6 +3,7 @@
 //     createMap(builder, loc, "alpha", rows, {m, base}, [&](ValueRange v) -> Value { ... })        a map over elements
 //     createAny(builder, loc, "moves", alpha, UNE, 1)                                              whether one of the warp's compares so
 //     rescaleFactor(map)                                                                           what a map multiplies a tile by
+//     exponentFactor(map)                                                                          c of a map exp2((x - m) * c)
 //     pacedOperand(map)                                                                            what a map's one special function waits for beside the element
 //
 //===----------------------------------------------------------------------===//
@@ -22,16 +23,23 @@ inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm:
   return tile::named(map.getResult(), name);
 }
 
-/// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
-inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows, mlir::arith::CmpFPredicate predicate,
-                             float constant) {
+/// Whether an element of the warp's `rows` meets `condition`.
+inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows,
+                             llvm::function_ref<mlir::Value(mlir::Value)> condition) {
   auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
   mlir::OpBuilder::InsertionGuard guard(builder);
   mlir::Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
-  mlir::Value with = mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(constant));
-  mlir::Value compares = mlir::arith::CmpFOp::create(builder, loc, predicate, body->getArgument(0), with);
-  tile::YieldOp::create(builder, loc, compares);
+  tile::YieldOp::create(builder, loc, condition(body->getArgument(0)));
   return tile::named(any.getResult(), name);
+}
+
+/// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
+inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows, mlir::arith::CmpFPredicate predicate,
+                             float constant) {
+  return createAny(builder, loc, name, rows, [&](mlir::Value element) -> mlir::Value {
+    mlir::Value with = mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(constant));
+    return mlir::arith::CmpFOp::create(builder, loc, predicate, element, with);
+  });
 }
 
 /// The row factor by which `map` multiplies its first input and nothing else, or null.
@@ -52,6 +60,9 @@ struct PacedOperand {
   mlir::Value value;
   bool byRow; ///< one for each row; else one for all
 };
+
+/// The constant c > 0 of a map of elements x and rows m to exp2((x - m) * c), as tile-fold-softmax-scale writes the softmax's exponentials.
+std::optional<float> exponentFactor(tile::MapOp map);
 
 /// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of that element and of something that is the same along a row: the
 /// latter. Of tiles of whole blocks of 16 columns. (PaceFunctions.cpp)

@@ -76,14 +76,14 @@ def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
 }
 
 def FoldSoftmaxScale : Pass<"tile-fold-softmax-scale", "::mlir::ModuleOp"> {
-  let summary = "one multiply-add and one exp2 an element for the softmax";
+  let summary = "the softmax's scale meets log2(e) in the exponent";
   let description = [{
     Requires: the softmax as attn-to-tile writes it.
     Ensures: a positive constant factor at the end of the score is applied by the consumers of the scores, where it merges with
-    log2(e); the softmax's exp is exp2 of a multiply-add whose addend varies along q only.
-    Why here: the formulas are still whole tiles; hoisting then takes the addend to the row.
+    log2(e); the softmax's exp is exp2 of a difference times one constant, right for every finite score and maximum.
+    Why here: the formulas are still whole tiles.
     Before: `%x = map { s * 0.125 }`, `%p = map { exp(x - m) }`
-    After: `%p = map { exp2(fma(s, 0.18, m * -0.18)) }`
+    After: `%p = map { exp2((s - m) * 0.18) }`
   }];
 }
 
@@ -180,6 +180,18 @@ def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
     Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
+  }];
+}
+
+def FuseExponents : Pass<"tile-fuse-exponents", "::mlir::ModuleOp"> {
+  let summary = "one multiply-add for the exponent";
+  let description = [{
+    Requires: the softmax's exponentials, and by what the maximum's move changes those before, as maps to exp2((x - m) * c).
+    Ensures: in bf16 kernels without `precise` and without `turns`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
+    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 1, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
+    Why here: `tile-cancel-row-terms` asks for the difference.
+    Before: `%alpha = map(%m0, %m) { exp2((m0 - m) * c) }`, `%p = map(%x, %m) { exp2((x - m) * c) }`
+    After: `%f = map(%m) { |m| >= 2^30 / c ? 2^k : c }`, `%a = map(%m, %f) { -(m * f) }`, `%alpha = map(%a, %a0) { exp2(a - a0) }`, `%p = map(%x, %f, %a) { exp2(fma(x, f, a)) }`
   }];
 }
 
@@ -284,11 +296,12 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
     Requires: a plan with `turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
     as maps of their own.
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the plan says `overlap` too; it moves, and sum and
-    accumulator are rescaled, only where a lane's sum of them is 2^15 or more.
+    accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
+    maximum moves in every tile, where |c m| >= 2^14.
     Why here: `tile-overlap-products` has set the first tile apart, whose maximum moves in any case.
-    Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2(c * %x - c * %m1)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
-    After: `mma_wait %acc`, `%p = exp2(c * %x - c * %m)`, `%sum = tile.reduce sum %p over "k" per_lane`, `%moves = tile.any %sum >= 2^15`,
-    `%m1, %l1, %acc1, %p1 = scf.if %moves { as before } else { %m, %l + %sum, %acc, %p }`
+    Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2((%x - %m1) * c)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
+    After: `mma_wait %acc`, `%p = exp2(fma(%x, c, %addend))`, `%sum = tile.reduce sum %p over "k" per_lane`, `%moves = tile.any %sum >= 2^15`,
+    `%m1, %l1, %acc1, %p1, %addend1 = scf.if %moves { as before } else { %m, %l + %sum, %acc, %p, %addend }`
   }];
 }
 

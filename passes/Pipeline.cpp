@@ -72,6 +72,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createCSEPass());
   if (!cpu) {
     passes.addPass(createAccumulateBias());
+    // After the pass that cancels row terms, which asks for differences.
+    passes.addPass(createFuseExponents());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
   }

@@ -47,7 +47,7 @@ Bytes bytesOf(sched::RingOp ring) {
 LogicalResult verifyExpanded(Operation *op) {
   if (auto tiles = dyn_cast<sched::ForTilesOp>(op); tiles && !tiles.getTiles().empty())
     return op->emitOpError("carries tiles; at the end of sched they are buffers");
-  bool known = isa<tile::ParamOp, tile::ElementOp, tile::TouchesOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op) ||
+  bool known = isa<tile::ParamOp, tile::ElementOp, tile::TouchesOp, tile::MulFiniteOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op) ||
                isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
                (isa<sched::SchedDialect>(op->getDialect()) && !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::KernelOp>(op));
   if (!known)

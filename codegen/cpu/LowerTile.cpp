@@ -635,6 +635,10 @@ private:
         values[constant] = b.clone(*op)->getResult(0);
       return;
     }
+    if (auto product = dyn_cast<MulFiniteOp>(op)) {
+      values[product] = mulFinite(product.getLoc(), widen(operands[0], lanes), widen(operands[1], lanes));
+      return;
+    }
     if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumRegions()) {
       fail(op, "no lowering");
       for (Value result : op->getResults())
@@ -668,6 +672,17 @@ private:
       to.setType(vectorOf(valueType(from.getType()), lanes));
       values[from] = to;
     }
+  }
+
+  /// tile.mul_finite: the product, or where it alone is infinite the greatest float of its sign.
+  Value mulFinite(Location loc, Value lhs, Value rhs) {
+    auto constant = [&](float value) -> Value { return widen(arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)), lanesOf(lhs)); };
+    Value infinity = constant(std::numeric_limits<float>::infinity());
+    auto isFinite = [&](Value value) -> Value { return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(b, loc, value), infinity); };
+    Value product = arith::MulFOp::create(b, loc, lhs, rhs);
+    Value overflows = arith::AndIOp::create(b, loc, arith::AndIOp::create(b, loc, isFinite(lhs), isFinite(rhs)),
+                                            arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, loc, product), infinity));
+    return arith::SelectOp::create(b, loc, overflows, math::CopySignOp::create(b, loc, constant(std::numeric_limits<float>::max()), product), product);
   }
 
   /// A map's value for the given elements and coordinates, `lanes` at a time (or one for all).

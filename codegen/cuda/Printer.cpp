@@ -934,6 +934,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
       })
       .Case([&](ExtentOp o) { return natural(primitive("extent", {{views[o.getView()].extents[o.getDim()]}})); })
       .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
+      .Case([&](tile::MulFiniteOp o) { return call("__fmul_rz", {value(o.getLhs()), value(o.getRhs())}); })
       .Case([&](BehindOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
       .Case([&](TestBitOp o) { return primitive("test_bit", {value(o.getWord()), value(o.getIndex())}); })
@@ -963,7 +964,7 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp, IsMappedOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::MulFiniteOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp, IsMappedOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {

@@ -285,6 +285,7 @@ Run arithmetic(Operation *op) {
                    ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
                    : nullptr;
       })
+      .Case([](tile::MulFiniteOp o) { return floats<[](float a, float b) { return multiplyTowardZero(a, b); }>(o); })
       .Case([](sched::BehindOp) -> Run { return &apply<[](float value, float) { return value; }, float, float>; })
       .Case([](sched::ColumnsBelowOp) -> Run {
         return &apply<[](int32_t bound) {

@@ -25,6 +25,13 @@ inline uint32_t toTf32(float x) {
   return std::isfinite(x) ? (bits + 0x1000) & ~0x1fffu : bits;
 }
 
+/// The product, rounded toward zero.
+inline float multiplyTowardZero(float a, float b) {
+  const double exact = double(a) * b;
+  const float rounded = float(exact);
+  return std::isfinite(exact) && std::fabs(double(rounded)) > std::fabs(exact) ? std::nextafter(rounded, 0.0f) : rounded;
+}
+
 /// Truncated, saturating at the ends of the type; 0 for NaN.
 template <typename T> T toInteger(float x) {
   constexpr float end = -float(std::numeric_limits<T>::min()); // 2^31 or 2^63

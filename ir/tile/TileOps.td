@@ -355,6 +355,21 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   }];
 }
 
+def MulFiniteOp : TileOp<"mul_finite", [Pure]> {
+  let summary = "product of two floats that does not overflow";
+  let description = [{
+    The greatest finite float of its sign where both factors are finite and their product is beyond; else the product, rounded to a neighbour. (On a GPU it is rounded toward
+    zero, which is one instruction.)
+
+    ```mlir
+    %0 = tile.mul_finite %a, %b
+    ```
+  }];
+  let arguments = (ins F32:$lhs, F32:$rhs);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict";
+}
+
 def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
   let summary = "whether an element meets a condition, agreed by those that share its tile's rows";
   let description = [{

@@ -19,6 +19,8 @@
 //   k_fragment  unsigned[2][1][2]  n 16 x d 16 bf16    b
 //   m_next      float[2][2]        q 128 f32           rows
 //   m_base      float[2][2]        q 128 f32           rows
+//   m_size      float[2][2]        q 128 f32           rows
+//   addend      float[2][2]        q 128 f32           rows
 //   p_          unsigned[2][4][4]  q 128 x k 64 bf16   a
 //   v_fragment  unsigned[2][1][2]  n 16 x d 16 bf16    b
 //   inverse_l   float[2][2]        q 128 f32           rows
@@ -412,7 +414,7 @@ causal(const __grid_constant__ Params p) {
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        m[i][r] = fast_exp2(fmaf(m[i][r], 0.12751743f, m_base[i][r] * -0.12751743f));
+        m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 0.12751743f);
       }
     }
     const bool flag3 = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) || (m[1][1] != 1.0f);
@@ -431,6 +433,48 @@ causal(const __grid_constant__ Params p) {
             }
           }
         }
+      }
+    }
+    float m_size[2][2];  // q 128 f32
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_size[i][r] = fabsf(m_base[i][r]);
+      }
+    }
+    const bool flag4 = ((m_size[0][0] >= 128484.39f) || (m_size[0][1] >= 128484.39f)) ||
+        (m_size[1][0] >= 128484.39f);
+    const bool far = any_lane(flag4 || (m_size[1][1] >= 128484.39f));
+    if (far) {
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n3 = r * 2 + e;
+              s[i][j][n3] = s[i][j][n3] - m_base[i][r];
+            }
+          }
+        }
+      }
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_base[i][r] = 0.0f;
+        }
+      }
+    }
+    float addend[2][2];  // q 128 f32
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        addend[i][r] = m_base[i][r] * -0.12751743f;
       }
     }
     #pragma unroll
@@ -453,7 +497,7 @@ causal(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n3 = kk * 2 + half;
               const int n4 = r * 2 + e;
-              const float x = fast_exp2(fmaf(s[i][n3][n4], 0.12751743f, m_base[i][r] * -0.12751743f));
+              const float x = fast_exp2(fmaf(s[i][n3][n4], 0.12751743f, addend[i][r]));
               s[i][n3][n4] = x;
               l[i][r] += x;
             }

@@ -28,13 +28,15 @@
 //   m_next      float[1][2]        q 128 f32           rows
 //   m_base      float[1][2]        q 128 f32           rows
 //   p_          unsigned[1][8][4]  q 128 x k 128 bf16  a
+//   addend      float[1][2]        q 128 f32           rows
+//   m_next2     float[1][2]        q 128 f32           rows
 //   s2          float[1][16][4]    q 128 x k 128 f32   c
 //   ids_pair    int[1][2]          k 8 i32             columns
 //   p_2         float[1][16][4]    q 128 x k 128 f32   c
 //   paced       float[1][2]        q 128 f32           rows
 //   sum         float[1][2]        q 128 f32           rows
 //   l2          float[1][2]        q 128 f32           rows
-//   m_next2     float[1][2]        q 128 f32           rows
+//   m_next3     float[1][2]        q 128 f32           rows
 //   alpha       float[1][2]        q 128 f32           rows
 //   l3          float[1][2]        q 128 f32           rows
 //   p_3         float[1][16][4]    q 128 x k 128 f32   c
@@ -942,7 +944,7 @@ documents(const __grid_constant__ Params p) {
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          m[0][r] = fast_exp2(fmaf(m[0][r], 0.12751743f, m_base[0][r] * -0.12751743f));
+          m[0][r] = fast_exp2((m[0][r] - m_base[0][r]) * 0.12751743f);
         }
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -959,7 +961,7 @@ documents(const __grid_constant__ Params p) {
               for (int e = 0; e < 2; ++e) {
                 const int n3 = kk * 2 + half;
                 const int n4 = r * 2 + e;
-                const float x = fast_exp2(fmaf(s[0][n3][n4], 0.12751743f, m_base[0][r] * -0.12751743f));
+                const float x = fast_exp2((s[0][n3][n4] - m_base[0][r]) * 0.12751743f);
                 s[0][n3][n4] = x;
                 l[0][r] += x;
               }
@@ -980,6 +982,19 @@ documents(const __grid_constant__ Params p) {
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m_next[0][r] = fmaxf(m_next[0][r], -3.4028235e+38f);
+        }
+        float addend[1][2];  // q 128 f32
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const float x = m_next[0][r];
+          const float x2 = x * -0.12751743f;
+          const float x3 = fabsf(x2) < 16384.0f ? x2 : (x == -3.4028235e+38f ? 3.4028235e+38f : infinity);
+          addend[0][r] = x3;
+        }
+        float m_next2[1][2];  // q 128 f32
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_next2[0][r] = m_next[0][r];
         }
         int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2;
         #pragma unroll 1
@@ -1065,7 +1080,7 @@ documents(const __grid_constant__ Params p) {
           float paced[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
-            paced[0][r] = m_next[0][r] * -0.12751743f;
+            paced[0][r] = addend[0][r];
           }
           #pragma unroll
           for (int jj = 0; jj < 4; ++jj) {
@@ -1123,7 +1138,7 @@ documents(const __grid_constant__ Params p) {
                 for (int e = 0; e < 2; ++e) {
                   const int n5 = kk * 2 + half;
                   const int n6 = r * 2 + e;
-                  const float x = fast_exp2(fmaf(p_2[0][n5][n6], 0.12751743f, m_next[0][r] * -0.12751743f));
+                  const float x = fast_exp2(fmaf(p_2[0][n5][n6], 0.12751743f, addend[0][r]));
                   p_2[0][n5][n6] = x;
                   sum[0][r] += x;
                 }
@@ -1143,25 +1158,32 @@ documents(const __grid_constant__ Params p) {
           }
           const bool moves = any_lane(!(sum[0][0] < 32768.0f) || !(sum[0][1] < 32768.0f));
           if (moves) {
-            float m_next2[1][2];  // q 128 f32
+            float m_next3[1][2];  // q 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-              m_next2[0][r] = m_next[0][r];
+              m_next3[0][r] = m_next2[0][r];
               #pragma unroll
               for (int j = 0; j < 16; ++j) {
                 const int n5 = r * 2;
-                m_next2[0][r] = fmaxf(m_next2[0][r], fmaxf(s2[0][j][n5], s2[0][j][n5 + 1]));
+                m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n5], s2[0][j][n5 + 1]));
               }
-              const float x = m_next2[0][r];
+              const float x = m_next3[0][r];
               const float x2 = shuffle_xor(x, 1);
               const float x3 = fmaxf(x, x2);
               const float x4 = shuffle_xor(x3, 2);
-              m_next2[0][r] = fmaxf(x3, x4);
+              m_next3[0][r] = fmaxf(x3, x4);
+            }
+            #pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              const float x = m_next3[0][r];
+              const float x2 = x * -0.12751743f;
+              const float x3 = fabsf(x2) < 16384.0f ? x2 : (x == -3.4028235e+38f ? 3.4028235e+38f : infinity);
+              addend[0][r] = x3;
             }
             float alpha[1][2];  // q 128 f32
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-              alpha[0][r] = fast_exp2(fmaf(m_next[0][r], 0.12751743f, m_next2[0][r] * -0.12751743f));
+              alpha[0][r] = fast_exp2((m_next2[0][r] - m_next3[0][r]) * 0.12751743f);
             }
             float l3[1][2];  // q 128 f32
             #pragma unroll
@@ -1190,7 +1212,7 @@ documents(const __grid_constant__ Params p) {
                   for (int e = 0; e < 2; ++e) {
                     const int n5 = kk * 2 + half;
                     const int n6 = r * 2 + e;
-                    const float x = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, m_next2[0][r] * -0.12751743f));
+                    const float x = fast_exp2((s2[0][n5][n6] - m_next3[0][r]) * 0.12751743f);
                     p_3[0][n5][n6] = x;
                     l3[0][r] += x;
                   }
@@ -1205,7 +1227,7 @@ documents(const __grid_constant__ Params p) {
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-              m_next[0][r] = m_next2[0][r];
+              m_next2[0][r] = m_next3[0][r];
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
@@ -1233,7 +1255,7 @@ documents(const __grid_constant__ Params p) {
         arrive_as_warp(v_barriers + 16 + v_stage * 8);
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          m[0][r] = m_next[0][r];
+          m[0][r] = m_next2[0][r];
         }
         first_tile2 = own_end2;
         first_stage2 = stage2;

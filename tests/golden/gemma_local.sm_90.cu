@@ -20,6 +20,8 @@
 //   k_fragment       unsigned[2][1][2]  n 16 x d 16 bf16   b
 //   m_next           float[2][2]        q 128 f32          rows
 //   m_base           float[2][2]        q 128 f32          rows
+//   m_size           float[2][2]        q 128 f32          rows
+//   addend           float[2][2]        q 128 f32          rows
 //   p_               unsigned[2][4][4]  q 128 x k 64 bf16  a
 //   v_fragment       unsigned[2][1][2]  n 16 x d 16 bf16   b
 //   inverse_l        float[2][2]        q 128 f32          rows
@@ -299,6 +301,8 @@ gemma_local(const __grid_constant__ Params p) {
   const long long offset = p.offset_pointer ? *p.offset_pointer : p.offset;
   const float slopes = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);  // score:1
   const float x = slopes * 0.02f;
+  const float x2 = fabsf(x) > 7.9228163e+28f ?
+      (fabsf(slopes) > 3.4028235e+38f ? x : copysignf(7.9228163e+28f, x)) : x;
   const bool has_keys = p.key_length > 0;
   const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 64 bf16
   const unsigned v_ring = shared_base + 16384;  // stage 2 x k 64 x dv 64 bf16
@@ -434,9 +438,9 @@ gemma_local(const __grid_constant__ Params p) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int n5 = r * 2 + e;
-              const float x2 = fast_tanh(s[i][j][n5] * 0.0025f) +
-                  fmaf(x, (float)(j * 8 + e), x * (distance + (float)lane_column));  // score:1
-              s[i][j][n5] = x2;
+              const float x3 = fast_tanh(s[i][j][n5] * 0.0025f) +
+                  fmaf(x2, (float)(j * 8 + e), x2 * (distance + (float)lane_column));  // score:1
+              s[i][j][n5] = x3;
             }
           }
         }
@@ -461,8 +465,8 @@ gemma_local(const __grid_constant__ Params p) {
               const int n5 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int row_end = min(wrap_add(q, 1), p.key_length);
-              const float x2 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
-              s[i][j][n5] = x2;
+              const float x3 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x3;
             }
           }
         }
@@ -487,8 +491,8 @@ gemma_local(const __grid_constant__ Params p) {
               const int n5 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
               const int row_begin = wrap_sub(q, 4095);
-              const float x2 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
-              s[i][j][n5] = x2;
+              const float x3 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
+              s[i][j][n5] = x3;
             }
           }
         }
@@ -505,11 +509,11 @@ gemma_local(const __grid_constant__ Params p) {
           const int n5 = r * 2;
           m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n5], s[i][j][n5 + 1]));
         }
-        const float x2 = m_next[i][r];
-        const float x3 = shuffle_xor(x2, 1);
-        const float x4 = fmaxf(x2, x3);
-        const float x5 = shuffle_xor(x4, 2);
-        m_next[i][r] = fmaxf(x4, x5);
+        const float x3 = m_next[i][r];
+        const float x4 = shuffle_xor(x3, 1);
+        const float x5 = fmaxf(x3, x4);
+        const float x6 = shuffle_xor(x5, 2);
+        m_next[i][r] = fmaxf(x5, x6);
       }
     }
     float m_base[2][2];  // q 128 f32
@@ -517,15 +521,15 @@ gemma_local(const __grid_constant__ Params p) {
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float x2 = m_next[i][r];
-        m_base[i][r] = x2 == -infinity ? 0.0f : x2;
+        const float x3 = m_next[i][r];
+        m_base[i][r] = x3 == -infinity ? 0.0f : x3;
       }
     }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        m[i][r] = fast_exp2(fmaf(m[i][r], 72.13475f, m_base[i][r] * -72.13475f));
+        m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 72.13475f);
       }
     }
     const bool flag3 = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) || (m[1][1] != 1.0f);
@@ -544,6 +548,48 @@ gemma_local(const __grid_constant__ Params p) {
             }
           }
         }
+      }
+    }
+    float m_size[2][2];  // q 128 f32
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        m_size[i][r] = fabsf(m_base[i][r]);
+      }
+    }
+    const bool flag4 = ((m_size[0][0] >= 227.13048f) || (m_size[0][1] >= 227.13048f)) ||
+        (m_size[1][0] >= 227.13048f);
+    const bool far = any_lane(flag4 || (m_size[1][1] >= 227.13048f));
+    if (far) {
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            #pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              const int n5 = r * 2 + e;
+              s[i][j][n5] = s[i][j][n5] - m_base[i][r];
+            }
+          }
+        }
+      }
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          m_base[i][r] = 0.0f;
+        }
+      }
+    }
+    float addend[2][2];  // q 128 f32
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        addend[i][r] = m_base[i][r] * -72.13475f;
       }
     }
     #pragma unroll
@@ -572,9 +618,9 @@ gemma_local(const __grid_constant__ Params p) {
             for (int e = 0; e < 2; ++e) {
               const int n6 = kk * 2 + half;
               const int n7 = r * 2 + e;
-              const float x2 = fast_exp2(fmaf(s[i][n6][n7], 72.13475f, m_base[i][r] * -72.13475f));
-              s[i][n6][n7] = x2;
-              l[i][r] += x2;
+              const float x3 = fast_exp2(fmaf(s[i][n6][n7], 72.13475f, addend[i][r]));
+              s[i][n6][n7] = x3;
+              l[i][r] += x3;
             }
           }
         }
@@ -640,11 +686,11 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x2 = l[i][r];
-      const float x3 = shuffle_xor(x2, 1);
-      const float x4 = x2 + x3;
-      const float x5 = shuffle_xor(x4, 2);
-      l[i][r] = x4 + x5;
+      const float x3 = l[i][r];
+      const float x4 = shuffle_xor(x3, 1);
+      const float x5 = x3 + x4;
+      const float x6 = shuffle_xor(x5, 2);
+      l[i][r] = x5 + x6;
     }
   }
   float inverse_l[2][2];  // q 128 f32
@@ -652,8 +698,8 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x2 = l[i][r];
-      inverse_l[i][r] = x2 == 0.0f ? 0.0f : fast_divide(p.keep_scale, x2);
+      const float x3 = l[i][r];
+      inverse_l[i][r] = x3 == 0.0f ? 0.0f : fast_divide(p.keep_scale, x3);
     }
   }
   #pragma unroll
@@ -674,9 +720,9 @@ gemma_local(const __grid_constant__ Params p) {
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float x2 = l[i][r];
-      const float x3 = (m[i][r] - x * ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8))) * 50.0f;
-      m[i][r] = x2 == 0.0f ? -infinity : x3 + fast_log(x2);
+      const float x3 = l[i][r];
+      const float x4 = m[i][r] - x2 * ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8));  // score:1
+      m[i][r] = x3 == 0.0f ? -infinity : x4 * 50.0f + fast_log(x3);
     }
   }
   float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];

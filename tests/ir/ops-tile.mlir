@@ -65,6 +65,9 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
   // CHECK: tile.element %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] in_range [false, false, false] : <3, i8> (i32, i32, i32) -> i1
   %shown = tile.element %pattern[%b, %h, %q0] in_range [false, false, false] : !tile.view<3, i8> (i32, i32, i32) -> i1
 
+  // CHECK: tile.mul_finite %{{.*}}, %{{.*}}{{$}}
+  %finite = tile.mul_finite %bias, %bias
+
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
   %dom = tile.domain k by 64 [%b, %h) full [%h, %q0) partial
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial reverse{{$}}

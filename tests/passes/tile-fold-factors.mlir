@@ -16,11 +16,15 @@ attn.attention @softcap dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
 } mask {
 }
 
-// ALiBi: the scale is the last factor, the slope is divided by it.
+// ALiBi: the scale is the last factor, the slope is divided by it, and finite times any distance.
 // CHECK-LABEL: tile.kernel @alibi
-// CHECK: %[[INVERSE:.*]] = arith.constant 8.000000e+00 : f32
-// CHECK: %[[SMALLER:.*]] = arith.mulf %{{.*}}, %[[INVERSE]] : f32
-// CHECK: %[[BIAS:.*]] = arith.mulf %[[SMALLER]], %{{.*}} : f32
+// CHECK-DAG: %[[INVERSE:.*]] = arith.constant 8.000000e+00 : f32
+// CHECK-DAG: %[[LARGEST:.*]] = arith.constant 7.9{{.*}}E+28 : f32
+// CHECK: %[[DIVIDED:.*]] = arith.mulf %{{.*}}, %[[INVERSE]] : f32
+// CHECK: math.copysign %[[LARGEST]], %[[DIVIDED]]
+// CHECK: arith.cmpf ogt, %{{.*}}, %[[LARGEST]] : f32
+// CHECK: %[[SLOPE:.*]] = arith.select
+// CHECK: %[[BIAS:.*]] = arith.mulf %[[SLOPE]], %{{.*}} : f32
 // CHECK: %[[SUM:.*]] = arith.addf %{{.*}}, %[[BIAS]] : f32
 // CHECK: %[[X:.*]] = arith.mulf %[[SUM]], %{{.*}} : f32
 // CHECK-NEXT: tile.yield %[[X]]

@@ -11,27 +11,39 @@
 // CHECK:           %[[START:.*]] = tile.map(%[[M0]] : {{.*}} {
 // CHECK-NEXT:      ^bb0
 // CHECK-NEXT:        arith.maxnumf
-// CHECK:           sched.for_tiles {{.*}} tiles(%[[M:[a-z0-9]+]] = %[[START]] : {{.*}}, %[[L:[a-z0-9]+]] = {{.*}}, %[[ACC:[a-z0-9]+]] = {{.*}}, %[[P0:[a-z0-9]+]] =
+// CHECK:           sched.for_tiles {{.*}} tiles(%[[M:[a-z0-9]+]] = %[[START]] : {{.*}}, %[[L:[a-z0-9]+]] = {{.*}}, %[[ACC:[a-z0-9]+]] = {{[^=]*}}, %[[P0:[a-z0-9]+]] = {{[^=]*}}, %[[ADDEND:[a-z0-9]+]] =
 // CHECK:             %[[O:.*]] = tile.mma %[[P0]], %{{.*}} add %[[ACC]]
 // CHECK:             sched.mma_wait pending 1
 // CHECK:             sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
 // CHECK-NEXT:        sched.release
 // CHECK-NOT:         sched.mma_wait
-// CHECK:             %[[E:.*]] = tile.map(%[[X:.*]], %[[M]] :
-// CHECK:               math.exp2
+// CHECK:             %[[E:.*]] = tile.map(%[[X:.*]], %[[ADDEND]] :
+// CHECK:               %[[EXPONENT:.*]] = math.fma
+// CHECK-NEXT:          math.exp2 %[[EXPONENT]]
 // CHECK:             %[[SUM:.*]] = tile.reduce sum %[[E]] over "k" : {{.*}} per_lane
 // CHECK:             %[[P:.*]] = tile.convert %[[E]]
 // CHECK:             %[[L1:.*]] = tile.map(%[[L]], %[[SUM]] :
 // CHECK:             %[[MOVES:.*]] = tile.any %[[SUM]] : {{.*}} {
 // CHECK:               arith.cmpf uge
-// CHECK:             %[[NEXT:.*]]:4 = scf.if %[[MOVES]]
+// CHECK:             %[[NEXT:.*]]:5 = scf.if %[[MOVES]]
 // CHECK:               %[[M1:.*]] = tile.reduce max %[[X]] over "k" init %[[M]]
 // CHECK-NOT:           m_base
+// A large maximum has an infinite addend, so that every tile comes here and takes the difference; that of a row without a key is the greatest float.
+// CHECK:               %[[A1:.*]] = tile.map(%[[M1]] :
+// CHECK:                 math.absf
+// CHECK:                 arith.cmpf olt, %{{.*}}, %[[FAR:cst[_0-9]*]] : f32
+// CHECK:                 arith.select
+// CHECK:                 arith.select
+// CHECK:               } {tile.name = "addend"}
+// CHECK:               tile.map(%[[X]], %[[M1]] :
+// CHECK:                 %[[DIFFERENCE:.*]] = arith.subf
+// CHECK-NEXT:            %[[EXPONENT1:.*]] = arith.mulf %[[DIFFERENCE]]
+// CHECK-NEXT:            math.exp2 %[[EXPONENT1]]
 // CHECK:               %[[L2:.*]] = tile.reduce sum
-// CHECK:               scf.yield %[[M1]], %[[L2]], %{{.*}}, %{{.*}} :
+// CHECK:               scf.yield %[[M1]], %[[L2]], %{{.*}}, %{{.*}}, %[[A1]] :
 // CHECK:             } else {
-// CHECK-NEXT:          scf.yield %[[M]], %[[L1]], %[[O]], %[[P]] :
-// CHECK:             sched.next {{.*}}%[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2, %[[NEXT]]#3
+// CHECK-NEXT:          scf.yield %[[M]], %[[L1]], %[[O]], %[[P]], %[[ADDEND]] :
+// CHECK:             sched.next {{.*}}%[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2, %[[NEXT]]#3, %[[NEXT]]#4
 
 // SCHED-LABEL: sched.kernel @plain
 // SCHED:         %[[MOVES:.*]] = sched.any_lane

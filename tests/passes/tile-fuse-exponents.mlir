@@ -1,0 +1,93 @@
+// RUN: attune-opt %s --split-input-file -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse -tile-fuse-exponents -canonicalize -cse | FileCheck %s
+
+// Warp-level products: the difference in a branch, where a row of the warp has a maximum of 2^14 / c or more; c = 0.125 log2(e).
+// CHECK-LABEL: tile.kernel @warps
+// CHECK-DAG:     %[[C:.*]] = arith.constant 0.180336878 : f32
+// CHECK-DAG:     %[[MINUS:.*]] = arith.constant -0.180336878 : f32
+// CHECK-DAG:     %[[LIMIT:.*]] = arith.constant 90852.18{{.*}} : f32
+// CHECK:         tile.for_blocks {{.*}} iter_args(%{{[a-z0-9]+}} = {{[^=]*}}, %{{[a-z0-9]+}} = {{[^=]*}}, %{{[a-z0-9]+}} = {{[^=]*}}) {
+// CHECK:           %[[M:[0-9]+]] = tile.map(%{{[0-9]+}} : !tile.tile<q 128, f32, register>) ->
+// CHECK:           } {tile.name = "m_base"}
+// CHECK:           tile.map(%{{.*}}, %[[M]] :
+// CHECK:             arith.subf
+// CHECK:           } {tile.name = "alpha"}
+// CHECK:           %[[SIZE:.*]] = tile.map(%[[M]] : {{.*}} {
+// CHECK:             math.absf
+// CHECK:           %[[FAR:.*]] = tile.any %[[SIZE]]
+// CHECK:             arith.cmpf oge, %{{.*}}, %[[LIMIT]] : f32
+// CHECK:           %[[X:.*]] = tile.map(%{{.*}}, %[[M]] : {{.*}}) only_if %[[FAR]]
+// CHECK:             arith.subf
+// CHECK:           %[[M0:.*]] = tile.map(%[[M]] : {{.*}}) only_if %[[FAR]]
+// CHECK:           %[[ADDEND:.*]] = tile.map(%[[M0]] :
+// CHECK:             arith.mulf %{{.*}}, %[[MINUS]] : f32
+// CHECK:           tile.map(%[[X]], %[[ADDEND]] :
+// CHECK:             %[[EXPONENT:.*]] = math.fma %{{.*}}, %[[C]], %{{.*}} : f32
+// CHECK-NEXT:        math.exp2 %[[EXPONENT]]
+attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+} mask {
+}
+
+// -----
+
+// Warpgroups without turns: a factor of the row, and the addend carried; the maximum starts from the least finite float, and needs no guard.
+// CHECK-LABEL: tile.kernel @warpgroups
+// CHECK-DAG:     %[[C:.*]] = arith.constant 0.180336878 : f32
+// CHECK-DAG:     %[[POWER:.*]] = arith.constant 2.500000e-01 : f32
+// CHECK-DAG:     %[[LIMIT:.*]] = arith.constant 5.95408{{.*}}E+9 : f32
+// CHECK-DAG:     %[[LEAST:.*]] = arith.constant -3.40282347E+38 : f32
+// CHECK-DAG:     %[[GREATEST:.*]] = arith.constant 3.40282347E+38 : f32
+// CHECK-DAG:     %[[M0:.*]] = tile.splat %[[LEAST]] {tile.name = "m"}
+// CHECK-DAG:     %[[A0:.*]] = tile.splat %[[GREATEST]] {tile.name = "addend"}
+// CHECK:         tile.for_blocks {{.*}} iter_args(%[[MAXIMUM:[a-z0-9]+]] = %[[M0]] : {{.*}}, %[[BEFORE:[a-z0-9]+]] = %[[A0]] :
+// CHECK:           %[[M:.*]] = tile.reduce max %[[X:.*]] over "k" init %[[MAXIMUM]]
+// CHECK-NOT:       m_base
+// CHECK:           %[[F:.*]] = tile.map(%[[M]] : {{.*}} {
+// CHECK:             arith.cmpf oge, %{{.*}}, %[[LIMIT]] : f32
+// CHECK:             arith.select %{{.*}}, %[[POWER]], %[[C]] : f32
+// CHECK:           %[[ADDEND:.*]] = tile.map(%[[M]], %[[F]] : {{.*}} {
+// CHECK:             arith.negf
+// CHECK:             tile.mul_finite
+// CHECK:           tile.map(%[[ADDEND]], %[[BEFORE]] : {{.*}} {
+// CHECK:             arith.subf
+// CHECK-NEXT:        math.exp2
+// CHECK:           } {tile.name = "alpha"}
+// CHECK:           tile.map(%[[X]], %[[F]], %[[ADDEND]] : {{.*}} {
+// CHECK:             %[[EXPONENT:.*]] = math.fma
+// CHECK-NEXT:        math.exp2 %[[EXPONENT]]
+// CHECK:           tile.yield %[[M]], %{{.*}}, %{{.*}}, %[[ADDEND]] :
+attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+} mask {
+}
+
+// -----
+
+// A factor above 1 times the greatest scores would overflow; f16 has no room for what is rounded; with turns tile-hold-maxima makes the multiply-add.
+// CHECK-LABEL: tile.kernel @unscaled
+// CHECK-NOT:     math.fma
+attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+} mask {
+}
+
+// -----
+
+// CHECK-LABEL: tile.kernel @half
+// CHECK-NOT:     math.fma
+attn.attention @half dtype f16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+} mask {
+}
+
+// -----
+
+// CHECK-LABEL: tile.kernel @turns
+// CHECK-NOT:     math.fma
+attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true>} score {
+} mask {
+}
+
+// -----
+
+// CHECK-LABEL: tile.kernel @precise
+// CHECK-NOT:     math.fma
+attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {precise, tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+} mask {
+}
