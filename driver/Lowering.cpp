@@ -5,6 +5,7 @@
 
 #include "codegen/cpu/Cpu.h"
 #include "codegen/cuda/Printer.h"
+#include "dsl/PlainIndices.h"
 #include "ir/attn/FromVariant.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
@@ -282,6 +283,21 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
   return attr.getValue().str();
 }
 
+/// What a launch can know about the variant's indices. IR text that names no variant clamps them, as loads of IR do.
+void addIndices(const Variant &variant, KernelSignature &signature) {
+  std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(variant);
+  for (size_t i = 0; i < indices.size(); ++i)
+    for (TensorParam &tensor : signature.tensors)
+      if (tensor.name == variant.tensors()[i].name && tensor.rank == variant.tensors()[i].rank)
+        tensor.indices = std::move(indices[i]);
+}
+void addIndices(IrSummary &summary) {
+  if (summary.variantJson.empty())
+    return;
+  if (Expected<Variant> variant = Variant::fromJson(summary.variantJson))
+    addIndices(*variant, summary.signature);
+}
+
 /// toJson() on one line: a JSON text breaks lines only between its tokens.
 std::string oneLine(StringRef json) {
   std::string result;
@@ -513,8 +529,10 @@ Expected<IrSummary> attune::driver::describe(const IrText &text) {
   if (!module)
     return module.error();
   Expected<IrSummary> summary = summarizeModule(**module);
-  if (summary)
+  if (summary) {
     summary->variantJson = variantJsonOf(**module, *summary);
+    addIndices(*summary);
+  }
   return summary;
 }
 
@@ -531,6 +549,12 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     return summary.error();
   if (Expected<void> good = checkStart(*summary, options, target, stage); !good)
     return good.error();
+  if (source.variant) {
+    addIndices(*source.variant, summary->signature);
+  } else {
+    summary->variantJson = variantJsonOf(module, *summary);
+    addIndices(*summary);
+  }
 
   Lowered result;
   result.summary = *summary;
@@ -650,6 +674,7 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
   if (summary->stage != Stage::Sched)
     return Error{fmt::format("the text is at stage {}, only a schedule can be simulated; emit its sched text", name(summary->stage))};
   summary->variantJson = variantJsonOf(*module, *summary);
+  addIndices(*summary);
   Expected<Simulator> simulator = Simulator::load(*module);
   if (!simulator)
     return simulator.error();

@@ -154,11 +154,11 @@ ScoreModifier relativeBias(const Captured &table, std::source_location where) {
 ScoreModifier bias(const Captured &t, std::source_location where) {
   return scoreAt(where, [=](Score s, Index b, Index h, Index q, Index k) {
     if (t.rank() == 2)
-      return s + t[q][k];
+      return s + broadcast(t[q][k]);
     if (t.rank() == 3)
-      return s + t[h][q][k];
+      return s + broadcast(t[h][q][k]);
     if (t.rank() == 4)
-      return s + t[b][h][q][k];
+      return s + broadcast(t[b][h][q][k]);
     return rankError("bias", t, "2, 3 or 4");
   });
 }
@@ -244,7 +244,7 @@ const std::vector<BuiltinVariant> &builtinVariants() {
        {{"table", DType::F32, 2}},
        [](Variant v, const Arguments &, const Tensors &t) { return v.score(relativeBias(t.at("table"))); }},
       {"bias",
-       "s + bias[h, q, k]",
+       "s + broadcast(bias[h, q, k])",
        {},
        {{"bias", DType::F32, 3}},
        [](Variant v, const Arguments &, const Tensors &t) { return v.score(bias(t.at("bias"))); }},

@@ -87,6 +87,8 @@ void dsl::Numbering::describe(const Node &node) {
     text += node.name;
     text += ' ';
     text += name(node.elementType);
+    if (node.indexRange != IndexRange::Checked)
+      text += node.indexRange == IndexRange::Clamped ? " clamped" : " broadcast";
     break;
   default:
     break;

@@ -509,6 +509,26 @@ Expr cast(Operand x, DType type) {
   return make(Op::Cast, type, {x.node}, place(x.where));
 }
 
+namespace {
+
+/// `element` with at least the freedom of `range`.
+Expr withRange(std::string_view function, const Operand &element, IndexRange range) {
+  if (element.node->op == Op::Invalid)
+    return Expr(element.node);
+  if (element.node->op != Op::Load)
+    return invalid(fmt::format("{0} takes an element of a captured tensor, but got another expression; write {0}(t[k])",
+                               function),
+                   place(element.where));
+  Node node = *element.node;
+  node.indexRange = std::max(node.indexRange, range);
+  return Expr(std::make_shared<const Node>(std::move(node)));
+}
+
+} // namespace
+
+Expr clamped(Operand element) { return withRange("clamped", element, IndexRange::Clamped); }
+Expr broadcast(Operand element) { return withRange("broadcast", element, IndexRange::Broadcast); }
+
 Expr softcap(Operand s, Operand c) {
   dsl::LocationScope scope(place(s.where));
   return c * tanh(s / c);

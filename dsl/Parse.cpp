@@ -101,6 +101,8 @@ constexpr Function functions[] = {
     {"sigmoid", 1, [](const Arguments &x) { return sigmoid(x[0]); }},
     {"select", 3, [](const Arguments &x) { return select(x[0], x[1], x[2]); }},
     {"softcap", 2, [](const Arguments &x) { return softcap(x[0], x[1]); }},
+    {"clamped", 1, [](const Arguments &x) { return clamped(x[0]); }},
+    {"broadcast", 1, [](const Arguments &x) { return broadcast(x[0]); }},
     {"f32", 1, [](const Arguments &x) { return cast(x[0], f32); }},
     {"i32", 1, [](const Arguments &x) { return cast(x[0], i32); }},
     {"i64", 1, [](const Arguments &x) { return cast(x[0], i64); }},

@@ -163,8 +163,12 @@ private:
       return {node.name, Primary};
     case Op::Input:
       return {"s", Primary};
-    case Op::Load:
-      return {fmt::format("{}[{}]", node.name, arguments(node)), Primary};
+    case Op::Load: {
+      std::string element = fmt::format("{}[{}]", node.name, arguments(node));
+      if (node.indexRange != IndexRange::Checked)
+        element = fmt::format("{}({})", node.indexRange == IndexRange::Clamped ? "clamped" : "broadcast", element);
+      return {element, Primary};
+    }
     case Op::Neg:
     case Op::Not:
     case Op::BitNot: {

@@ -1,6 +1,8 @@
 #include "runtime/Launch.h"
 #include "runtime/TensorMaps.h"
 
+#include "attune/Expr.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -266,6 +268,105 @@ Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tens
   return {};
 }
 
+//===----------------------------------------------------------------------===//
+// Indices of captured tensors
+//===----------------------------------------------------------------------===//
+
+/// The elements (b, h, q, k) of a launch, ends included, with the q offset in q; and B, H, Sq, Sk.
+struct Elements {
+  int64_t low[4], high[4], extents[4];
+  bool none;
+
+  explicit Elements(const LaunchParams &params)
+      : low{0, 0, params.qOffset, 0},
+        high{params.batch - 1, params.heads - 1, int64_t(params.queryLength) - 1 + params.qOffset, params.keyLength - 1},
+        extents{params.batch, params.heads, params.queryLength, params.keyLength},
+        none(!params.batch || !params.heads || !params.queryLength || !params.keyLength) {}
+
+  /// Where `corner` has bit i, the greatest value of coordinate i, else the least.
+  int64_t at(const LinearIndex &x, unsigned corner) const {
+    int64_t value = x.constant;
+    for (unsigned i = 0; i < 4; ++i)
+      value += x.coordinates[i] * (corner >> i & 1 ? high[i] : low[i]) + x.extents[i] * extents[i];
+    return value;
+  }
+};
+
+/// Whether a corner where `index` is least, or greatest, satisfies all guards: an element that is surely evaluated. What a guard shows
+/// elsewhere alone is for findIndexFault to find.
+[[gnu::cold, gnu::noinline]] bool isReached(const IndexParam &param, const Elements &elements, bool greatest) {
+  for (unsigned corner = 0; corner < 16; ++corner) {
+    auto isEnd = [&](unsigned i) {
+      const int64_t factor = param.index.coordinates[i];
+      return factor == 0 || (factor > 0) == ((corner >> i & 1) == greatest);
+    };
+    auto holds = [&](const LinearIndex &guard) { return elements.at(guard, corner) >= 0; };
+    if (isEnd(0) && isEnd(1) && isEnd(2) && isEnd(3) && std::all_of(param.guards.begin(), param.guards.end(), holds))
+      return true;
+  }
+  return false;
+}
+
+/// " for Sq 256 and Sk 256": what the greatest, or least, value of `index` depends on.
+std::string dependsOn(const LinearIndex &index, const Elements &elements, bool greatest) {
+  std::string text;
+  auto add = [&](std::string_view what, int64_t value) { text += fmt::format("{}{} {}", text.empty() ? " for " : " and ", what, value); };
+  for (size_t i = 0; i < 4; ++i)
+    if ((greatest ? index.coordinates[i] > 0 : index.coordinates[i] < 0) || index.extents[i])
+      add(name(Extent(i)), elements.extents[i]);
+  if (index.coordinates[size_t(Coordinate::Q)] && elements.low[size_t(Coordinate::Q)])
+    add("qOffset", elements.low[size_t(Coordinate::Q)]);
+  return text;
+}
+
+/// ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or nothing for a constant.
+std::string whyGreatest(const IndexParam &param, const Elements &elements, int64_t greatest) {
+  const LinearIndex &index = param.index;
+  for (size_t i = 0; i < 4; ++i) {
+    LinearIndex coordinate;
+    coordinate.coordinates[i] = 1;
+    if (index == coordinate && elements.low[i] == 0)
+      return fmt::format(", but {} is {}", name(Extent(i)), elements.extents[i]);
+  }
+  const std::string sizes = dependsOn(index, elements, true);
+  return sizes.empty() ? "" : fmt::format(", which reaches {}{}", greatest, sizes);
+}
+
+[[gnu::cold, gnu::noinline]] Expected<void> indexOutside(const TensorParam &tensor, int64_t extent, const IndexParam &param,
+                                                         const Elements &elements, int64_t least, int64_t greatest) {
+  if (greatest >= extent && isReached(param, elements, true))
+    return failure("captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, or write clamped({}) "
+                   "where reading the last element is meant",
+                   tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text, whyGreatest(param, elements, greatest),
+                   greatest + 1, param.element);
+  if (least < 0 && isReached(param, elements, false))
+    return failure("captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; correct the index, or write clamped({}) "
+                   "where reading the first element is meant",
+                   tensor.name, param.text, param.dim, least, dependsOn(param.index, elements, false), param.element);
+  return {};
+}
+
+/// Whether every index lies within the tensor's extents.
+Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, const Elements &elements) {
+  for (const IndexParam &index : param.indices) {
+    const int64_t extent = tensor.shape[index.dim];
+    int64_t least = index.index.constant, greatest = least;
+    for (size_t i = 0; i < 4; ++i) {
+      const int64_t factor = index.index.coordinates[i], sizes = index.index.extents[i] * elements.extents[i];
+      least += factor * (factor < 0 ? elements.high[i] : elements.low[i]) + sizes;
+      greatest += factor * (factor < 0 ? elements.low[i] : elements.high[i]) + sizes;
+    }
+    if (least >= 0 && greatest < extent) [[likely]]
+      continue;
+    // An int32 that wraps is another index than the formula's.
+    if (least < std::numeric_limits<int32_t>::min() || greatest > maxInt32 || (index.broadcast && extent == 1))
+      continue;
+    if (Expected<void> good = indexOutside(param, extent, index, elements, least, greatest); !good)
+      return good;
+  }
+  return {};
+}
+
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -511,6 +612,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
 
+  const Elements elements(params);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const TensorParam &param = signature.tensors[i];
     const NamedTensor *arg = findArgument(param, i, args.tensors, "captured tensor", "tensors", error);
@@ -521,6 +623,8 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     RETURN_IF_ERROR(checkCaptured(param, tensor, device, pattern));
     if (pattern)
       RETURN_IF_ERROR(checkPattern(*signature.blockPattern, tensor, params));
+    if (!param.indices.empty() && !elements.none)
+      RETURN_IF_ERROR(checkIndices(param, tensor, elements));
     put(tensor.data);
     for (int dim = 0; dim < param.rank; ++dim)
       put(packedStride(tensor, dim));

@@ -2,17 +2,34 @@
 
 #include "attune/Kernel.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace attune;
 using nlohmann::json;
 
+static json toJson(const LinearIndex &index) {
+  return {{"constant", index.constant}, {"coordinates", index.coordinates}, {"extents", index.extents}};
+}
+
+static json toJson(const IndexParam &index) {
+  json result = {{"dim", index.dim}, {"index", toJson(index.index)}, {"text", index.text}, {"element", index.element}};
+  for (const LinearIndex &guard : index.guards)
+    result["guards"].push_back(toJson(guard));
+  if (index.broadcast)
+    result["broadcast"] = true;
+  return result;
+}
+
 static json toJson(const KernelSignature &signature) {
   json scalars = json::array(), tensors = json::array();
   for (const ScalarParam &param : signature.scalars)
     scalars.push_back({{"name", param.name}, {"dtype", name(param.dtype)}});
-  for (const TensorParam &param : signature.tensors)
-    tensors.push_back({{"name", param.name}, {"dtype", name(param.dtype)}, {"rank", param.rank}});
+  for (const TensorParam &param : signature.tensors) {
+    json &tensor = tensors.emplace_back(json{{"name", param.name}, {"dtype", name(param.dtype)}, {"rank", param.rank}});
+    for (const IndexParam &index : param.indices)
+      tensor["indices"].push_back(toJson(index));
+  }
   json result = {{"dtype", name(signature.dtype)},
                  {"headDim", signature.headDim},
                  {"headDimV", signature.headDimV},
@@ -84,6 +101,17 @@ public:
     if (const json *value = field(from, key, &json::is_number_unsigned))
       to = value->get<size_t>();
   }
+  void read(const json &from, const char *key, int64_t &to) {
+    if (const json *value = field(from, key, &json::is_number_integer))
+      to = value->get<int64_t>();
+  }
+  void read(const json &from, const char *key, std::array<int64_t, 4> &to) {
+    const json *values = array(from, key);
+    if (!values || values->size() != to.size() || !std::all_of(values->begin(), values->end(), [](const json &x) { return x.is_number_integer(); }))
+      return fail(key);
+    for (size_t i = 0; i < to.size(); ++i)
+      to[i] = (*values)[i].get<int64_t>();
+  }
   void read(const json &from, const char *key, double &to) {
     if (const json *value = field(from, key, &json::is_number))
       to = value->get<double>();
@@ -97,6 +125,10 @@ public:
       fail(key);
   }
 
+  void fail(const char *key) {
+    if (problem.empty())
+      problem = key;
+  }
   bool good() const { return problem.empty(); }
   const std::string &firstBadField() const { return problem; }
 
@@ -108,14 +140,34 @@ private:
     fail(key);
     return nullptr;
   }
-  void fail(const char *key) {
-    if (problem.empty())
-      problem = key;
-  }
 
   std::string problem;
 };
 } // namespace
+
+static void read(Reader &reader, const json &from, const char *key, LinearIndex &to) {
+  reader.read(from, "constant", to.constant);
+  reader.read(from, "coordinates", to.coordinates);
+  reader.read(from, "extents", to.extents);
+  if (!to.withinLimits())
+    reader.fail(key);
+}
+
+static void read(Reader &reader, const json &from, int rank, IndexParam &to) {
+  reader.read(from, "dim", to.dim);
+  if (to.dim < 0 || to.dim >= rank)
+    reader.fail("dim");
+  if (const json *index = reader.object(from, "index"))
+    read(reader, *index, "index", to.index);
+  reader.read(from, "text", to.text);
+  reader.read(from, "element", to.element);
+  if (from.contains("guards"))
+    if (const json *guards = reader.array(from, "guards"))
+      for (const json &guard : *guards)
+        read(reader, guard, "guards", to.guards.emplace_back());
+  if (from.contains("broadcast"))
+    reader.read(from, "broadcast", to.broadcast);
+}
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
   reader.read(from, "dtype", to.dtype);
@@ -135,6 +187,10 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       reader.read(tensor, "name", param.name);
       reader.read(tensor, "dtype", param.dtype);
       reader.read(tensor, "rank", param.rank);
+      if (tensor.contains("indices"))
+        if (const json *indices = reader.array(tensor, "indices"))
+          for (const json &index : *indices)
+            read(reader, index, param.rank, param.indices.emplace_back());
     }
   if (from.contains("bounds"))
     if (const json *all = reader.array(from, "bounds"))

@@ -23,7 +23,7 @@
 //     | softcap(c)           | c * tanh(s / c)                                         |
 //     | alibi(slopes)        | s + slopes[h] * (k - q)                                 |
 //     | relativeBias(table)  | s + table[h][q - k + Sk - 1]                            |
-//     | bias(t)              | s + t[h][q][k]; t[q][k] for rank 2, t[b][h][q][k] for 4 |
+//     | bias(t)              | s + broadcast(t[h][q][k]), or of t[q][k], t[b][h][q][k] |
 //
 // A mask or score is a function object, so a lambda may call one too: causal()(b, h, q, k).
 //
@@ -92,8 +92,7 @@ ScoreModifier alibi(const Captured &slopes, std::source_location where = std::so
 /// s + table[h][q - k + Sk - 1]: a bias by distance. table: [H, Sq + Sk - 1].
 ScoreModifier relativeBias(const Captured &table,
                            std::source_location where = std::source_location::current());
-/// s + t[h][q][k]. t: [H, Sq, Sk], [Sq, Sk] or [B, H, Sq, Sk]; dimensions of extent 1 are broadcast at
-/// launch.
+/// s + broadcast(t[h][q][k]). t: [H, Sq, Sk], [Sq, Sk] or [B, H, Sq, Sk]; a dimension of extent 1 stands for all.
 ScoreModifier bias(const Captured &t, std::source_location where = std::source_location::current());
 
 //===----------------------------------------------------------------------===//

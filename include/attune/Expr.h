@@ -26,8 +26,12 @@
 // MEANING. Integers wrap; / and % truncate towards zero, and by zero give 0; shift counts are taken modulo
 // the width and >> is arithmetic. min and max of a NaN and a number give the number. A cast from f32 to an
 // integer truncates towards zero, saturates at the ends of the type, and gives 0 for NaN; a cast to bool is x
-// != 0; a cast from bool gives 0 or 1. An index into a captured tensor never reads outside it (it is
-// clamped).
+// != 0; a cast from bool gives 0 or 1.
+//
+// An index outside a captured tensor reads the nearest element, never other memory, and is a mistake: a launch reports
+// it where it can tell from the extents alone (Kernel.h), findIndexFault (Indices.h) everywhere. What is meant is
+// said: clamped(t[q - k]) where the nearest element is, broadcast(t[h][q][k]) where a dimension of extent 1 stands for
+// every index. Neither changes a value.
 //
 // ERRORS are values. A mistake (types that do not mix, a wrong number of indices) gives an expression whose
 // node is Op::Invalid and holds the first Error with the user's file and line; every operation on it gives
@@ -114,6 +118,13 @@ std::string_view name(Op op);
 enum class Coordinate : uint8_t { B, H, Q, K };
 enum class Extent : uint8_t { B, H, Sq, Sk };
 
+/// What an index outside a captured tensor is. The nearest element is read in any case.
+enum class IndexRange : uint8_t {
+  Checked,   ///< a mistake, which is reported
+  Broadcast, ///< in a dimension of extent 1 what is meant, else a mistake
+  Clamped    ///< what is meant
+};
+
 /// "b", "h", "q", "k".
 std::string_view name(Coordinate coordinate);
 /// "B", "H", "Sq", "Sk".
@@ -140,6 +151,7 @@ struct Node {
   std::string name;                      ///< Scalar, Load
   DType elementType = DType::F32;        ///< Load: the tensor's type in memory
   int rank = 0;                          ///< Load: equals operands.size()
+  IndexRange indexRange = IndexRange::Checked; ///< Load
 
   SourceLocation where;       ///< the user's line; for text the file is "score" or "mask"
   unsigned depth = 1;         ///< nodes on the longest path down to a leaf
@@ -301,7 +313,8 @@ Expr operator>=(Operand a, Operand b);
 Expr operator==(Operand a, Operand b);
 Expr operator!=(Operand a, Operand b);
 
-/// On bools. Both sides are always evaluated.
+/// On bools. The right side counts as evaluated only where the left one does not decide, as in C++: that matters for
+/// what an index outside a tensor is (IndexRange), and for nothing else.
 Expr operator&&(Operand a, Operand b);
 Expr operator||(Operand a, Operand b);
 Expr operator!(Operand a);
@@ -335,12 +348,18 @@ Expr sqrt(Operand x);
 Expr rsqrt(Operand x);
 Expr pow(Operand base, Operand exponent);
 Expr sigmoid(Operand x);
-/// condition ? a : b.
+/// condition ? a : b. The other one of a and b counts as not evaluated.
 Expr select(Operand condition, Operand a, Operand b);
 /// x as f32, i32, i64 or bool. A cast to x's own type is x.
 Expr cast(Operand x, DType type);
 /// c * tanh(s / c): keeps |s| below c (Gemma 2).
 Expr softcap(Operand s, Operand c);
+
+/// An element of a captured tensor, of which the nearest one is meant wherever an index lies outside:
+/// clamped(table[h][q - k + 128]). An expression that is no element is an error.
+Expr clamped(Operand element);
+/// An element of a captured tensor of which a dimension of extent 1 stands for every index: broadcast(t[b][h][q][k]).
+Expr broadcast(Operand element);
 
 //===----------------------------------------------------------------------===//
 // Text

@@ -67,11 +67,42 @@ struct ScalarParam {
   friend bool operator==(const ScalarParam &, const ScalarParam &) = default;
 };
 
+/// constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i], with the q offset in q.
+struct LinearIndex {
+  static constexpr int64_t maxFactor = 1 << 16;                  ///< of a coordinate or an extent, in magnitude
+  static constexpr int64_t maxConstant = int64_t(1) << 40;       ///< in magnitude: 64 bits hold every sum
+
+  int64_t constant = 0;
+  std::array<int64_t, 4> coordinates = {};
+  std::array<int64_t, 4> extents = {};
+
+  constexpr bool withinLimits() const {
+    bool within = constant >= -maxConstant && constant <= maxConstant;
+    for (size_t i = 0; i < 4; ++i)
+      within = within && coordinates[i] >= -maxFactor && coordinates[i] <= maxFactor && extents[i] >= -maxFactor && extents[i] <= maxFactor;
+    return within;
+  }
+  friend bool operator==(const LinearIndex &, const LinearIndex &) = default;
+};
+
+/// Says that the kernel reads a captured tensor at `index` along dimension `dim`, for every (b, h, q, k) of a launch at which all of
+/// `guards` are at least 0. The launch fails where that would lie outside the tensor.
+struct IndexParam {
+  int dim = 0;
+  LinearIndex index = {};
+  std::vector<LinearIndex> guards = {};
+  bool broadcast = false;      ///< an extent of 1 serves every index
+  std::string text = {};       ///< the index as the variant writes it: "q - k + Sk - 1"
+  std::string element = {};    ///< what is read: "table[h, q - k + Sk - 1]"
+  friend bool operator==(const IndexParam &, const IndexParam &) = default;
+};
+
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
   std::string name;
   DType dtype = DType::F32;
   int rank = 0; ///< 0 to 4
+  std::vector<IndexParam> indices = {}; ///< what a launch compares with the tensor's extents
   friend bool operator==(const TensorParam &, const TensorParam &) = default;
 };
 

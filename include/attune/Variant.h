@@ -35,6 +35,7 @@
 //
 //     functions: min max abs exp exp2 log log2 tanh sin cos tan sqrt rsqrt pow sigmoid select(c, a, b)
 //                softcap(s, c), the casts f32(x) i32(x) i64(x) bool(x), cast(x, i32)
+//     of an element of a tensor: clamped(t[i]), broadcast(t[i]): what an index outside of it means (Expr.h)
 //     in masks:  causal() causalBottomRight() slidingWindow(l, r) prefixLm(n) chunked(n) documents(ids)
 //                keyPadding(lengths)
 //     in scores: alibi(slopes) relativeBias(table) bias(t), of the incoming s

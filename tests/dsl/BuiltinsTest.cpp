@@ -75,9 +75,9 @@ TEST_CASE("scores are what their documentation says, in C++ and in text") {
   check(alibi(slopes), "s + slopes[h] * (k - q)", "alibi(slopes)");
   check(relativeBias(captured("table", bf16, rank(2))), "s + table[h, q - k + Sk - 1]", "relativeBias(table)",
         {{"table", bf16, 2}});
-  check(bias(captured("t", f32, rank(2))), "s + t[q, k]", "bias(t)", {{"t", f32, 2}});
-  check(bias(captured("t", f32, rank(3))), "s + t[h, q, k]", "bias(t)");
-  check(bias(captured("t", f16, rank(4))), "s + t[b, h, q, k]", "bias(t)", {{"t", f16, 4}});
+  check(bias(captured("t", f32, rank(2))), "s + broadcast(t[q, k])", "bias(t)", {{"t", f32, 2}});
+  check(bias(captured("t", f32, rank(3))), "s + broadcast(t[h, q, k])", "bias(t)");
+  check(bias(captured("t", f16, rank(4))), "s + broadcast(t[b, h, q, k])", "bias(t)", {{"t", f16, 4}});
   CHECK(key(softcap(30) | alibi(slopes)) == scoreKey("softcap(s, 30) + slopes[h] * (k - q)"));
   CHECK(key(softcap(30) | alibi(slopes)) == Variant("v").score(softcap(30)).score(alibi(slopes)).canonical());
 }

@@ -121,6 +121,10 @@ TEST_CASE("errors of expressions, to the letter") {
         "tensor \"one\" has rank 0, but is used with 1 index; write one()");
   CHECK(message(table[h][s]) ==
         "index 2 of tensor \"table\" is f32, but must be i32 or i64; convert with cast(x, i32)");
+  CHECK(message(clamped(q + 1)) == "clamped takes an element of a captured tensor, but got another expression; write clamped(t[k])");
+  CHECK(message(broadcast(table[h][q] + 1)) ==
+        "broadcast takes an element of a captured tensor, but got another expression; write broadcast(t[k])");
+  CHECK(message(clamped(table[h])) == "tensor \"table\" has rank 2, but is used with 1 index; write table[i][j]");
   CHECK(message(captured("t", f32, rank(5))[h]) ==
         "tensor \"t\" has rank 5, but must have rank 0 to 4; merge some of its dimensions");
   CHECK(message(captured("2x", f32, rank(1))[h]) ==
@@ -254,4 +258,22 @@ TEST_CASE("every operation has its own name") {
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
   CHECK(name(Op::Invalid) == "invalid");
   CHECK(name(Op::Shr) == "shr");
+}
+
+TEST_CASE("what an index outside a tensor means") {
+  auto t = captured("t", f16, rank(2));
+  Expr plain = t[h][k], either = broadcast(t[h][k]), nearest = clamped(t[h][k]);
+  CHECK(plain.node().indexRange == IndexRange::Checked);
+  CHECK(either.node().indexRange == IndexRange::Broadcast);
+  CHECK(nearest.node().indexRange == IndexRange::Clamped);
+  CHECK(nearest.type() == f32);
+  CHECK(nearest.where().line == plain.where().line);
+  // The freer of two words holds, in either order.
+  CHECK(clamped(either).node().indexRange == IndexRange::Clamped);
+  CHECK(broadcast(nearest).node().indexRange == IndexRange::Clamped);
+  CHECK(clamped(captured("one", f32, rank(0))).op() == Op::Load);
+  CHECK(text(plain + either + nearest) == "t[h, k] + broadcast(t[h, k]) + clamped(t[h, k])");
+  CHECK(canonical(plain + either) == "%0 = coordinate i32 h\n%1 = coordinate i32 k\n%2 = load f32 t f16 %0 %1\n"
+                                     "%3 = load f32 t f16 broadcast %0 %1\n%4 = add f32 %2 %3\n");
+  CHECK(canonical(nearest).find("load f32 t f16 clamped %0 %1\n") != std::string::npos);
 }

@@ -75,6 +75,8 @@ TEST_CASE("every operator and function of the text is the one of C++") {
   SAME("abs(-s) + exp(s) + exp2(s) + log(s) + log2(s)", abs(-s) + exp(s) + exp2(s) + log(s) + log2(s));
   SAME("tanh(s) + sin(s) + cos(s) + tan(s)", tanh(s) + sin(s) + cos(s) + tan(s));
   SAME("sqrt(s) + rsqrt(s) + pow(s, 2) + sigmoid(q)", sqrt(s) + rsqrt(s) + pow(s, 2) + sigmoid(q));
+  SAME("clamped(table[h, q - k]) + broadcast(table[h, k])", clamped(table[h][q - k]) + broadcast(table[h][k]));
+  SAME("let t = table[h, k]; clamped(t) + clamped(one)", clamped(table[h][k]) + clamped(captured("one", f32, rank(0))));
   SAME("select(q < k, s, 0)", select(q < k, s, 0));
   SAME("q < k ? s : q <= k ? 1 : 2.5", select(q < k, s, select(q <= k, 1, 2.5)));
   SAME("f32((q & 3 | k ^ h) << 2 >> 1) + ~n", cast(((q & 3) | (k ^ h)) << 2 >> 1, f32) + ~n);
@@ -152,10 +154,12 @@ TEST_CASE("errors of text, to the letter") {
         "score -inf by select(c, s, -inf)\ns > 0\n^");
   CHECK(score("foo(s)") == "score:1:1: error: unknown function \"foo\"; the functions are min max abs exp "
                            "exp2 log log2 tanh sin cos tan "
-                           "sqrt rsqrt pow sigmoid select softcap f32 i32 i64 bool causal causalBottomRight "
+                           "sqrt rsqrt pow sigmoid select softcap clamped broadcast f32 i32 i64 bool causal causalBottomRight "
                            "slidingWindow prefixLm chunked "
                            "documents keyPadding alibi relativeBias bias\nfoo(s)\n^");
   CHECK(score("exp") == "score:1:1: error: \"exp\" is a function; write exp(...)\nexp\n^");
+  CHECK(score("s + clamped(q)") == "score:1:5: error: clamped takes an element of a captured tensor, but got another expression; write "
+                                   "clamped(t[k])\ns + clamped(q)\n    ^");
   CHECK(score("exp(s, s)") == "score:1:1: error: exp takes 1 argument, but got 2\nexp(s, s)\n^");
   CHECK(score("min(s)") == "score:1:1: error: min takes 2 arguments, but got 1\nmin(s)\n^");
   CHECK(

@@ -73,6 +73,7 @@ private:
     return pick(2) ? Expr(pick(2) == 0) : scalar("flag", boolean);
   }
 
+  Expr element(Expr load) { return pick(3) == 0 ? clamped(load) : pick(4) == 0 ? broadcast(load) : load; }
   Expr index(int depth) { return make(pick(3) ? i32 : i64, depth); }
 
   Expr number(DType type, int depth) {
@@ -103,10 +104,10 @@ private:
       return cast(make(pick(2) ? boolean : numberType(), depth), type);
     case 10:
       if (type == f32)
-        return captured("table", f16, rank(2))[index(depth)][index(depth)];
+        return element(captured("table", f16, rank(2))[index(depth)][index(depth)]);
       return type == i32
-                 ? captured("ids", i32, rank(1))[index(depth)]
-                 : captured("big", i64, rank(4))(index(depth), index(depth), index(depth), index(depth));
+                 ? element(captured("ids", i32, rank(1))[index(depth)])
+                 : element(captured("big", i64, rank(4))(index(depth), index(depth), index(depth), index(depth)));
     default:
       break;
     }

@@ -103,6 +103,19 @@ struct FakeSetup {
 
 } // namespace
 
+TEST_CASE("fake: a captured tensor that is too small does not launch", "[fake][.]") {
+  FakeSetup s;
+  s.image.signature.tensors[0].indices = {{.dim = 0, .index = {0, {0, 1}, {}}, .text = "h", .element = "slopes[h]"}};
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  CHECK(kernel->launch(nullptr, s.args));
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {3}, Device::cuda(0))}};
+  CHECK(kernel->launch(nullptr, s.args).error().message ==
+        "captured tensor 'slopes' has 3 elements in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write clamped(slopes[h]) "
+        "where reading the last element is meant");
+  CHECK(s.fake.launches == 1);
+}
+
 TEST_CASE("fake: a launch passes grid, block, shared memory, stream and parameters", "[fake][.]") {
   FakeSetup s;
   {

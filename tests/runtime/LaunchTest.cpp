@@ -2,6 +2,8 @@
 
 #include "runtime/Launch.h"
 #include "attune/Kernel.h"
+#include "attune/Variant.h"
+#include "dsl/PlainIndices.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -584,6 +586,116 @@ TEST_CASE("block patterns", "[launch]") {
   CHECK(four.message() == "success");
 }
 
+namespace {
+
+/// A launch of the setup's sizes, with the score's captured tensors of f32 (the mask's of i32) and what the compiler says of their indices.
+struct Indexed : Setup {
+  Indexed(std::string score, std::string mask = "", bool qOffset = false) {
+    Expected<Variant> variant = Variant::parse("v", {.score = score, .mask = mask, .tensors = {{"ids", i32, inferRank}}, .qOffset = qOffset});
+    if (!variant)
+      FAIL(variant.error().text());
+    image.signature.qOffset = qOffset;
+    std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(*variant);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const TensorDecl &tensor = variant->tensors()[i];
+      image.signature.tensors.push_back({tensor.name, tensor.dtype, tensor.rank, indices[i]});
+    }
+    build();
+  }
+  /// What a launch says of the tensors, in the order of their first use.
+  std::string with(std::initializer_list<std::initializer_list<int64_t>> shapes) {
+    args.tensors = {};
+    for (const auto &shape : shapes) {
+      const TensorParam &param = image.signature.tensors[args.tensors.size()];
+      args.tensors.push_back({param.name, captured(param.dtype, shape)});
+    }
+    return message();
+  }
+};
+
+} // namespace
+
+TEST_CASE("plain indices lie within their tensors", "[launch]") {
+  Indexed heads("s + t[h]"), keys("", "ids[k] == 0"), batches("s + t[b, q]");
+  CHECK(heads.with({{4}}) == "success");
+  CHECK(heads.with({{5}}) == "success");
+  CHECK(heads.with({{1}}) == "captured tensor 't' has 1 element in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write "
+                             "clamped(t[h]) where reading the last element is meant");
+  CHECK(keys.with({{70}}) == "success");
+  CHECK(keys.with({{69}}) == "captured tensor 'ids' has 69 elements in dimension 0 and is indexed by k, but Sk is 70; pass at least 70, or "
+                             "write clamped(ids[k]) where reading the last element is meant");
+  CHECK(batches.with({{2, 100}}) == "success");
+  CHECK(batches.with({{1, 100}}) == "captured tensor 't' has 1 element in dimension 0 and is indexed by b, but B is 2; pass at least 2, or "
+                                    "write clamped(t[b, q]) where reading the last element is meant");
+  CHECK(batches.with({{2, 99}}) == "captured tensor 't' has 99 elements in dimension 1 and is indexed by q, but Sq is 100; pass at least 100, "
+                                   "or write clamped(t[b, q]) where reading the last element is meant");
+}
+
+TEST_CASE("indices with constants and extents lie within their tensors", "[launch]") {
+  Indexed constant("s + t[7]"), distance("s + t[q - k + Sk - 1]"), back("s + t[q - 3]"), last("s + t[Sk - 71]"), twice("s + t[2 * k + h]");
+  CHECK(constant.with({{8}}) == "success");
+  CHECK(constant.with({{7}}) == "captured tensor 't' has 7 elements in dimension 0 and is indexed by 7; pass at least 8, or write "
+                                "clamped(t[7]) where reading the last element is meant");
+  CHECK(distance.with({{169}}) == "success");
+  CHECK(distance.with({{168}}) ==
+        "captured tensor 't' has 168 elements in dimension 0 and is indexed by q - k + Sk - 1, which reaches 168 for Sq 100 and Sk 70; pass "
+        "at least 169, or write clamped(t[q - k + Sk - 1]) where reading the last element is meant");
+  CHECK(back.with({{1000}}) == "captured tensor 't' is indexed by q - 3 in dimension 0, which begins at -3; correct the index, or write "
+                               "clamped(t[q - 3]) where reading the first element is meant");
+  CHECK(last.with({{1000}}) == "captured tensor 't' is indexed by Sk - 71 in dimension 0, which begins at -1 for Sk 70; correct the index, or "
+                               "write clamped(t[Sk - 71]) where reading the first element is meant");
+  CHECK(twice.with({{142}}) == "success");
+  CHECK(twice.with({{141}}) == "captured tensor 't' has 141 elements in dimension 0 and is indexed by 2 * k + h, which reaches 141 for H 4 and "
+                               "Sk 70; pass at least 142, or write clamped(t[2 * k + h]) where reading the last element is meant");
+}
+
+TEST_CASE("the q offset counts in an index of q", "[launch]") {
+  Indexed s("s + t[q]", "", true), keys("s + t[k]", "", true);
+  CHECK(s.with({{100}}) == "success");
+  s.args.qOffset = 5;
+  CHECK(s.with({{105}}) == "success");
+  CHECK(s.with({{104}}) == "captured tensor 't' has 104 elements in dimension 0 and is indexed by q, which reaches 104 for Sq 100 and qOffset "
+                           "5; pass at least 105, or write clamped(t[q]) where reading the last element is meant");
+  s.args.qOffset = -5;
+  CHECK(s.with({{100}}) == "captured tensor 't' is indexed by q in dimension 0, which begins at -5 for qOffset -5; correct the index, or write "
+                           "clamped(t[q]) where reading the first element is meant");
+  keys.args.qOffset = 5;
+  CHECK(keys.with({{70}}) == "success");
+}
+
+TEST_CASE("what is meant passes", "[launch]") {
+  CHECK(Indexed("s + clamped(t[k])").with({{5}}) == "success");
+  CHECK(Indexed("s + clamped(t[k - 200])").with({{5}}) == "success");
+  Indexed bias("s + broadcast(t[b, h, q, k])");
+  CHECK(bias.with({{1, 1, 100, 70}}) == "success");
+  CHECK(bias.with({{2, 4, 1, 1}}) == "success");
+  CHECK(bias.with({{2, 2, 100, 70}}) == "captured tensor 't' has 2 elements in dimension 1 and is indexed by h, but H is 4; pass at least 4, or "
+                                        "write clamped(t[b, h, q, k]) where reading the last element is meant");
+  // An index that wraps is another one.
+  CHECK(Indexed("s + t[k + 2147483647]").with({{5}}) == "success");
+}
+
+TEST_CASE("a guarded index fails where the guard surely lets it through", "[launch]") {
+  CHECK(Indexed("s + select(k < 5, t[k], 0)").with({{5}}) == "success");
+  CHECK(Indexed("s + select(k >= 65, t[k], 0)").with({{69}}).starts_with("captured tensor 't' has 69 elements in dimension 0"));
+  CHECK(Indexed("", "q >= k && ids[q] == ids[k]").with({{99}}).starts_with("captured tensor 'ids' has 99 elements in dimension 0"));
+  CHECK(Indexed("", "q >= k && ids[k] == 0").with({{69}}).starts_with("captured tensor 'ids' has 69 elements in dimension 0"));
+  // Keys from 5 on are seen by none of the queries that are left.
+  Indexed few("", "k > q + 64 && ids[q] == 0");
+  CHECK(few.with({{5}}) == "success");
+  // Greatest and least are reached by different branches.
+  CHECK(Indexed("s + select(k >= 1, t[k - 1], t[k])").with({{69}}) == "success");
+  CHECK(Indexed("s + select(k >= 1, t[k - 1], t[k])").with({{68}}).starts_with("captured tensor 't' has 68 elements"));
+  CHECK(Indexed("s + select(k >= 1, t[k - 2], 0)").with({{68}}) == "success");
+}
+
+TEST_CASE("a launch without elements reads nothing", "[launch]") {
+  Indexed s("s + t[h]");
+  s.args.k = Tensor::contiguous(s.memory, bf16, {2, 2, 0, 64});
+  s.args.v = Tensor::contiguous(s.memory, bf16, {2, 2, 0, 32});
+  CHECK(s.with({{1}}) == "success");
+}
+
 TEST_CASE("more arguments than lie inline", "[launch]") {
   Setup s;
   std::vector<NamedTensor> tensors;
@@ -628,7 +740,8 @@ TEST_CASE("metadata round-trips", "[launch]") {
                      .dropout = true,
                      .qOffset = true,
                      .scalars = {{"cap", f32}},
-                     .tensors = {{"slopes", f32, 1}, {"blocks", boolean, 3}},
+                     .tensors = {{"slopes", f32, 1, {{0, {7, {1, 2, 3, 4}, {-1, -2, -3, -4}}, {{1, {}, {}}, {2, {}, {}}}, true, "h", "slopes[h]"}}},
+                                 {"blocks", boolean, 3}},
                      .blockPattern = {{"blocks", 64, 32}},
                      .bounds = {{"blocks", 1, true, 64}},
                      .claimsWork = true,
@@ -663,6 +776,15 @@ TEST_CASE("metadata round-trips", "[launch]") {
         "kernel metadata is not a JSON object; compile the kernel again");
   CHECK(KernelImage::fromMetadata("{}").error().message ==
         "kernel metadata lacks 'name' or has it with another type; compile the kernel again");
+  auto damaged = [&](std::string_view from, std::string_view to) {
+    std::string text = image.metadata();
+    text.replace(text.find(from), from.size(), to);
+    Expected<KernelImage> read = KernelImage::fromMetadata(text);
+    return read ? "no error" : read.error().message;
+  };
+  CHECK(damaged("\"dim\":0", "\"dim\":1") == "kernel metadata lacks 'dim' or has it with another type; compile the kernel again");
+  CHECK(damaged("[1,2,3,4]", "[1,2,3]") == "kernel metadata lacks 'coordinates' or has it with another type; compile the kernel again");
+  CHECK(damaged("[1,2,3,4]", "[1,2,3,65537]") == "kernel metadata lacks 'index' or has it with another type; compile the kernel again");
   std::string text = image.metadata();
   text.replace(text.find("\"bool\""), 6, "\"b\"");
   CHECK(KernelImage::fromMetadata(text).error().message ==
@@ -672,11 +794,13 @@ TEST_CASE("metadata round-trips", "[launch]") {
 TEST_CASE("checks take under a microsecond", "[launch][timing]") {
   Setup s;
   s.image.signature.dropout = true;
-  s.image.signature.tensors = {{"slopes", f32, 1}, {"ids", i32, 2}};
+  // slopes[h], ids[b, q] and ids[b, k].
+  const LinearIndex ofB{0, {1}, {}}, ofH{0, {0, 1}, {}}, ofQ{0, {0, 0, 1}, {}}, ofK{0, {0, 0, 0, 1}, {}};
+  s.image.signature.tensors = {{"slopes", f32, 1, {{0, ofH}}}, {"ids", i32, 2, {{0, ofB}, {1, ofQ}, {1, ofK}}}};
   s.image.signature.scalars = {{"cap", f32}};
   s.build();
   Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
-  Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 70});
+  Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 100});
   constexpr int rounds = 20000;
   double best = 1e9;
   for (int attempt = 0; attempt < 7; ++attempt) {

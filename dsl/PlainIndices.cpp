@@ -1,0 +1,230 @@
+//===- PlainIndices.cpp - What a launch can know about indices --------------===//
+#include "dsl/PlainIndices.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+namespace attune {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Linear expressions
+//===----------------------------------------------------------------------===//
+
+/// What a launch may hold at most (Kernel::launch checks it): B and H are int32, lengths and the q offset up to 2^30.
+constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max(), maxLength = int64_t(1) << 30;
+constexpr int64_t coordinateLow[] = {0, 0, -maxLength, 0};
+constexpr int64_t coordinateHigh[] = {maxInt32 - 1, maxInt32 - 1, 2 * maxLength - 1, maxLength - 1};
+constexpr int64_t extentHigh[] = {maxInt32, maxInt32, maxLength, maxLength};
+
+/// Whether `x` lies within int32 for every launch, so that arithmetic on it is that of whole numbers.
+bool neverWraps(const LinearIndex &x) {
+  int64_t low = x.constant, high = x.constant;
+  for (size_t i = 0; i < 4; ++i) {
+    const int64_t a = x.coordinates[i], b = x.extents[i];
+    low += std::min(a * coordinateLow[i], a * coordinateHigh[i]) + std::min<int64_t>(b * extentHigh[i], 0);
+    high += std::max(a * coordinateLow[i], a * coordinateHigh[i]) + std::max<int64_t>(b * extentHigh[i], 0);
+  }
+  return low >= std::numeric_limits<int32_t>::min() && high <= maxInt32;
+}
+
+/// Linear forms of the nodes of one variant; shared parts are looked at once.
+class LinearForms {
+public:
+  const std::optional<LinearIndex> &of(const Node &node) {
+    if (auto known = forms.find(&node); known != forms.end())
+      return known->second;
+    std::optional<LinearIndex> form = make(node);
+    return forms[&node] = form;
+  }
+
+private:
+  std::optional<LinearIndex> make(const Node &node) {
+    LinearIndex leaf;
+    if (node.type != DType::I32 && node.type != DType::I64)
+      return std::nullopt;
+    switch (node.op) {
+    case Op::Constant:
+      leaf.constant = node.intValue;
+      return leaf.withinLimits() ? std::optional(leaf) : std::nullopt;
+    case Op::Coordinate:
+      leaf.coordinates[size_t(node.coordinate)] = 1;
+      return leaf;
+    case Op::Extent:
+      leaf.extents[size_t(node.extent)] = 1;
+      return leaf;
+    case Op::Neg:
+      return sum(leaf, node.operands[0], -1);
+    case Op::Add:
+    case Op::Sub:
+      if (auto x = of(*node.operands[0]))
+        return sum(*x, node.operands[1], node.op == Op::Add ? 1 : -1);
+      return std::nullopt;
+    case Op::Mul:
+      for (size_t i : {0, 1})
+        if (const Node &factor = *node.operands[i]; factor.op == Op::Constant)
+          return sum(leaf, node.operands[1 - i], factor.intValue);
+      return std::nullopt;
+    case Op::Cast: {
+      auto x = of(*node.operands[0]);
+      return x && node.type == DType::I64 && neverWraps(*x) ? x : std::nullopt;
+    }
+    default:
+      return std::nullopt;
+    }
+  }
+
+  /// x + factor * y, or nothing where a number grows beyond LinearIndex's limits.
+  std::optional<LinearIndex> sum(LinearIndex x, const NodeRef &node, int64_t factor) {
+    const std::optional<LinearIndex> &y = of(*node);
+    if (!y || factor < -LinearIndex::maxFactor || factor > LinearIndex::maxFactor)
+      return std::nullopt;
+    x.constant += factor * y->constant;
+    for (size_t i = 0; i < 4; ++i) {
+      x.coordinates[i] += factor * y->coordinates[i];
+      x.extents[i] += factor * y->extents[i];
+    }
+    return x.withinLimits() ? std::optional(x) : std::nullopt;
+  }
+
+  std::unordered_map<const Node *, std::optional<LinearIndex>> forms;
+};
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+using Guards = std::vector<LinearIndex>;
+
+class Collector {
+public:
+  explicit Collector(const Variant &variant) : variant(variant), found(variant.tensors().size()) {}
+
+  /// `node` is evaluated at the elements where all `guards` are at least 0.
+  void visit(const Node &node, const Guards &guards) {
+    if (!holdsLoad(node) || !enter(node, guards))
+      return;
+    if (node.op == Op::Load && node.indexRange != IndexRange::Clamped)
+      add(node, guards);
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      visitOperand(node, i, guards);
+  }
+
+  std::vector<std::vector<IndexParam>> take() { return std::move(found); }
+
+private:
+  /// A graph whose parts are shared has very many paths. A node is entered once where it is always evaluated, and under the first few
+  /// guards that it is met with.
+  static constexpr size_t maxVisits = 4;
+  static constexpr size_t maxGuards = 8;
+
+  bool enter(const Node &node, const Guards &guards) {
+    std::vector<Guards> &before = visits[&node];
+    if (before.size() == maxVisits || std::any_of(before.begin(), before.end(), [&](const Guards &b) { return b.empty() || b == guards; }))
+      return false;
+    before.push_back(guards);
+    return true;
+  }
+
+  void visitOperand(const Node &node, size_t i, const Guards &guards) {
+    const bool guarded = i > 0 && (node.op == Op::Select || node.op == Op::And || node.op == Op::Or);
+    if (!guarded)
+      return visit(*node.operands[i], guards);
+    if (!holdsLoad(*node.operands[i]))
+      return;
+    Guards inner = guards;
+    const bool wanted = node.op == Op::Select ? i == 1 : node.op == Op::And;
+    if (addCondition(*node.operands[0], wanted, inner))
+      visit(*node.operands[i], inner);
+  }
+
+  void add(const Node &load, const Guards &guards) {
+    const auto &tensors = variant.tensors();
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl &t) { return t.name == load.name; });
+    std::vector<IndexParam> &params = found[size_t(tensor - tensors.begin())];
+    for (size_t dim = 0; dim < load.operands.size(); ++dim) {
+      const std::optional<LinearIndex> &index = forms.of(*load.operands[dim]);
+      if (!index)
+        continue;
+      IndexParam param{int(dim), *index, guards, load.indexRange == IndexRange::Broadcast, shown(load.operands[dim]), shown(load)};
+      auto same = [&](const IndexParam &other) {
+        return other.dim == param.dim && other.index == param.index && other.broadcast == param.broadcast &&
+               (other.guards.empty() || other.guards == param.guards);
+      };
+      if (std::none_of(params.begin(), params.end(), same))
+        params.push_back(std::move(param));
+    }
+  }
+
+  /// Adds "x >= y + least" to `guards`; false where it is no linear condition.
+  bool addAtLeast(const Node &x, const Node &y, int64_t least, Guards &guards) {
+    const auto left = forms.of(x), right = forms.of(y);
+    if (!left || !right || !neverWraps(*left) || !neverWraps(*right) || guards.size() == maxGuards)
+      return false;
+    LinearIndex &guard = guards.emplace_back(*left);
+    guard.constant -= right->constant + least;
+    for (size_t i = 0; i < 4; ++i) {
+      guard.coordinates[i] -= right->coordinates[i];
+      guard.extents[i] -= right->extents[i];
+    }
+    return guard.withinLimits();
+  }
+
+  /// Adds to `guards` what is at least 0 exactly where `condition` is `value`; false where it cannot be said that way.
+  bool addCondition(const Node &condition, bool value, Guards &guards) {
+    const Op op = condition.op;
+    if (op == Op::Not)
+      return addCondition(*condition.operands[0], !value, guards);
+    if (op == (value ? Op::And : Op::Or))
+      return addCondition(*condition.operands[0], value, guards) && addCondition(*condition.operands[1], value, guards);
+    if (op < Op::Lt || op > Op::Ne)
+      return false;
+    const Node &x = *condition.operands[0], &y = *condition.operands[1];
+    if (op == Op::Eq || op == Op::Ne)
+      return value == (op == Op::Eq) && addAtLeast(x, y, 0, guards) && addAtLeast(y, x, 0, guards);
+    const bool less = op == Op::Lt || op == Op::Le, strict = op == Op::Lt || op == Op::Gt;
+    // !(x < y) is x >= y, and !(x <= y) is x > y.
+    return less == value ? addAtLeast(y, x, strict == value, guards) : addAtLeast(x, y, strict == value, guards);
+  }
+
+  /// For an error's text; a long expression keeps its beginning.
+  static std::string shown(const NodeRef &node) {
+    std::string result = text(Expr(node));
+    constexpr size_t most = 80;
+    return result.size() <= most ? result : result.substr(0, most - 3) + "...";
+  }
+  static std::string shown(Node load) {
+    load.indexRange = IndexRange::Checked;
+    return shown(std::make_shared<const Node>(std::move(load)));
+  }
+
+  bool holdsLoad(const Node &node) {
+    if (auto known = loads.find(&node); known != loads.end())
+      return known->second;
+    bool holds = node.op == Op::Load;
+    for (const NodeRef &operand : node.operands)
+      holds |= holdsLoad(*operand);
+    return loads[&node] = holds;
+  }
+
+  const Variant &variant;
+  LinearForms forms;
+  std::vector<std::vector<IndexParam>> found;
+  std::unordered_map<const Node *, std::vector<Guards>> visits;
+  std::unordered_map<const Node *, bool> loads;
+};
+
+} // namespace
+
+std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant) {
+  Collector collector(variant);
+  for (const std::optional<Expr> &root : {variant.scoreExpr(), variant.maskExpr()})
+    if (root)
+      collector.visit(root->node(), {});
+  return collector.take();
+}
+
+} // namespace attune

@@ -1,0 +1,19 @@
+//===- PlainIndices.h - What a launch can know about indices ----------------===//
+#pragma once
+
+#include "attune/Kernel.h"
+#include "attune/Variant.h"
+
+#include <vector>
+
+namespace attune::dsl {
+
+/// For each of variant.tensors(), the indices whose least and greatest values follow from the launch's extents and q offset alone, for
+/// TensorParam::indices.
+///
+/// An index is one where it is linear in coordinates and extents: `k`, `q - k + Sk - 1`, `2 * q`, `7`. Its guards are the conditions under which its element is evaluated: those of the selects, && and || around
+/// it. Where one of them is more than comparisons of such expressions joined by and, the index has no place in the list. A mask is no
+/// guard of the score: a kernel computes the scores of a tile also where the mask hides them. Elements that are clamped are left out.
+std::vector<std::vector<IndexParam>> plainIndices(const Variant &variant);
+
+} // namespace attune::dsl
