@@ -6,6 +6,7 @@
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/Expr.h"
+#include "attune/Indices.h"
 #include "attune/Kernel.h"
 #include "attune/Simulate.h"
 #include "attune/Target.h"

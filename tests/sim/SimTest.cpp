@@ -248,9 +248,9 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
   };
   const Staged staged[] = {
       {"relative", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + keyLength() - 1]; }), 600, 1},
-      {"clamped", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + 10]; }).mask(causal()), 33, 1},
+      {"clamped", score([=](Score s, Index, Index h, Index q, Index k) { return s + clamped(table[h][q - k + 10]); }).mask(causal()), 33, 1},
       {"backward, at an offset", score([=](Score s, Index, Index h, Index q, Index k) {
-                                   return s * (1.5f + 0.1f * table[h][2 * k - 2 * q + 300]);
+                                   return s * (1.5f + 0.1f * clamped(table[h][2 * k - 2 * q + 300]));
                                  }).qOffset(), 600, 1},
       // A function in step reads by distance and by key behind itself.
       {"capped", score([=](Score s, Index, Index h, Index q, Index k) {
@@ -258,11 +258,11 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
                  }), 600, 1},
       {"buckets", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][bucket(q, k)]; }).mask(slidingWindow(90, 20)), 32, 1},
       {"two tables", score([=](Score s, Index, Index h, Index q, Index k) {
-                       return (s + table[h][q - k + 200]) * 0.5f + other[k - q + 150] * s;
+                       return (s + clamped(table[h][q - k + 200])) * 0.5f + clamped(other[k - q + 150]) * s;
                      }).dropout(0.2f), 400, 2},
       {"integers and flags", score([=](Score s, Index, Index, Index q, Index k) {
-                               return select(counts[q - k + 300] < q % 7, s + 0.25f, s);
-                             }).mask([=](Index, Index h, Index q, Index k) { return q >= k || open[h][k - q]; }), 1, 2},
+                               return select(clamped(counts[q - k + 300]) < q % 7, s + 0.25f, s);
+                             }).mask([=](Index, Index h, Index q, Index k) { return q >= k || clamped(open[h][k - q]); }), 1, 2},
   };
   const std::tuple<int64_t, int64_t, int, int> shapes[] = {{150, 170, 64, 64}, {70, 300, 96, 40}, {300, 70, 64, 64}, {130, 129, 128, 128}, {1, 90, 48, 96}};
   const std::vector<Schedule> all = schedulesFor("sm_90a");
@@ -306,7 +306,7 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
     std::string label;
     DType type;
     std::vector<int64_t> leading; ///< extents before queries and keys
-    int64_t fewer = 0;            ///< than the queries and keys: indices are clamped
+    int64_t fewer = 0;            ///< than the queries and keys
   };
   const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},        {"bias[h, q, k]", f32, {3}},
                           {"bias[b, h, q, k]", bf16, {2, 3}}, {"bias[q, k]", bf16, {}},           {"bias[h, q, k], clamped", f16, {2}, 24},
@@ -325,7 +325,7 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
         const bool searches = next % 3 == 1;
         const Mask visible = searches ? causalBottomRight() && documents(captured("ids", i32, attune::rank(1))) : causalBottomRight();
         Variant variant = Variant("dense").mask(visible).score([&](Score s, Index b, Index h, Index q, Index k) {
-          return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + bias[h][q][k];
+          return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + clamped(bias[h][q][k]);
         });
         Case test = makeCase(each.label, variant, next % 2 ? bf16 : f16,
                              {.batch = 2, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim}, 5);
@@ -375,7 +375,7 @@ TEST_CASE("which dense biases the copy engine copies", "[biases]") {
                           {"queries before the first", {2, 70, 136}, false, false, -3}};
   for (const Dense &each : biases) {
     auto bias = captured("bias", bf16, rank(3));
-    Variant variant = Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; }).qOffset();
+    Variant variant = Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) { return s + clamped(bias[h][q][k]); }).qOffset();
     Case test = makeCase(each.label, variant, bf16, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 136, .headDim = 64}, 5);
     test.layout.reversedTensors = each.reversed;
     test.problem.qOffset = each.qOffset;

@@ -335,6 +335,43 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
   return {};
 }
 
+/// "score" or "mask" as the user wrote it, where that is text.
+std::string sourceOf(const RunFlags &flags, const Request &request, const std::string &role) {
+  if (role != "score" && role != "mask")
+    return "";
+  const std::optional<std::string> &given = role == "score" ? flags.score : flags.mask;
+  if (given)
+    return *given;
+  if (!flags.input.ends_with(".json"))
+    return "";
+  Expected<IrText> file = IrText::read(flags.input);
+  ordered_json json = file ? ordered_json::parse(file->text, nullptr, false) : ordered_json();
+  return request.variant && json.is_object() && json.contains(role) && json[role].is_string() ? json[role].get<std::string>() : "";
+}
+
+/// Looks for the first read outside of a captured tensor, on the host's copies.
+Expected<void> checkIndices(const RunFlags &flags, const Request &request, const Data &data) {
+  LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  Expected<std::optional<IndexFault>> found = findIndexFault(*request.variant, args);
+  if (!found)
+    return found.error();
+  if (!*found)
+    return {};
+  Error error = (*found)->error();
+  if (request.builtin && error.where.file == request.builtin->name)
+    error.where = {}; // the registry's own place
+  const std::string source = sourceOf(flags, request, error.where.file);
+  if (error.where.known() && !source.empty()) {
+    size_t begin = 0;
+    for (unsigned line = 1; line < error.where.line; ++line)
+      begin = source.find('\n', begin) + 1;
+    std::string shown = source.substr(begin, source.find('\n', begin) - begin), indent = shown.substr(0, error.where.column - 1);
+    std::replace_if(indent.begin(), indent.end(), [](char c) { return c != '\t'; }, ' ');
+    error.excerpt = shown + "\n" + indent + "^";
+  }
+  return error;
+}
+
 /// Replaces the plan's predictions, which are for the sizes that schedules are ranked with, by those for this run.
 void predictFor(const Request &request, const Shape &shape, ordered_json &plan) {
   if (!plan.is_object() || !plan.contains("hbm"))
@@ -449,6 +486,9 @@ int runVerb(RunFlags &flags) {
   if (Expected<void> filled = fillData(flags, request, image.signature, given, data); !filled)
     return report({filled.error()});
 
+  if (flags.checked && request.variant)
+    if (Expected<void> within = checkIndices(flags, request, data); !within)
+      return report({within.error()});
   Expected<double> milliseconds = request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
   if (!milliseconds)
     return report({milliseconds.error()});
@@ -493,7 +533,7 @@ int runVerb(RunFlags &flags) {
       meta["scalars"][name] = value.at(0);
   meta["milliseconds"] = *milliseconds;
   if (checkResult)
-    meta["check"] = {{"o", comparisonJson(checkResult->o)}, {"lse", comparisonJson(checkResult->lse)}};
+    meta["check"] = {{"o", comparisonJson(checkResult->o)}, {"lse", comparisonJson(checkResult->lse)}, {"clampedReads", checkResult->exact.clampedReads}};
   else
     meta["check"] = nullptr;
   meta["compile"] = {{"cacheHit", kernel.cacheHit()},
@@ -523,6 +563,12 @@ int runVerb(RunFlags &flags) {
       fmt::print("  {:<14} {}\n", "error",
                  flags.noCheck ? "not checked (--no-check)"
                                : "not checked: the text does not say which variant it is");
+    if (checkResult)
+      for (const auto &[tensor, count] : checkResult->exact.clampedReads)
+        fmt::print("  {:<14} {} reads of {} were clamped; --checked says where the first one is\n", "note", count, tensor);
+    if (flags.checked)
+      fmt::print("  {:<14} {}\n", "indices",
+                 request.variant ? "all within their tensors" : "not checked: the text does not say which variant it is");
     double flops = 2.0 * double(shape.batch * shape.heads) * double(shape.queries) * double(shape.keys) *
                    double(shape.headDim + shape.headDimV);
     fmt::print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s counting hidden keys)\n", "time", *milliseconds,
@@ -560,7 +606,10 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--offset", flags->offset, "of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--q-offset", flags->qOffsetValue, "added to q in expressions");
   group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
-  group->add_flag("--checked", flags->checked, "ask the driver about every pointer before each launch");
+  group->add_flag("--checked", flags->checked,
+                  "look for the first read outside of a captured tensor, and ask the driver about every pointer before each launch. Where "
+                  "sizes leave a doubt, the indices are evaluated for all B * H * Sq * Sk elements, on the CPU: a few nanoseconds for each "
+                  "and thread, as many as 2 * D more where they depend on the score");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));

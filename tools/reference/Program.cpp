@@ -84,6 +84,7 @@ private:
                          std::string(name(node.elementType)) + " of rank " + std::to_string(node.rank),
                      node.where};
       instruction.tensor = bound;
+      instruction.node = &node;
       instruction.strides.assign(bound->shape.size(), 1);
       for (size_t i = bound->shape.size(); i-- > 1;)
         instruction.strides[i - 1] = instruction.strides[i] * bound->shape[i];
@@ -178,6 +179,7 @@ template <typename Real> RowInterpreter<Real>::RowInterpreter(const Program &pro
 
 template <typename Real> void RowInterpreter<Real>::startRow(int64_t b, int64_t h, int64_t q) {
   row = {wrap(DType::I32, uint64_t(b)), wrap(DType::I32, uint64_t(h)), wrap(DType::I32, uint64_t(q))};
+  clampedInRun = false;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
     if (instruction.perKey)
@@ -191,13 +193,51 @@ template <typename Real> void RowInterpreter<Real>::startRow(int64_t b, int64_t 
     else
       std::fill(result.ints.begin(), result.ints.end(), result.ints[0]);
   }
+  clampedInRow = clampedInRun;
 }
 
 template <typename Real> void RowInterpreter<Real>::run(int64_t keyBegin, int64_t count, const Real *scores) {
   assert(count <= maxRun && "a run is at most maxRun keys");
+  clampedInRun = clampedInRow;
   for (size_t i = 0; i < program.instructions.size(); ++i)
     if (program.instructions[i].perKey)
       evaluate(i, keyBegin, count, scores);
+}
+
+template <typename Real> int64_t RowInterpreter<Real>::intAt(int position, int64_t key) const {
+  const Instruction &instruction = program.instructions[size_t(position)];
+  return results[size_t(position)].ints[instruction.perKey || instruction.widened ? size_t(key) : 0];
+}
+
+template <typename Real> bool RowInterpreter<Real>::isClamped(const Instruction &load, int64_t key) const {
+  for (size_t d = 0; d < load.operands.size(); ++d) {
+    const int64_t index = intAt(load.operands[d], key), extent = load.tensor->shape[d];
+    if ((index < 0 || index >= extent) && !(load.node->indexRange == IndexRange::Broadcast && extent == 1))
+      return load.node->indexRange != IndexRange::Clamped;
+  }
+  return false;
+}
+
+template <typename Real>
+void RowInterpreter<Real>::countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const {
+  assert(clampedInRun && "there is nothing to count");
+  // Users come after their operands.
+  std::vector<std::vector<uint8_t>> evaluated(results.size(), std::vector<uint8_t>(visible.size()));
+  evaluated.back() = visible;
+  for (size_t i = results.size(); i-- > 0;) {
+    const Instruction &user = program.instructions[i];
+    for (size_t n = 0; n < user.operands.size(); ++n)
+      for (size_t key = 0; key < visible.size(); ++key) {
+        const bool guarded = n > 0 && (user.op == Op::Select || user.op == Op::And || user.op == Op::Or);
+        const bool when = user.op == Op::And || (user.op == Op::Select && n == 1);
+        evaluated[size_t(user.operands[n])][key] |=
+            evaluated[i][key] && (!guarded || (intAt(user.operands[0], int64_t(key)) != 0) == when);
+      }
+    if (user.op == Op::Load)
+      for (size_t key = 0; key < visible.size(); ++key)
+        if (evaluated[i][key] && isClamped(user, int64_t(key)))
+          ++reads[user.node->name];
+  }
 }
 
 template <typename Real>
@@ -271,8 +311,11 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
     bool empty = tensor.size() == 0;
     for (int64_t i = 0; i < count; ++i) {
       int64_t element = 0;
-      for (size_t d = 0; d < instruction.operands.size() && !empty; ++d)
-        element += instruction.strides[d] * std::clamp<int64_t>(intsOf(d)[i], 0, tensor.shape[d] - 1);
+      for (size_t d = 0; d < instruction.operands.size() && !empty; ++d) {
+        const int64_t index = intsOf(d)[i], nearest = std::clamp<int64_t>(index, 0, tensor.shape[d] - 1);
+        element += instruction.strides[d] * nearest;
+        clampedInRun |= index != nearest;
+      }
       if (type == DType::F32)
         floats[i] = empty ? Real(0) : Real(tensor.at(element));
       else

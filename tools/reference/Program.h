@@ -46,6 +46,7 @@ struct Instruction {
   int64_t intValue = 0;           ///< Constant, Scalar and Extent
   Coordinate coordinate = Coordinate::B;
   const HostTensor *tensor = nullptr; ///< Load
+  const Node *node = nullptr;         ///< Load: its name, and what an index outside means
   std::vector<int64_t> strides;       ///< Load, in elements
 };
 
@@ -76,6 +77,14 @@ public:
   /// The same for an i32, i64 or bool root.
   const int64_t *ints() const { return results.back().ints.data(); }
 
+  /// Reads outside of captured tensors, by name.
+  bool anyClamped() const { return clampedInRun; } ///< in the last run, evaluated by the formula or not
+  using ClampedReads = std::map<std::string, int64_t>;
+  /// Adds those of the last run that the formula evaluates: of select the branch taken, of && and || the right side where the left one
+  /// does not decide, and of keys those that are `visible`. Elements that say clamped do not count.
+  /// Precondition: anyClamped().
+  void countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const;
+
 private:
   /// One of the two is used, by type.
   struct Register {
@@ -84,10 +93,14 @@ private:
   };
 
   void evaluate(size_t position, int64_t keyBegin, int64_t count, const Real *scores);
+  /// An integer or bool of the last run, at one of its keys.
+  int64_t intAt(int position, int64_t key) const;
+  bool isClamped(const Instruction &load, int64_t key) const;
 
   const Program &program;
   std::vector<Register> results;
   std::array<int64_t, 3> row = {};
+  bool clampedInRow = false, clampedInRun = false; ///< whether any index was, evaluated or not
 };
 
 extern template class RowInterpreter<double>;

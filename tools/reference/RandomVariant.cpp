@@ -173,7 +173,7 @@ private:
       else
         indices.push_back(at(chance(50) ? Coordinate::Q : Coordinate::K) % int32_t(extent));
     }
-    return tensor.at(indices);
+    return clamped(tensor.at(indices));
   }
 
   template <typename Accept> const Captured *someTensor(Accept accept) {

@@ -8,7 +8,7 @@
 //     Expected<Output> exact = attention(random.problem);
 //
 // The same seed and options give the same case on every machine. Over many seeds every operation of Expr.h
-// occurs, with captured tensors of every dtype and rank, indices in and out of range, run-time scalars,
+// occurs, with captured tensors of every dtype and rank, indices in and out of range (clamped), run-time scalars,
 // dropout, block patterns, grouped heads, q offsets, -inf scores, rows without visible keys, and lengths 0,
 // 1, ragged and multiples of a tile.
 //

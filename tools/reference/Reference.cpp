@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 
@@ -195,6 +196,9 @@ public:
     Scratch scratch(prepared);
     for (int64_t row = begin; row < end; ++row)
       attend(row, scratch);
+    std::lock_guard lock(mutex);
+    for (const auto &[name, count] : scratch.clampedReads)
+      output.clampedReads[name] += count;
   }
 
 private:
@@ -210,6 +214,7 @@ private:
     }
     std::vector<Real> x, o;
     std::optional<RowInterpreter<Real>> score, mask;
+    std::map<std::string, int64_t> clampedReads = {};
   };
 
   Real rounded(Real value) const {
@@ -231,6 +236,12 @@ private:
                            (!blocks || blocks[(begin + i) / prepared.patternColumns]);
       any |= visible[size_t(i)];
     }
+    if (scratch.mask && scratch.mask->anyClamped()) {
+      std::vector<uint8_t> shown(size_t(count), 1);
+      for (int64_t i = 0; blocks && i < count; ++i)
+        shown[size_t(i)] = blocks[(begin + i) / prepared.patternColumns];
+      scratch.mask->countClamped(shown, scratch.clampedReads);
+    }
     Real *x = scratch.x.data() + begin;
     if (!any) {
       std::fill_n(x, count, hidden);
@@ -249,6 +260,8 @@ private:
     const Real *score = s.data();
     if (scratch.score) {
       scratch.score->run(begin, count, score);
+      if (scratch.score->anyClamped())
+        scratch.score->countClamped({visible.begin(), visible.begin() + count}, scratch.clampedReads);
       score = scratch.score->floats();
     }
     for (int64_t i = 0; i < count; ++i)
@@ -320,6 +333,7 @@ private:
   const Prepared &prepared;
   DType dtype;
   Output &output;
+  mutable std::mutex mutex; ///< guards output.clampedReads
   std::vector<Real> queries; ///< [B, H, Sq, D]
   std::vector<Real> keys;    ///< [B, Hkv, D, Sk]
   std::vector<Real> values;  ///< [B, Hkv, Sk, Dv]

@@ -62,6 +62,7 @@ struct Output {
   std::vector<double> lse;    ///< [B, H, Sq]
   std::vector<double> spread; ///< [B, H, Sq]: sum_k p * |x|, the derivative of LSE by a relative error of s'
   std::vector<uint8_t> keep;  ///< [B, H, Sq, Sk], 1 = kept, hidden keys included; empty unless wanted
+  std::map<std::string, int64_t> clampedReads = {}; ///< by tensor: reads outside of it that the formula evaluates and that do not say clamped
 };
 
 /// The formula in float64. Errors: shapes that do not fit, a captured tensor or scalar that is missing or

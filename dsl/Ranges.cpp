@@ -1,0 +1,133 @@
+//===- Ranges.cpp - Which values an integer can have in a launch ------------===//
+#include "dsl/Ranges.h"
+
+#include "dsl/Arithmetic.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace attune::dsl {
+
+namespace {
+
+Range ofType(DType type) {
+  if (type == DType::Bool)
+    return {0, 1};
+  if (type == DType::I32)
+    return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+  return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+}
+
+/// The hull of some exact values, or the type's range where one does not fit it.
+Range hull(DType type, std::initializer_list<__int128> values) {
+  const Range all = ofType(type);
+  const __int128 low = std::min(values), high = std::max(values);
+  return low < all.low || high > all.high ? all : Range{int64_t(low), int64_t(high)};
+}
+
+Range join(Range x, Range y) { return {std::min(x.low, y.low), std::max(x.high, y.high)}; }
+
+template <typename T, typename Value> Range ofElements(const Tensor &tensor, Value value) {
+  Range result = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  const int64_t count = tensor.elements();
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, element = 0;
+    for (int dim = tensor.rank - 1; dim >= 0; --dim) {
+      if (tensor.shape[dim] > 1)
+        element += rest % tensor.shape[dim] * tensor.strides[dim];
+      rest /= tensor.shape[dim];
+    }
+    const int64_t x = value(tensor.as<T>()[element]);
+    result = join(result, {x, x});
+  }
+  return result;
+}
+
+} // namespace
+
+Range Ranges::of(int position) {
+  if (auto found = known.find(position); found != known.end())
+    return found->second;
+  const Range range = make(program[position]);
+  return known[position] = range;
+}
+
+Range Ranges::make(const Instruction &instruction) {
+  const Node &node = *instruction.node;
+  switch (node.op) {
+  case Op::Constant:
+  case Op::Extent:
+  case Op::Scalar:
+    return {instruction.integer, instruction.integer};
+  case Op::Coordinate:
+    return coordinates[size_t(node.coordinate)];
+  case Op::Select:
+    return join(of(instruction.operands[1]), of(instruction.operands[2]));
+  case Op::Cast:
+    return cast(instruction);
+  case Op::Load:
+    if (node.type == DType::I32)
+      return ofElements<int32_t>(instruction.tensor, [](int32_t x) { return int64_t(x); });
+    if (node.type == DType::I64)
+      return ofElements<int64_t>(instruction.tensor, [](int64_t x) { return x; });
+    return ofElements<uint8_t>(instruction.tensor, [](uint8_t x) { return int64_t(x != 0); });
+  default:
+    return node.type == DType::Bool ? ofType(DType::Bool) : arithmetic(instruction);
+  }
+}
+
+Range Ranges::cast(const Instruction &instruction) {
+  const DType to = instruction.node->type, from = program[instruction.operands[0]].node->type;
+  if (from == DType::F32 || to == DType::Bool)
+    return ofType(to);
+  const Range x = of(instruction.operands[0]);
+  return hull(to, {x.low, x.high});
+}
+
+Range Ranges::arithmetic(const Instruction &instruction) {
+  const DType type = instruction.node->type;
+  const Range x = of(instruction.operands[0]), y = of(instruction.operands.back());
+  using Wide = __int128;
+  switch (instruction.node->op) {
+  case Op::Add:
+    return hull(type, {Wide(x.low) + y.low, Wide(x.high) + y.high});
+  case Op::Sub:
+    return hull(type, {Wide(x.low) - y.high, Wide(x.high) - y.low});
+  case Op::Mul:
+    return hull(type, {Wide(x.low) * y.low, Wide(x.low) * y.high, Wide(x.high) * y.low, Wide(x.high) * y.high});
+  case Op::Neg:
+    return hull(type, {-Wide(x.high), -Wide(x.low)});
+  case Op::Abs:
+    return x.low >= 0 ? x : hull(type, {0, -Wide(x.low), Wide(x.high)});
+  case Op::Min:
+    return {std::min(x.low, y.low), std::min(x.high, y.high)};
+  case Op::Max:
+    return {std::max(x.low, y.low), std::max(x.high, y.high)};
+  case Op::Div:
+    // Of divisors of one sign the quotients at the ends are the least and the greatest.
+    if (y.low > 0 || y.high < 0) {
+      auto quotient = [](int64_t a, int64_t b) { return b == -1 ? -Wide(a) : Wide(a / b); };
+      return hull(type, {quotient(x.low, y.low), quotient(x.low, y.high), quotient(x.high, y.low), quotient(x.high, y.high)});
+    }
+    return ofType(type);
+  case Op::Rem:
+    // Of the dividend's sign, not larger than it, and smaller than the divisor.
+    if (y.low > 0)
+      return {x.low < 0 ? std::max(x.low, 1 - y.high) : 0, x.high > 0 ? std::min(x.high, y.high - 1) : 0};
+    return ofType(type);
+  case Op::BitAnd:
+    // Of two numbers one of which is not negative, no more than that one.
+    if (x.low >= 0 || y.low >= 0)
+      return {0, std::min(x.low >= 0 ? x.high : ofType(type).high, y.low >= 0 ? y.high : ofType(type).high)};
+    return ofType(type);
+  case Op::Shr:
+    // By a constant count, a division rounded down.
+    if (y.low == y.high && y.low >= 0 && y.low < (type == DType::I32 ? 32 : 64))
+      return {x.low >> y.low, x.high >> y.low};
+    return ofType(type);
+  default:
+    return ofType(type);
+  }
+}
+
+} // namespace attune::dsl

@@ -1,0 +1,293 @@
+//===- Indices.cpp - Reads outside of captured tensors ----------------------===//
+
+#include "attune/Indices.h"
+
+#include "dsl/Arithmetic.h"
+#include "dsl/Ranges.h"
+#include "runtime/Launch.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mutex>
+
+using namespace attune;
+using dsl::Evaluator;
+using dsl::Instruction;
+using dsl::Program;
+
+Error IndexFault::error() const {
+  return Error{fmt::format("{} reads {}[{}] at b {}, h {}, q {}{}, k {}, but captured tensor '{}' has {} element{} in dimension {}; correct or "
+                           "guard the index, or write clamped({}) where reading the nearest element is meant",
+                           element, tensor, fmt::join(indices, ", "), b, h, q, q == row ? "" : fmt::format(" (row {})", row), k, tensor, extent,
+                           extent == 1 ? "" : "s", dim, element),
+               where};
+}
+
+namespace {
+
+/// Checks the arguments as a launch of the variant's kernel does, whatever its plan.
+Expected<LaunchParams> checkArguments(const Variant &variant, const LaunchArgs &args) {
+  if (variant.error())
+    return *variant.error();
+  KernelImage image;
+  image.name = variant.name();
+  image.tileQ = image.threads = 1;
+  KernelSignature &signature = image.signature;
+  signature.dtype = args.q.dtype;
+  signature.headDim = args.q.rank == 4 ? int(args.q.shape[3]) : 0;
+  signature.headDimV = args.v.rank == 4 ? int(args.v.shape[3]) : 0;
+  signature.dropout = variant.hasDropout();
+  signature.qOffset = variant.hasQOffset();
+  for (const ScalarDecl &scalar : variant.scalars())
+    signature.scalars.push_back({scalar.name, scalar.dtype});
+  for (const TensorDecl &tensor : variant.tensors())
+    signature.tensors.push_back({tensor.name, tensor.dtype, tensor.rank});
+  if (const std::optional<BlockPattern> &pattern = variant.blockPattern())
+    signature.blockPattern = {pattern->tensor.name, pattern->rows, pattern->columns};
+  if (Expected<void> good = checkSignature(image); !good)
+    return good.error();
+  PackedLaunch packed;
+  if (Expected<void> good = packLaunch(image, Device{}, 0, args, packed); !good)
+    return good.error();
+  return packed.params();
+}
+
+dsl::Bindings bindingsOf(const LaunchParams &params, const LaunchArgs &args) {
+  dsl::Bindings bindings;
+  for (const NamedTensor &named : args.tensors)
+    bindings.tensors.emplace(named.name, named.tensor);
+  for (const NamedScalar &named : args.scalars)
+    bindings.scalars.emplace(named.name, named.value.slot());
+  bindings.extents = {params.batch, params.heads, params.queryLength, params.keyLength};
+  return bindings;
+}
+
+//===----------------------------------------------------------------------===//
+// What is in doubt
+//===----------------------------------------------------------------------===//
+
+/// The loads whose indices may lie outside, and what it takes to know.
+struct Doubts {
+  std::vector<int> loads;      ///< in the order of evaluation
+  std::vector<bool> leads;     ///< operations that one of `loads` is a part of, these included
+  std::vector<bool> needed;    ///< operations whose values are needed
+};
+
+bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
+  if (load.node->op != Op::Load || load.node->indexRange == IndexRange::Clamped)
+    return false;
+  for (int dim = 0; dim < load.tensor.rank; ++dim) {
+    const int64_t extent = load.tensor.shape[dim];
+    const bool repeats = load.node->indexRange == IndexRange::Broadcast && extent == 1;
+    if (!repeats && !ranges.of(load.operands[size_t(dim)]).within(0, extent - 1))
+      return true;
+  }
+  return false;
+}
+
+Doubts doubtsOf(const Program &program, const LaunchParams &params) {
+  const int64_t q = params.qOffset;
+  dsl::Ranges ranges(program, {dsl::Range{0, params.batch - 1}, {0, params.heads - 1}, {q, q + params.queryLength - 1}, {0, params.keyLength - 1}});
+  Doubts doubts;
+  doubts.leads.resize(size_t(program.size()));
+  std::vector<int> values;
+  for (int i = 0; i < program.size(); ++i) {
+    const Instruction &instruction = program[i];
+    const bool inDoubt = mayLieOutside(instruction, ranges);
+    bool leads = inDoubt;
+    for (size_t n = 0; n < instruction.operands.size(); ++n) {
+      const int operand = instruction.operands[n];
+      leads = leads || doubts.leads[size_t(operand)];
+      bool when = false;
+      if (doubts.leads[size_t(operand)] && Program::guards(*instruction.node, n, &when))
+        values.push_back(instruction.operands[0]);
+    }
+    doubts.leads[size_t(i)] = leads;
+    if (inDoubt) {
+      doubts.loads.push_back(i);
+      values.insert(values.end(), instruction.operands.begin(), instruction.operands.end());
+    }
+  }
+  if (program.score >= 0 && program.mask >= 0 && doubts.leads[size_t(program.score)])
+    values.push_back(program.mask);
+  doubts.needed = program.needsOf(values);
+  return doubts;
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+float elementAt(const Tensor &tensor, int64_t offset) {
+  if (tensor.dtype == DType::F32)
+    return tensor.as<float>()[offset];
+  const uint16_t bits = tensor.as<uint16_t>()[offset];
+  return tensor.dtype == DType::BF16 ? dsl::fromBf16(bits) : dsl::fromF16(bits);
+}
+
+/// s of keys [begin, begin + count) of one row.
+void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, int64_t b, int64_t h, int64_t row, int64_t begin, int64_t count, float *to) {
+  const int64_t headDim = args.q.shape[3], group = params.group;
+  const int64_t query = b * params.qStride[0] + h * params.qStride[1] + row * params.qStride[2];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t key = b * params.kStride[0] + h / group * params.kStride[1] + (begin + i) * params.kStride[2];
+    float sum = 0;
+    for (int64_t d = 0; d < headDim; ++d)
+      sum += elementAt(args.q, query + d) * elementAt(args.k, key + d);
+    to[i] = scale * sum;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+class Search {
+public:
+  Search(const Variant &variant, const LaunchArgs &args, const LaunchParams &params, const Program &program, const Doubts &doubts)
+      : args(args), params(params), program(program), doubts(doubts), rows(int64_t(params.batch) * params.heads * params.queryLength),
+        scale(variant.scale().value_or(float(1 / std::sqrt(double(args.q.shape[3]))))), firstRow(rows) {
+    for (int i = 0; i < program.size(); ++i)
+      needsScores |= doubts.needed[size_t(i)] && program[i].node->op == Op::Input;
+    if (const std::optional<BlockPattern> &blocks = variant.blockPattern())
+      for (const NamedTensor &named : args.tensors)
+        if (named.name == blocks->tensor.name)
+          pattern = {&named.tensor, blocks->rows, blocks->columns};
+  }
+
+  std::optional<IndexFault> run() {
+    // Rows in order, some work in each block of them.
+    constexpr int64_t elements = 1 << 16;
+    const int64_t perBlock = std::max<int64_t>(1, elements / params.keyLength);
+    ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
+      const int64_t begin = int64_t(block) * perBlock;
+      if (begin > firstRow.load(std::memory_order_relaxed))
+        return;
+      Evaluator evaluator(program, doubts.needed);
+      for (int64_t row = begin; row < std::min(begin + perBlock, rows); ++row)
+        if (searchRow(evaluator, row))
+          return;
+    });
+    return fault;
+  }
+
+private:
+  struct Pattern {
+    const Tensor *tensor = nullptr;
+    int64_t rows = 1, columns = 1;
+  };
+
+  /// Whether the block pattern shows a key.
+  bool shows(int64_t h, int64_t row, int64_t k) const {
+    const Tensor &blocks = *pattern.tensor;
+    const int64_t head = blocks.rank == 3 && blocks.shape[0] > 1 ? h * blocks.strides[0] : 0;
+    const int64_t block = head + row / pattern.rows * blocks.strides[blocks.rank - 2] + k / pattern.columns * blocks.strides[blocks.rank - 1];
+    return blocks.as<uint8_t>()[block] != 0;
+  }
+
+  /// Whether row number `number` of all has a fault.
+  bool searchRow(Evaluator &evaluator, int64_t number) {
+    const int64_t row = number % params.queryLength, plane = number / params.queryLength, b = plane / params.heads, h = plane % params.heads;
+    evaluator.startRow(b, h, row + params.qOffset);
+    std::array<float, size_t(Evaluator::maxRun)> scores;
+    std::array<uint8_t, size_t(Evaluator::maxRun)> visible;
+    for (int64_t begin = 0; begin < params.keyLength; begin += Evaluator::maxRun) {
+      const int64_t count = std::min(Evaluator::maxRun, params.keyLength - begin);
+      if (needsScores)
+        scoresOf(args, params, scale, b, h, row, begin, count, scores.data());
+      for (int64_t i = 0; i < count; ++i)
+        visible[size_t(i)] = !pattern.tensor || shows(h, row, begin + i);
+      evaluator.run(begin, count, scores.data());
+      const int64_t lane = firstFault(evaluator, count, visible.data());
+      if (lane < count) {
+        record(evaluator, number, {.b = b, .h = h, .row = row, .k = begin + lane, .q = row + params.qOffset}, lane);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The first dimension that does not hold its index, or the rank.
+  int badDimension(const Evaluator &evaluator, const Instruction &load, int64_t lane) const {
+    int dim = 0;
+    for (; dim < load.tensor.rank; ++dim) {
+      const int64_t index = evaluator.integers(load.operands[size_t(dim)])[lane], extent = load.tensor.shape[dim];
+      const bool repeats = load.node->indexRange == IndexRange::Broadcast && extent == 1;
+      if (!repeats && (index < 0 || index >= extent))
+        break;
+    }
+    return dim;
+  }
+
+  /// The first key of the run that reads outside, or `count`. Most runs have no index outside, evaluated or not.
+  int64_t firstFault(Evaluator &evaluator, int64_t count, const uint8_t *visible) const {
+    bool any = false;
+    for (int load : doubts.loads)
+      for (int64_t lane = 0; lane < count && !any; ++lane)
+        any = badDimension(evaluator, program[load], lane) < program[load].tensor.rank;
+    if (!any)
+      return count;
+    evaluator.markEvaluated(doubts.leads, visible);
+    for (int64_t lane = 0; lane < count; ++lane)
+      if (faultAt(evaluator, lane))
+        return lane;
+    return count;
+  }
+
+  const Instruction *faultAt(const Evaluator &evaluator, int64_t lane) const {
+    for (int load : doubts.loads)
+      if (evaluator.evaluated(load)[size_t(lane)] && badDimension(evaluator, program[load], lane) < program[load].tensor.rank)
+        return &program[load];
+    return nullptr;
+  }
+
+  void record(const Evaluator &evaluator, int64_t number, IndexFault found, int64_t lane) {
+    std::lock_guard lock(mutex);
+    if (number >= firstRow)
+      return;
+    firstRow = number;
+    const Instruction &load = *faultAt(evaluator, lane);
+    Node shown = *load.node;
+    shown.indexRange = IndexRange::Checked;
+    found.tensor = load.node->name;
+    for (int operand : load.operands)
+      found.indices.push_back(evaluator.integers(operand)[lane]);
+    found.dim = badDimension(evaluator, load, lane);
+    found.extent = load.tensor.shape[found.dim];
+    found.element = text(Expr(std::make_shared<const Node>(std::move(shown))));
+    found.where = load.node->where;
+    fault = std::move(found);
+  }
+
+  const LaunchArgs &args;
+  const LaunchParams &params;
+  const Program &program;
+  const Doubts &doubts;
+  int64_t rows;
+  float scale;
+  bool needsScores = false;
+  Pattern pattern;
+  std::atomic<int64_t> firstRow; ///< with a fault, of those found so far
+  std::mutex mutex;              ///< guards `fault` and what firstRow becomes
+  std::optional<IndexFault> fault;
+};
+
+} // namespace
+
+Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &variant, const LaunchArgs &args) {
+  Expected<LaunchParams> params = checkArguments(variant, args);
+  if (!params)
+    return params.error();
+  if (!params->batch || !params->heads || !params->queryLength || !params->keyLength)
+    return std::optional<IndexFault>();
+  const Program program(variant, bindingsOf(*params, args));
+  const Doubts doubts = doubtsOf(program, *params);
+  if (doubts.loads.empty())
+    return std::optional<IndexFault>();
+  return Search(variant, args, *params, program, doubts).run();
+}
