@@ -113,6 +113,13 @@ public:
       visitOperand(node, i, guards);
   }
 
+  /// Of the conditions that `mask` joins by and, those that are linear.
+  Guards guardsOf(const Node &mask) {
+    Guards guards;
+    addConjuncts(mask, guards);
+    return guards;
+  }
+
   std::vector<std::vector<IndexParam>> take() { return std::move(found); }
 
 private:
@@ -121,9 +128,14 @@ private:
   static constexpr size_t maxVisits = 4;
   static constexpr size_t maxGuards = 8;
 
+  /// Whether what `guards` let through passes the fewer guards of `first`.
+  static bool begins(const Guards &guards, const Guards &first) {
+    return first.size() <= guards.size() && std::equal(first.begin(), first.end(), guards.begin());
+  }
+
   bool enter(const Node &node, const Guards &guards) {
     std::vector<Guards> &before = visits[&node];
-    if (before.size() == maxVisits || std::any_of(before.begin(), before.end(), [&](const Guards &b) { return b.empty() || b == guards; }))
+    if (before.size() == maxVisits || std::any_of(before.begin(), before.end(), [&](const Guards &b) { return begins(guards, b); }))
       return false;
     before.push_back(guards);
     return true;
@@ -151,8 +163,7 @@ private:
         continue;
       IndexParam param{int(dim), *index, guards, load.indexRange == IndexRange::Broadcast, shown(load.operands[dim]), shown(load)};
       auto same = [&](const IndexParam &other) {
-        return other.dim == param.dim && other.index == param.index && other.broadcast == param.broadcast &&
-               (other.guards.empty() || other.guards == param.guards);
+        return other.dim == param.dim && other.index == param.index && other.broadcast == param.broadcast && begins(param.guards, other.guards);
       };
       if (std::none_of(params.begin(), params.end(), same))
         params.push_back(std::move(param));
@@ -190,6 +201,15 @@ private:
     return less == value ? addAtLeast(y, x, strict == value, guards) : addAtLeast(x, y, strict == value, guards);
   }
 
+  void addConjuncts(const Node &mask, Guards &guards) {
+    if (mask.op == Op::And) {
+      for (const NodeRef &side : mask.operands)
+        addConjuncts(*side, guards);
+    } else if (Guards more = guards; addCondition(mask, true, more)) {
+      guards = std::move(more);
+    }
+  }
+
   /// For an error's text; a long expression keeps its beginning.
   static std::string shown(const NodeRef &node) {
     std::string result = text(Expr(node));
@@ -221,9 +241,11 @@ private:
 
 std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant) {
   Collector collector(variant);
-  for (const std::optional<Expr> &root : {variant.scoreExpr(), variant.maskExpr()})
-    if (root)
-      collector.visit(root->node(), {});
+  const std::optional<Expr> &score = variant.scoreExpr(), &mask = variant.maskExpr();
+  if (score)
+    collector.visit(score->node(), mask ? collector.guardsOf(mask->node()) : Guards());
+  if (mask)
+    collector.visit(mask->node(), {});
   return collector.take();
 }
 

@@ -283,26 +283,40 @@ struct Elements {
         extents{params.batch, params.heads, params.queryLength, params.keyLength},
         none(!params.batch || !params.heads || !params.queryLength || !params.keyLength) {}
 
-  /// Where `corner` has bit i, the greatest value of coordinate i, else the least.
-  int64_t at(const LinearIndex &x, unsigned corner) const {
-    int64_t value = x.constant;
-    for (unsigned i = 0; i < 4; ++i)
-      value += x.coordinates[i] * (corner >> i & 1 ? high[i] : low[i]) + x.extents[i] * extents[i];
-    return value;
+  int64_t value(const LinearIndex &x, const std::array<int64_t, 4> &coordinates) const {
+    int64_t sum = x.constant;
+    for (size_t i = 0; i < 4; ++i)
+      sum += x.coordinates[i] * coordinates[i] + x.extents[i] * extents[i];
+    return sum;
   }
 };
 
-/// Whether a corner where `index` is least, or greatest, satisfies all guards: an element that is surely evaluated. What a guard shows
-/// elsewhere alone is for findIndexFault to find.
+/// Whether an element at which `index` is greatest, or least, satisfies all guards: then it is surely evaluated. Looked at are the corners,
+/// and from each one the elements where a guard begins to hold along a coordinate that the index does not depend on (the diagonals of a
+/// window). An element that is none of these is for findIndexFault to find.
 [[gnu::cold, gnu::noinline]] bool isReached(const IndexParam &param, const Elements &elements, bool greatest) {
+  const std::array<int64_t, 4> &factors = param.index.coordinates;
+  auto passes = [&](const std::array<int64_t, 4> &at) {
+    return std::all_of(param.guards.begin(), param.guards.end(), [&](const LinearIndex &guard) { return elements.value(guard, at) >= 0; });
+  };
   for (unsigned corner = 0; corner < 16; ++corner) {
-    auto isEnd = [&](unsigned i) {
-      const int64_t factor = param.index.coordinates[i];
-      return factor == 0 || (factor > 0) == ((corner >> i & 1) == greatest);
-    };
-    auto holds = [&](const LinearIndex &guard) { return elements.at(guard, corner) >= 0; };
-    if (isEnd(0) && isEnd(1) && isEnd(2) && isEnd(3) && std::all_of(param.guards.begin(), param.guards.end(), holds))
+    std::array<int64_t, 4> at;
+    bool isEnd = true;
+    for (unsigned i = 0; i < 4; ++i) {
+      const bool high = corner >> i & 1;
+      at[i] = high ? elements.high[i] : elements.low[i];
+      isEnd = isEnd && (factors[i] == 0 || (factors[i] > 0) == (high == greatest));
+    }
+    if (isEnd && passes(at))
       return true;
+    for (const LinearIndex &guard : param.guards)
+      for (size_t i = 0; isEnd && i < 4; ++i)
+        if (const int64_t step = guard.coordinates[i]; factors[i] == 0 && (step == 1 || step == -1)) {
+          std::array<int64_t, 4> moved = at;
+          moved[i] = std::clamp(at[i] - step * elements.value(guard, at), elements.low[i], elements.high[i]);
+          if (passes(moved))
+            return true;
+        }
   }
   return false;
 }

@@ -315,7 +315,7 @@ public:
   bool valid() const { return state != nullptr; }
 
   /// Checks every argument that needs no query (dtype, shape, stride, alignment, null, declared device,
-  /// names; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds without a launch;
+  /// names, plain indices of captured tensors; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds without a launch;
   /// Sk = 0 launches and gives O = 0, LSE = -inf.
   Expected<void> launch(Stream stream, const LaunchArgs &args) const;
 

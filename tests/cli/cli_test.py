@@ -332,6 +332,42 @@ class Cli(unittest.TestCase):
         self.assertLess(o, 1e-5)
         self.assertLess(lse, 1e-5)
 
+    def test_indices(self):
+        base = ["--target", "cpu", "--dtype", "f32", "--shape", "1,4,2,64,80,16,16"]
+        # Plain: the launch says it.
+        self.attune("run", "documents", "--tensor", "ids=i32[5]:zeros", *base, code=1)
+        self.assertEqual(self.err, "error: captured tensor 'ids' has 5 elements in dimension 0 and is indexed by q, but Sq is 64; pass at least "
+                                   "64, or write clamped(ids[q]) where reading the last element is meant\n")
+        self.attune("run", "alibi", "--tensor", "slopes=f32[1]:random", *base, code=1)
+        self.assertIn("captured tensor 'slopes' has 1 element in dimension 0 and is indexed by h, but H is 4; pass at least 4,", self.err)
+        self.attune("run", "bias", "--tensor", "bias=f32[1,64,80]:random", *base)
+        self.attune("run", "--score", "s + clamped(w[k])", "--tensor", "w=f32[5]:random", "--checked", *base)
+        # Computed: run counts, --checked says where.
+        computed = ["--score", "s + w[k / 2]", "--mask", "q >= k", "--tensor", "w=f32[20]:random", *base]
+        text = self.attune("run", *computed)
+        # Keys 40 to 63, seen by 24, 23, ..., 1 queries of 4 heads.
+        self.assertIn("  note           1200 reads of w were clamped; --checked says where the first one is\n", text)
+        self.assertEqual(self.json("run", *computed)["check"]["clampedReads"], {"w": 1200})
+        self.attune("run", *computed, "--checked", code=1)
+        self.assertEqual(self.err, "score:1:5: error: w[k / 2] reads w[20] at b 0, h 0, q 40, k 40, but captured tensor 'w' has 20 elements in "
+                                   "dimension 0; correct or guard the index, or write clamped(w[k / 2]) where reading the nearest element is "
+                                   "meant\ns + w[k / 2]\n    ^\n")
+        file = self.write("indexed.json", json.dumps({"name": "mine", "score": "s\n\t+ w[k / 2]", "tensors": {"w": {"dtype": "f32", "rank": 1}}}))
+        self.attune("run", file, "--tensor", "w=f32[20]:random", *base, "--checked", code=1)
+        self.assertRegex(self.err, r"(?s)^score:2:4: error: .* at b 0, h 0, q 0, k 40, .*\n\t\+ w\[k / 2\]\n\t  \^\n$")
+        within = ["--score", "s + w[k / 2]", "--tensor", "w=f32[40]:random", *base]
+        self.assertIn("  indices        all within their tensors\n", self.attune("run", *within, "--checked"))
+        self.assertNotIn("clamped", self.attune("run", *within))
+        self.attune("run", "alibi", "--score", "s", "--tensor", "slopes=f32[4]:random", *base, code=2)
+        # Of text that names no variant nothing is known.
+        text = self.attune("compile", "--score", "s + w[k]", "--arch", "cpu", "--dtype", "f32", "--head-dim", 16, "--emit", "tile")
+        bare = self.write("bare.tile.mlir", re.sub(r"module attributes \{attn\.variant = .*?\} \{", "module {", text, count=1))
+        self.assertIn("  indices        not checked: the text does not say which variant it is\n",
+                      self.attune("run", bare, "--tensor", "w=f32[5]:random", "--target", "cpu", "--shape", "1,4,2,64,80,16,16", "--checked"))
+        named = self.write("named.tile.mlir", text)
+        self.attune("run", named, "--tensor", "w=f32[5]:random", "--target", "cpu", "--shape", "1,4,2,64,80,16,16", code=1)
+        self.assertIn("captured tensor 'w' has 5 elements in dimension 0 and is indexed by k, but Sk is 80;", self.err)
+
     def test_own_inputs(self):
         count = 2 * 5 * 8
         values = [math.sin(i) for i in range(count)]

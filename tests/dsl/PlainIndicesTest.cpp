@@ -123,8 +123,11 @@ TEST_CASE("under conditions that are no linear comparisons nothing is said") {
   CHECK(ofScore("s + select(q - k + Sk > 0, t[k], 0)").empty());
 }
 
-TEST_CASE("a mask is no guard of the score") {
-  CHECK(shown(Variant("v").mask(causal()).score(alibi(captured("slopes", f32, rank(1))))) == "slopes[0]: 1h 0");
+TEST_CASE("linear conditions of a mask guard the score") {
+  CHECK(shown(Variant("v").mask(causal()).score(alibi(captured("slopes", f32, rank(1))))) == "slopes[0]: 1h 0 if 1q -1k 0");
+  auto both = parsed({.score = "s + t[q - k] + select(k < 9, t[k], 0)", .mask = "q >= k && k % 2 == 0 && (q - k < 128 && u[k] > 0.0) && q != k"});
+  CHECK(shown(both) == "t[0]: 1q -1k 0 if 1q -1k 0 if -1q 1k 127; t[0]: 1k 0 if 1q -1k 0 if -1q 1k 127 if -1k 8");
+  CHECK(shown(parsed({.score = "s + t[k]", .mask = "q >= k || k < 5"})) == "t[0]: 1k 0");
 }
 
 TEST_CASE("built-ins") {

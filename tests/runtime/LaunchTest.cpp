@@ -689,6 +689,20 @@ TEST_CASE("a guarded index fails where the guard surely lets it through", "[laun
   CHECK(Indexed("s + select(k >= 1, t[k - 2], 0)").with({{68}}) == "success");
 }
 
+TEST_CASE("a mask guards the score's indices", "[launch]") {
+  // Distances of a causal mask, and of a window.
+  Indexed causal("s + t[q - k]", "q >= k"), window("s + t[q - k]", "q >= k && q - k < 16"), heads("s + t[h]", "q >= k && q - k < 16", true);
+  CHECK(causal.with({{100}}) == "success");
+  CHECK(causal.with({{99}}).starts_with("captured tensor 't' has 99 elements in dimension 0 and is indexed by q - k, which reaches 99 for Sq 100"));
+  CHECK(window.with({{16}}) == "success");
+  // The window's diagonals are no corners.
+  CHECK(heads.with({{4}}) == "success");
+  heads.args.qOffset = 50;
+  CHECK(heads.with({{3}}).starts_with("captured tensor 't' has 3 elements in dimension 0 and is indexed by h, but H is 4"));
+  heads.args.qOffset = 200; // no query sees a key
+  CHECK(heads.with({{3}}) == "success");
+}
+
 TEST_CASE("a launch without elements reads nothing", "[launch]") {
   Indexed s("s + t[h]");
   s.args.k = Tensor::contiguous(s.memory, bf16, {2, 2, 0, 64});
