@@ -50,8 +50,8 @@ struct IndexFault {
 /// condition around one depends on the score. Errors: a mistake in the variant, and arguments that a launch refuses.
 ///
 /// Cost: nothing where interval arithmetic over the launch's sizes, scalars and integer tensors shows that all indices lie within; else the
-/// indices in doubt, and the conditions around them, are evaluated at B * H * Sq * Sk elements (a few nanoseconds each for a thread) until
-/// one is found, by as many threads as CPU kernels run on. Floats are float32 and may differ in the last digit from those of a kernel.
+/// indices in doubt, and the conditions around them, are evaluated at B * H * Sq * Sk elements until one is found, by as many threads as CPU
+/// kernels run on: a few nanoseconds an element and thread, and about D more where they depend on the score. Floats are float32 and may differ in the last digit from those of a kernel.
 Expected<std::optional<IndexFault>> findIndexFault(const Variant &variant, const LaunchArgs &args);
 
 } // namespace attune

@@ -608,8 +608,8 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
   group->add_flag("--checked", flags->checked,
                   "look for the first read outside of a captured tensor, and ask the driver about every pointer before each launch. Where "
-                  "sizes leave a doubt, the indices are evaluated for all B * H * Sq * Sk elements, on the CPU: a few nanoseconds for each "
-                  "and thread, as many as 2 * D more where they depend on the score");
+                  "sizes leave a doubt, the indices are evaluated for all B * H * Sq * Sk elements, on the CPU's threads: a few nanoseconds an "
+                  "element, and about D more where they depend on the score");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));
