@@ -20,8 +20,11 @@ double shortest(float value) {
   return float(candidate) == value ? candidate : double(value);
 }
 
-/// Records where the text stops being JSON; nlohmann's own report would be an exception.
+/// Records where the text stops being JSON; nlohmann's own report would be an exception. Stops at values that
+/// nest deeply: what walks them, as printing does, recurses.
 struct SyntaxCheck : nlohmann::json_sax<Json> {
+  static constexpr int maxDepth = 100; ///< toJson's form has 3 levels
+  int depth = 0;
   std::optional<size_t> fault;
 
   bool null() override { return true; }
@@ -31,11 +34,17 @@ struct SyntaxCheck : nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t &) override { return true; }
   bool string(string_t &) override { return true; }
   bool binary(binary_t &) override { return true; }
-  bool start_object(size_t) override { return true; }
+  bool start_object(size_t) override { return ++depth <= maxDepth; }
   bool key(string_t &) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
+  bool end_object() override {
+    --depth;
+    return true;
+  }
+  bool start_array(size_t) override { return ++depth <= maxDepth; }
+  bool end_array() override {
+    --depth;
+    return true;
+  }
   bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &) override {
     fault = position;
     return false;
@@ -153,6 +162,10 @@ std::string Variant::toJson() const {
 Expected<Variant> Variant::fromJson(std::string_view source) {
   SyntaxCheck syntax;
   if (!Json::sax_parse(source, &syntax)) {
+    if (syntax.depth > SyntaxCheck::maxDepth)
+      return Error{
+          fmt::format("variant nests more than {} levels deep, but its fields take 3; leave out the rest",
+                      SyntaxCheck::maxDepth)};
     size_t position = std::min(syntax.fault.value_or(1), source.size());
     position = position == 0 ? 0 : position - 1;
     std::string_view before = source.substr(0, position);

@@ -104,6 +104,21 @@ TEST_CASE("errors of JSON, to the letter") {
         "json:2:12: error: variant is not valid JSON from here on");
   CHECK(read("") == "json:1:1: error: variant is not valid JSON from here on");
   CHECK(read("[1]") == "error: variant is [1], but must be an object");
+  // Deeper than a stack.
+  for (auto [open, close] : {std::pair{"[", "]"}, {"{\"a\": ", "}"}}) {
+    auto nested = [&, open = open, close = close](int levels) {
+      std::string text = R"({"name": )", end;
+      for (int i = 1; i < levels; ++i) {
+        text += open;
+        end += close;
+      }
+      return read(text + "1" + end + "}");
+    };
+    CHECK(nested(100).starts_with("error: /name is "));
+    CHECK(nested(101) ==
+          "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+    CHECK(nested(200000) == nested(101));
+  }
   CHECK(read("{}") == "error: /name is missing");
   CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
   CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
@@ -144,6 +159,8 @@ TEST_CASE("errors of JSON, to the letter") {
         "error: /blocks/rows is 1.5, but must be a positive multiple of 16");
   CHECK(read(R"({"name": "v", "score": "s +"})") ==
         "score:1:4: error: expected an expression, but found the end of the text\ns +\n   ^");
-  CHECK(read(std::string(100000, '[')).starts_with("json:1:"));
+  CHECK(read(std::string(100, '[')) == "json:1:100: error: variant is not valid JSON from here on");
+  CHECK(read(std::string(100000, '[')) ==
+        "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
   CHECK(read("{\"name\": \"\xff\"}").starts_with("json:1:"));
 }
