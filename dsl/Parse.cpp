@@ -144,7 +144,11 @@ bool isNameCharacter(char c) { return isNameStart(c) || isDigit(c); }
 class Parser {
 public:
   Parser(std::string_view text, std::string_view role, Scope &scope)
-      : source(text), role(role), scope(scope) {}
+      : source(text), role(role), scope(scope) {
+    for (size_t newline = text.find('\n'); newline != std::string_view::npos;
+         newline = text.find('\n', newline + 1))
+      lineStarts.push_back(newline + 1);
+  }
 
   Expected<Expr> parse() {
     advance();
@@ -161,7 +165,7 @@ public:
   /// The error at byte `position` of the text.
   Error errorAt(size_t position, std::string message) const {
     Error error{std::move(message), locate(position)};
-    size_t begin = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
+    size_t begin = position - (error.where.column - 1);
     size_t end = std::min(source.find('\n', begin), source.size());
     // A window of a long line, so that the caret stays on the screen.
     constexpr size_t reach = 50;
@@ -193,10 +197,9 @@ private:
   //===--- Errors ---===//
 
   SourceLocation locate(size_t position) const {
-    std::string_view before = source.substr(0, position);
-    unsigned line = 1 + unsigned(std::count(before.begin(), before.end(), '\n'));
-    size_t start = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
-    return {std::string(role), line, unsigned(position - start) + 1};
+    auto next = std::ranges::upper_bound(lineStarts, position);
+    return {std::string(role), unsigned(next - lineStarts.begin()),
+            unsigned(position - *std::prev(next)) + 1};
   }
 
   Expr none() const { return dsl::constant(0.0f); }
@@ -628,6 +631,8 @@ private:
   }
 
   std::string_view source;
+  std::vector<size_t> lineStarts = {
+      0};                ///< each operation has a place, so that finding one must not walk the text
   std::string_view role; ///< "score" or "mask"
   Scope &scope;
   std::map<std::string, Expr> bound;

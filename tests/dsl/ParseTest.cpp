@@ -2,6 +2,7 @@
 #include "attune/attune.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 
 using namespace attune;
@@ -281,6 +282,17 @@ TEST_CASE("text of any size and nesting is refused, not crashed on") {
   CHECK(score(power).find("nested too deeply") != std::string::npos);
   // The excerpt of a long line is a window with the caret inside.
   CHECK(score(sum).size() < 400);
+}
+
+TEST_CASE("the time to read a text grows with its length alone") {
+  std::string text;
+  for (int i = 0; i < 40000; ++i)
+    text += "let a" + std::to_string(i) + " = s * 1.5;" + (i % 2 ? "\n" : " ");
+  auto begin = std::chrono::steady_clock::now();
+  CHECK(score(text + "a7") == "s * 1.5");
+  CHECK(score(text + "a").starts_with("score:20001:1: error: unknown name \"a\""));
+  // With a walk over the text for each operation it takes a minute.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
 TEST_CASE("the deepest graph's text is read back") {
