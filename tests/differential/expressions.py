@@ -123,7 +123,8 @@ def literal(node):
 FUNCTIONS = ("exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "sigmoid")
 INT_LITERALS = (0, 1, -1, 2, 3, -3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, -64, 100, 128, 2**30, 2**31 - 1, -2**31, -2**31 + 1)
 WIDE_LITERALS = INT_LITERALS + (2**31, 2**32, -2**32 - 1, 2**53, 2**63 - 1, -2**63, -2**63 + 1)
-FLOAT_LITERALS = (0.0, -0.0, 1.0, -1.0, 0.5, 0.25, -2.0, 3.0, 10.0, 50.0, 0.1, 3.7, 1e-3, 1e5, float("inf"), float("-inf"), float("nan"))
+FLOAT_LITERALS = (0.0, -0.0, 1.0, -1.0, 0.5, 0.25, -2.0, 3.0, 10.0, 50.0, 0.1, 3.7, 1e-3, 1e5, 1e10, LARGEST, -LARGEST, float("inf"),
+                  float("-inf"), float("nan"))
 
 
 def promoted(a, b):
@@ -285,7 +286,7 @@ class Generator:
         elif kind == 5:
             inner = Node("select", F32, (self.make(BOOL, depth), s, number(float("-inf"))))
         elif kind == 6:
-            inner = Node("select", F32, (self.make(BOOL, depth), s, Node("*", F32, (s, number(0.5)))))
+            inner = Node("select", F32, (self.make(BOOL, depth), s, number(self.pick((-LARGEST, -1e4, 1e5)))))
         return inner
 
     def mask(self, depth):
