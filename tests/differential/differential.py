@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random typed variants on the CPU target against NumPy.
 
-    differential.py ATTUNE                        # --count 60, seed 1
+    differential.py ATTUNE                        # --count 100 --seed 1
     differential.py ATTUNE --seed 7 --count 1000
     differential.py ATTUNE --seed 4711 --count 1 --keep out    # one case again: its files, and the command
     differential.py --self-test                   # shows that wrong semantics would be found
@@ -487,7 +487,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("attune")
     parser.add_argument("--seed", type=int, default=1, help="of the first case")
-    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--faults", type=int, default=3, help="end after so many")
     parser.add_argument("--reduce", type=float, default=60, help="seconds for making a case smaller")
