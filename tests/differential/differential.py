@@ -37,7 +37,9 @@ from expressions import BOOL, F32, I32, I64, Evaluator, Generator, Node, Printer
 
 # Rows with a visible finite score of greater magnitude are left out: the softmax loses them today (docs/design.md, "The softmax").
 LARGEST_SCORE = 1e9
-# What the softmax may add to a score's error, relative to the row's greatest one.
+# What the softmax may add to an exponent's error: relative to the row's greatest score, since exponents are score * c - maximum * c, each
+# rounded; and relative to the distance from it.
+MAGNITUDE_ERROR = 2.0**-23
 SOFTMAX_ERROR = 2.0**-22
 # Of LSE, relative to 1 + |LSE|: a float32 sum over some hundred keys.
 LSE_ERROR = 2.0**-18
@@ -300,7 +302,8 @@ def attention(case):
         known = ~((candidates & open_score) | unknown).any(-1) & ~huge
         hidden = ~seen | (value == -np.inf)
         greatest = np.where(hidden, -np.inf, value.astype(np.float64)).max(-1, keepdims=True)
-        slack = np.where(hidden, 0, greatest - value) * SOFTMAX_ERROR + 2e-6
+        magnitude = np.where(np.isfinite(greatest), np.abs(greatest), 0)
+        slack = np.where(hidden, 0, greatest - value) * SOFTMAX_ERROR + magnitude * MAGNITUDE_ERROR + 2e-6
         low, high = np.where(hidden, -np.inf, low - slack), np.where(hidden, -np.inf, high + slack)
         lse_low, lse_high = log_sum(low), log_sum(high)
         p_low = np.where(hidden, 0, np.exp(low - lse_high[..., None]))
