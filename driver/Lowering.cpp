@@ -11,6 +11,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/TileSize.h"
+#include "runtime/Launch.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -683,6 +684,8 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {
+  if (Expected<void> good = checkSignature(image); !good)
+    return good.error();
   Stopwatch loadTime;
   Expected<HostCode> code = loadHost(image.binary, image.entry);
   if (!code)

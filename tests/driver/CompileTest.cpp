@@ -334,6 +334,18 @@ TEST_CASE("the ranking explains the choice") {
   CHECK(explained["plan"]["shared"]["bytes"] <= explained["plan"]["shared"]["budget"]);
 }
 
+TEST_CASE("the CPU refuses a kernel whose parameters have no room") {
+  Variant variant = Variant("crowded").score([](Score s, Index b, Index h, Index q, Index k) {
+    Expr sum = s;
+    for (int i = 0; i < 70; ++i)
+      sum = sum + captured(fmt::format("t{}", i), f32, rank(4))(b, h, q, k);
+    return sum;
+  });
+  Expected<Kernel> kernel = compile(variant, {.dtype = f32, .headDim = 32, .useCache = false}, Target::cpu());
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().message == "kernel 'crowded' takes 5280 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+}
+
 TEST_CASE("an image for a GPU that is not here") {
   if (Expected<const Nvrtc *> nvrtc = Nvrtc::get(); !nvrtc) {
     WARN("skipped: " << nvrtc.error().message);
