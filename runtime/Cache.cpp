@@ -1,22 +1,21 @@
 #include "runtime/Cache.h"
 
+#include "runtime/CacheFolder.h"
+
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
-#include <filesystem>
+#include <ctime>
 #include <fmt/format.h>
 #include <mutex>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/random.h>
 #include <unordered_map>
 
 using namespace attune;
-namespace fs = std::filesystem;
 
 //===----------------------------------------------------------------------===//
 // The file format; the table in Cache.h
@@ -32,6 +31,7 @@ constexpr size_t checkedOffset = checksumOffset + 32; // the checksum covers the
 constexpr size_t headerBytes = checkedOffset + 8 * sectionCount;
 constexpr std::string_view extension = ".attune";
 constexpr std::string_view temporaryMark = ".attune.tmp.";
+constexpr int64_t leftOverSeconds = 3600; // a temporary file is written in milliseconds
 
 struct Sections {
   std::string_view key, metadata, source, binary;
@@ -66,9 +66,6 @@ Expected<Sections> decode(std::string_view file) {
   std::memcpy(&count, file.data() + 12, 4);
   if (version != formatVersion || count != sectionCount)
     return Error{fmt::format("it has format version {}, required is {}", version, formatVersion)};
-  std::array<uint8_t, 32> checksum = sha256(file.substr(checkedOffset));
-  if (std::memcmp(checksum.data(), file.data() + checksumOffset, 32) != 0)
-    return Error{"its checksum does not match"};
   std::string_view sections[sectionCount];
   std::string_view rest = file.substr(headerBytes);
   for (uint32_t i = 0; i < sectionCount; ++i) {
@@ -81,47 +78,33 @@ Expected<Sections> decode(std::string_view file) {
   }
   if (!rest.empty())
     return Error{"its sections end before the file does"};
+  if (sections[1].size() > maxMetadataBytes)
+    return Error{fmt::format("its metadata has {} bytes, the most is {}", sections[1].size(), maxMetadataBytes)};
+  std::array<uint8_t, 32> checksum = sha256(file.substr(checkedOffset));
+  if (std::memcmp(checksum.data(), file.data() + checksumOffset, 32) != 0)
+    return Error{"its checksum does not match"};
   return Sections{sections[0], sections[1], sections[2], sections[3]};
 }
 
-/// A whole file; errno says why there is none.
-std::optional<std::string> readFile(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return std::nullopt;
-  struct stat info = {};
-  std::optional<std::string> content;
-  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode)) {
-    content.emplace(size_t(info.st_size), '\0');
-    size_t done = 0;
-    while (done < content->size()) {
-      ssize_t got = ::read(file, content->data() + done, content->size() - done);
-      if (got < 0 && errno == EINTR)
-        continue;
-      if (got <= 0)
-        break;
-      done += size_t(got);
-    }
-    content->resize(done);
-  } else {
-    errno = EINVAL;
-  }
-  int problem = errno;
-  ::close(file);
-  errno = problem;
-  return content;
+Expected<KernelImage> imageOf(const Sections &sections) {
+  Expected<KernelImage> image = KernelImage::fromMetadata(sections.metadata);
+  if (!image)
+    return image;
+  image->cudaSource = sections.source;
+  image->binary.assign(sections.binary.begin(), sections.binary.end());
+  return image;
 }
 
-bool writeWhole(int file, std::string_view content) {
-  while (!content.empty()) {
-    ssize_t put = ::write(file, content.data(), content.size());
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put <= 0)
-      return false;
-    content.remove_prefix(size_t(put));
-  }
-  return true;
+std::string nameOf(std::string_view key) { return sha256Hex(key).append(extension); }
+bool isEntry(std::string_view name) { return name.ends_with(extension); }
+bool isTemporary(std::string_view name) { return name.find(temporaryMark) != std::string_view::npos; }
+
+/// A name that no other file has: process numbers come again, after a kill and in every container.
+std::string temporaryName(std::string_view entry) {
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random)
+    random = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+  return fmt::format("{}{}{:016x}", entry.substr(0, 16), temporaryMark, random);
 }
 
 /// One kernel in memory, or the compilation that will give it.
@@ -139,37 +122,79 @@ struct KernelCache::State {
   Warning warning;
   std::mutex mutex; // guards kernels
   std::unordered_map<std::string, std::shared_ptr<Slot>> kernels;
-  mutable std::atomic<bool> warnedUnwritable = false;
+  mutable std::atomic<bool> warnedUnwritable = false, warnedFolder = false, warnedEntry = false, swept = false;
 
-  std::string pathOf(std::string_view key) const {
-    return fmt::format("{}/{}{}", directory, sha256Hex(key), extension);
-  }
+  std::string pathOf(std::string_view name) const { return fmt::format("{}/{}", directory, name); }
 
   template <typename... Args> void warn(fmt::format_string<Args...> text, Args &&...args) const {
     std::string line = fmt::format(text, std::forward<Args>(args)...);
     if (warning)
-      warning(line);
-    else
-      fmt::print(stderr, "attune: warning: {}\n", line);
+      return warning(line);
+    line = "attune: warning: " + line + "\n";
+    std::fputs(line.c_str(), stderr); // where that cannot be written, nobody is left to tell
   }
 
-  /// One warning for a folder that takes no files, however often it is tried.
-  template <typename... Args> void warnUnwritable(fmt::format_string<Args...> text, Args &&...args) const {
-    if (!warnedUnwritable.exchange(true))
+  /// One warning of a kind, however often it is tried.
+  template <typename... Args> void warnOnce(std::atomic<bool> &warned, fmt::format_string<Args...> text, Args &&...args) const {
+    if (!warned.exchange(true))
       warn(text, std::forward<Args>(args)...);
   }
 
-  /// Calls visit(path, file name) for every regular file whose name holds `mark`.
-  template <typename Visit> void forEachFile(std::string_view mark, Visit &&visit) const {
-    std::error_code code;
+  /// Warns about a file that is there but not used, or an image from it.
+  void warnBad(std::string_view name, std::string_view problem) const {
+    warn("cache entry {} is bad: {}; compiling again", pathOf(name), problem);
+  }
+
+  std::string distrust(const FileProblem &problem) const {
+    return fmt::format("cache folder {} is not used: {}; correct that, or choose a folder of your own, such as by ATTUNE_CACHE_DIR", directory,
+                       problem.text);
+  }
+
+  /// The folder, or nothing, with a warning where it is there but may hold what others wrote.
+  std::optional<CacheFolder> open() const {
+    FileProblem problem;
+    std::optional<CacheFolder> folder = CacheFolder::open(directory, problem);
+    if (!folder && problem.kind == FileProblem::Kind::Untrusted)
+      warnOnce(warnedFolder, "{}", distrust(problem));
+    return folder;
+  }
+
+  /// The folder to write to, made where it is missing; nothing, with a warning, where it takes no files.
+  std::optional<CacheFolder> make() const {
+    FileProblem problem;
+    std::optional<CacheFolder> folder = CacheFolder::make(directory, problem);
+    if (!folder && problem.kind == FileProblem::Kind::Untrusted)
+      warnOnce(warnedFolder, "{}", distrust(problem));
+    else if (!folder)
+      warnUnwritable(problem);
+    return folder;
+  }
+
+  void warnUnwritable(const FileProblem &problem) const {
+    warnOnce(warnedUnwritable, "cache folder {} cannot be written: {}; kernels are not kept", directory, problem.text);
+  }
+
+  /// The folder for the commands on all entries: nothing where there is none.
+  Expected<std::optional<CacheFolder>> openAll() const {
+    FileProblem problem;
     if (directory.empty())
+      return std::optional<CacheFolder>();
+    std::optional<CacheFolder> folder = CacheFolder::open(directory, problem);
+    if (folder || problem.kind == FileProblem::Kind::Missing)
+      return std::move(folder);
+    if (problem.kind == FileProblem::Kind::Untrusted)
+      return Error{distrust(problem)};
+    return Error{fmt::format("cache folder {} cannot be read: {}; choose another one, such as by ATTUNE_CACHE_DIR", directory, problem.text)};
+  }
+
+  /// Removes what killed processes left.
+  void sweep(const CacheFolder &folder) const {
+    if (swept.exchange(true))
       return;
-    for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
-      std::string name = at->path().filename().string();
-      std::error_code ignored;
-      if (name.find(mark) != std::string::npos && at->is_regular_file(ignored))
-        visit(at->path(), name);
-    }
+    const int64_t now = std::time(nullptr);
+    for (const std::string &name : folder.names())
+      if (isTemporary(name) && folder.facts(name).written < now - leftOverSeconds)
+        folder.remove(name);
   }
 };
 
@@ -205,129 +230,126 @@ const std::string &KernelCache::directory() const { return state->directory; }
 // Disk
 //===----------------------------------------------------------------------===//
 
-std::optional<KernelImage> KernelCache::read(std::string_view key) const {
+std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &check) const {
   if (state->directory.empty())
     return std::nullopt;
-  std::string path = state->pathOf(key);
-  std::optional<std::string> file = readFile(path);
-  if (!file) {
-    if (errno != ENOENT && errno != ENOTDIR)
-      state->warn("cache entry {} cannot be read: {}; compiling again", path, std::strerror(errno));
+  std::optional<CacheFolder> folder = state->open();
+  if (!folder)
     return std::nullopt;
-  }
-  Expected<Sections> sections = decode(*file);
-  if (!sections) {
-    state->warn("cache entry {} is bad: {}; compiling again", path, sections.error().message);
+  const std::string name = nameOf(key);
+  FileProblem problem;
+  std::optional<std::string> file = folder->read(name, maxEntryBytes, problem);
+  if (!file && problem.kind == FileProblem::Kind::Untrusted)
+    state->warnOnce(state->warnedEntry,
+                    "cache entry {} is not used: {}; compiling again (attune cache verify lists such entries, attune cache clear removes them)",
+                    state->pathOf(name), problem.text);
+  else if (!file && problem.kind == FileProblem::Kind::Unusable)
+    state->warnBad(name, problem.text);
+  if (!file)
     return std::nullopt;
-  }
-  if (sections->key != key) {
-    state->warn("cache entry {} is bad: it belongs to another key; compiling again", path);
-    return std::nullopt;
-  }
-  Expected<KernelImage> image = KernelImage::fromMetadata(sections->metadata);
-  if (!image) {
-    state->warn("cache entry {} is bad: {}", path, image.error().message);
-    return std::nullopt;
-  }
-  image->cudaSource = sections->source;
-  image->binary.assign(sections->binary.begin(), sections->binary.end());
-  return std::move(*image);
+  Expected<KernelImage> image = [&]() -> Expected<KernelImage> {
+    Expected<Sections> sections = decode(*file);
+    if (!sections)
+      return sections.error();
+    if (sections->key != key)
+      return Error{"it belongs to another key"};
+    Expected<KernelImage> decoded = imageOf(*sections);
+    if (decoded && check)
+      if (Expected<void> good = check(*decoded); !good)
+        return good.error();
+    return decoded;
+  }();
+  if (image)
+    return std::move(*image);
+  state->warnBad(name, image.error().message);
+  return std::nullopt;
 }
 
 bool KernelCache::write(std::string_view key, const KernelImage &image) const {
   if (state->directory.empty())
     return false;
-  std::error_code code;
-  if (fs::create_directories(state->directory, code))
-    fs::permissions(state->directory, fs::perms::owner_all, code); // entries are code that will run
-  std::string path = state->pathOf(key);
-  static std::atomic<unsigned> counter = 0;
-  std::string temporary = fmt::format("{}/{}{}{}.{}", state->directory, sha256Hex(key).substr(0, 16),
-                                      temporaryMark, getpid(), counter.fetch_add(1));
-  int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) {
-    state->warnUnwritable("cache folder {} cannot be written: {}; kernels are not kept", state->directory,
-                          std::strerror(errno));
+  const std::string name = nameOf(key), content = encode(key, image);
+  if (content.size() > maxEntryBytes) {
+    state->warn("kernel '{}' is not kept: its cache entry has {} bytes, the most is {}", image.name, content.size(), maxEntryBytes);
     return false;
   }
-  // Without fsync a crash of the machine may leave a file without content; its checksum then fails.
-  bool written = writeWhole(file, encode(key, image));
-  int problem = errno;
-  if (::close(file) != 0 && written) {
-    written = false;
-    problem = errno;
+  // What no later process could read is not written.
+  Expected<Sections> sections = decode(content);
+  if (Expected<KernelImage> readable = sections ? imageOf(*sections) : sections.error(); !readable) {
+    state->warn("kernel '{}' is not kept: its cache entry could not be read again: {}", image.name, readable.error().message);
+    return false;
   }
-  if (written && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    written = false;
-    problem = errno;
+  std::optional<CacheFolder> folder = state->make();
+  if (!folder)
+    return false;
+  state->sweep(*folder);
+  FileProblem problem;
+  const std::string temporary = temporaryName(name);
+  if (!folder->create(temporary, content, problem)) {
+    state->warnUnwritable(problem);
+    return false;
   }
-  if (!written) {
-    ::unlink(temporary.c_str());
-    state->warnUnwritable("cache entry {} cannot be written: {}; the kernel is not kept", path,
-                          std::strerror(problem));
+  if (!folder->rename(temporary, name, problem)) {
+    state->warn("cache entry {} cannot be written: {}; the kernel is not kept", state->pathOf(name), problem.text);
+    return false;
   }
-  return written;
+  return true;
 }
 
-std::vector<CacheEntry> KernelCache::list() const {
+Expected<std::vector<CacheEntry>> KernelCache::list() const {
+  Expected<std::optional<CacheFolder>> folder = state->openAll();
+  if (!folder)
+    return folder.error();
   std::vector<CacheEntry> entries;
-  state->forEachFile(extension, [&](const fs::path &path, const std::string &name) {
-    if (!name.ends_with(extension))
-      return;
+  if (!*folder)
+    return entries;
+  for (const std::string &name : (*folder)->names()) {
+    if (!isEntry(name))
+      continue;
     CacheEntry &entry = entries.emplace_back();
-    entry.path = path.string();
+    entry.path = state->pathOf(name);
     entry.hash = name.substr(0, name.size() - extension.size());
-    struct stat info = {};
-    if (stat(entry.path.c_str(), &info) == 0) {
-      entry.bytes = size_t(info.st_size);
-      entry.written = info.st_mtime;
-    }
-    std::optional<std::string> file = readFile(entry.path);
-    if (!file) {
-      entry.problem = fmt::format("it cannot be read: {}", std::strerror(errno));
-      return;
-    }
-    Expected<Sections> sections = decode(*file);
-    if (!sections) {
-      entry.problem = sections.error().message;
-      return;
-    }
-    if (sha256Hex(sections->key) != entry.hash) {
-      entry.problem = "its name does not match its key";
-      return;
-    }
-    Expected<KernelImage> image = KernelImage::fromMetadata(sections->metadata);
+    const CacheFolder::Facts facts = (*folder)->facts(name);
+    entry.bytes = facts.bytes;
+    entry.written = facts.written;
+    FileProblem problem;
+    std::optional<std::string> file = (*folder)->read(name, maxEntryBytes, problem);
+    Expected<Sections> sections = file ? decode(*file) : Error{problem.text};
+    Expected<KernelImage> image = sections ? imageOf(*sections) : sections.error();
+    if (image && sha256Hex(sections->key) != entry.hash)
+      image = Error{"its name does not match its key"};
     if (!image) {
       entry.problem = image.error().message;
-      return;
+      continue;
     }
     entry.name = image->name;
     entry.arch = image->arch;
-  });
+  }
   std::sort(entries.begin(), entries.end(),
             [](const CacheEntry &a, const CacheEntry &b) { return a.path < b.path; });
   return entries;
 }
 
-std::vector<CacheEntry> KernelCache::verify() const {
-  std::vector<CacheEntry> entries = list();
-  std::erase_if(entries, [](const CacheEntry &entry) { return entry.problem.empty(); });
+Expected<std::vector<CacheEntry>> KernelCache::verify() const {
+  Expected<std::vector<CacheEntry>> entries = list();
+  if (entries)
+    std::erase_if(*entries, [](const CacheEntry &entry) { return entry.problem.empty(); });
   return entries;
 }
 
-size_t KernelCache::clear() {
+Expected<size_t> KernelCache::clear() {
   {
     std::lock_guard lock(state->mutex);
     state->kernels.clear();
   }
+  Expected<std::optional<CacheFolder>> folder = state->openAll();
+  if (!folder)
+    return folder.error();
   size_t removed = 0;
-  state->forEachFile(extension, [&](const fs::path &path, const std::string &name) {
-    std::error_code code;
-    if (name.ends_with(extension))
-      removed += fs::remove(path, code);
-    else if (name.find(temporaryMark) != std::string::npos)
-      fs::remove(path, code);
-  });
+  if (*folder)
+    for (const std::string &name : (*folder)->names())
+      if (isEntry(name) || isTemporary(name))
+        removed += (*folder)->remove(name) && isEntry(name);
   return removed;
 }
 
@@ -336,7 +358,7 @@ size_t KernelCache::clear() {
 //===----------------------------------------------------------------------===//
 
 Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device,
-                                           const Compile &compile, const Load &load) {
+                                           const Compile &compile, const Load &load, const Check &check) {
   std::string memoryKey;
   memoryKey.reserve(device.size() + 1 + key.size());
   memoryKey.append(device).append("\n").append(key);
@@ -379,13 +401,13 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
     }
   } publish{*state, memoryKey, slot};
 
-  if (std::optional<KernelImage> image = read(key)) {
+  if (std::optional<KernelImage> image = read(key, check)) {
     Expected<Kernel> kernel = load(std::move(*image));
     if (kernel) {
       publish.result = kernel->withCacheHit(true);
       return publish.result;
     }
-    state->warn("cache entry {} does not load: {}; compiling again", state->pathOf(key),
+    state->warn("cache entry {} does not load: {}; compiling again", state->pathOf(nameOf(key)),
                 kernel.error().message);
   }
   Expected<KernelImage> image = compile();

@@ -7,19 +7,25 @@
 // Content-addressed: `key` is a text that holds everything the compiled code depends on, and the entry's
 // name is the SHA-256 of that text. Memory is asked first, then disk. A disk hit does no MLIR work.
 //
-// One file per entry, "<sha-256 of the key>.attune":
+// One file per entry, "<sha-256 of the key>.attune", of at most maxEntryBytes:
 //
 //     | bytes   | content                                                        |
 //     |---------|----------------------------------------------------------------|
 //     | 8       | "attune\r\n"                                                   |
 //     | 4, 4    | format version, number of sections (4)                         |
 //     | 32      | SHA-256 of everything after it                                 |
-//     | 8 each  | sizes of the sections                                          |
+//     | 8 each  | sizes of the sections, which fill the rest of the file         |
 //     | ...     | the sections: key, metadata (JSON), CUDA source, binary        |
 //
 // A file appears by write-to-temporary and rename, so a reader sees a whole entry or none; the checksum and
-// the key are compared when it is read. A bad entry is a miss with a warning and is replaced by the next
-// compilation. A folder that cannot be written gives one warning; everything works without it.
+// the key are compared when it is read. A bad entry, whatever is wrong with it, is a miss with a warning and is
+// replaced by the next compilation. A folder that cannot be written gives one warning; everything works without it. A
+// temporary file that a killed process left is removed by a later write, an hour after.
+//
+// Trust. Entries are executed. The checksum detects accidents only: whoever writes an entry writes its checksum too. What protects
+// the user are owners and modes (CacheFolder.h): a folder that another user owns or may write to is neither read nor
+// written, an entry like that is a miss, and one warning for each of the two says so. Folders are made with mode 0700,
+// files with 0600, whatever the umask.
 //
 // Threads and processes. Every member may be called from any number of threads; concurrent requests for
 // one key wait for one compilation and share its result, an error included (errors are not kept). Any
@@ -34,6 +40,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +51,11 @@ namespace attune {
 std::array<uint8_t, 32> sha256(std::string_view text);
 /// The same as 64 lower-case hexadecimal digits.
 std::string sha256Hex(std::string_view text);
+
+/// The most that a file of the cache may have; nothing larger is read into memory or written. A kernel has about 0.2 MB.
+inline constexpr size_t maxEntryBytes = size_t(64) << 20;
+/// The most that its metadata may have: parsed, they take up to 30 times as much.
+inline constexpr size_t maxMetadataBytes = size_t(4) << 20;
 
 /// A description of one file of the cache, for `attune cache list`.
 struct CacheEntry {
@@ -62,6 +74,7 @@ public:
   using Warning = std::function<void(std::string_view)>;
   using Compile = std::function<Expected<KernelImage>()>;
   using Load = std::function<Expected<Kernel>(KernelImage)>;
+  using Check = std::function<Expected<void>(const KernelImage &)>;
 
   /// A cache in `directory`, made on first write; "" is memory only. Without `warning`, warnings go to
   /// standard error.
@@ -80,22 +93,23 @@ public:
   /// The kernel for `key` on `device` ("cpu", "cuda:0"; separate in memory, shared on disk): from memory,
   /// else `load` of the image on disk, else `load` of what `compile` gives, which is then stored.
   /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that
-  /// does not load counts as a bad entry. Neither function may ask for the same key again.
+  /// does not load, or that `check` refuses, counts as a bad entry. No function may ask for the same key again.
   Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
-                                const Load &load);
+                                const Load &load, const Check &check = {});
 
-  /// The image on disk for `key`, or nothing (a bad entry warns).
-  std::optional<KernelImage> read(std::string_view key) const;
+  /// The image on disk for `key`, or nothing (a bad entry warns). An image that `check` refuses counts as a bad entry.
+  std::optional<KernelImage> read(std::string_view key, const Check &check = {}) const;
   /// Stores an image on disk; false, with a warning, when that fails.
   bool write(std::string_view key, const KernelImage &image) const;
 
-  /// Every entry of the folder, sorted by path; bad ones with their problem.
-  std::vector<CacheEntry> list() const;
+  /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error for one that
+  /// cannot be read or that others may write to.
+  Expected<std::vector<CacheEntry>> list() const;
   /// Only the bad ones.
-  std::vector<CacheEntry> verify() const;
+  Expected<std::vector<CacheEntry>> verify() const;
   /// Forgets the kernels in memory, and removes every entry and left-over temporary file; returns the number
-  /// of entries removed. Other files are left alone.
-  size_t clear();
+  /// of entries removed. Other files are left alone. Errors as list().
+  Expected<size_t> clear();
 
 private:
   struct State;

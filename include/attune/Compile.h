@@ -24,6 +24,9 @@
 //     | NVRTC's version and options                       | another compiler                          |
 //     | a hash of attune's own sources                    | another attune                            |
 //
+// Code from the disk runs in this process: a folder or file that another user (other than root) owns or may write to is not
+// used, with a warning. No state of the folder makes a compilation fail.
+//
 // Threads. Every function here may be called from any number of threads at once. Calls with the same key
 // wait for one compilation; others run in parallel. No function here changes the calling thread's CUDA
 // context. A Kernel is bound to one device: compile again with another device in the target to use another.

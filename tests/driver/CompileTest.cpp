@@ -36,7 +36,7 @@ struct CacheFolder {
     result.cacheDir = path;
     return result;
   }
-  size_t entries() const { return KernelCache(path).list().size(); }
+  size_t entries() const { return KernelCache(path).list()->size(); }
 };
 
 Variant causalVariant() {

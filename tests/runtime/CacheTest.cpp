@@ -1,6 +1,7 @@
 //===- CacheTest.cpp - The cache against damage, races and bad folders ------===//
 
 #include "runtime/Cache.h"
+#include "tests/runtime/CacheSetup.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -9,8 +10,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <mutex>
-#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -18,73 +17,7 @@
 using namespace attune;
 namespace fs = std::filesystem;
 
-namespace {
-
-void nothing(const LaunchParams *, int32_t, int32_t, int32_t, void *) {}
-
-KernelImage imageOf(const std::string &name, size_t bytes = 1000) {
-  KernelImage image;
-  image.name = name;
-  image.arch = "cpu";
-  image.signature = {.dtype = f32, .headDim = 64, .headDimV = 64};
-  image.tileQ = 16;
-  image.threads = 1;
-  image.cudaSource = "// source of " + name;
-  for (size_t i = 0; i < bytes; ++i)
-    image.binary.push_back(char(i * 7));
-  return image;
-}
-
-/// A folder of its own, a cache in it, and what was asked of the compiler.
-struct Setup {
-  std::string folder;
-  std::vector<std::string> warnings;
-  std::mutex mutex;
-  std::atomic<int> compiles = 0, loads = 0;
-  std::unique_ptr<KernelCache> cache;
-
-  Setup() {
-    char name[] = "/tmp/attune-cache-XXXXXX";
-    folder = mkdtemp(name);
-    restart();
-  }
-  ~Setup() { fs::remove_all(folder); }
-
-  /// A cache with empty memory on the same folder: what a new process sees.
-  void restart() { cache = make(); }
-  std::unique_ptr<KernelCache> make() { return make(folder + "/cache"); }
-  std::unique_ptr<KernelCache> make(const std::string &path) {
-    return std::make_unique<KernelCache>(path, [this](std::string_view text) {
-      std::lock_guard lock(mutex);
-      warnings.emplace_back(text);
-    });
-  }
-  Expected<Kernel> get(const std::string &key) { return get(*cache, key); }
-  Expected<Kernel> get(KernelCache &from, const std::string &key) {
-    return from.getOrCompile(
-        key, "cpu",
-        [&]() -> Expected<KernelImage> {
-          ++compiles;
-          return imageOf(key);
-        },
-        [&](KernelImage image) -> Expected<Kernel> {
-          ++loads;
-          return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
-        });
-  }
-  std::string pathOf(const std::string &key) { return cache->directory() + "/" + sha256Hex(key) + ".attune"; }
-  std::string content(const std::string &key) {
-    std::ifstream file(pathOf(key), std::ios::binary);
-    std::stringstream stream;
-    stream << file.rdbuf();
-    return stream.str();
-  }
-  void overwrite(const std::string &key, const std::string &bytes) {
-    std::ofstream(pathOf(key), std::ios::binary | std::ios::trunc) << bytes;
-  }
-};
-
-} // namespace
+using namespace attune::cachetest;
 
 TEST_CASE("SHA-256 of the standard's examples", "[cache]") {
   CHECK(sha256Hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -140,7 +73,7 @@ TEST_CASE("a bad file is a miss with a warning, and is replaced", "[cache]") {
   REQUIRE(good.size() > 1000);
   auto retry = [&](const std::string &bytes) {
     s.overwrite("a", bytes);
-    CHECK(s.cache->verify().size() == 1);
+    CHECK(s.cache->verify()->size() == 1);
     s.restart();
     s.warnings.clear();
     int before = s.compiles;
@@ -155,9 +88,12 @@ TEST_CASE("a bad file is a miss with a warning, and is replaced", "[cache]") {
   std::string start = "cache entry " + s.pathOf("a") + " is bad: ";
   CHECK(retry("") == start + "it is cut off at 0 bytes; compiling again");
   CHECK(retry(good.substr(0, 79)) == start + "it is cut off at 79 bytes; compiling again");
-  CHECK(retry(good.substr(0, 80)) == start + "its checksum does not match; compiling again");
-  CHECK(retry(good.substr(0, good.size() - 1)) == start + "its checksum does not match; compiling again");
-  CHECK(retry(good + "x") == start + "its checksum does not match; compiling again");
+  CHECK(retry(good.substr(0, 80)) == start + "its sections reach beyond its end; compiling again");
+  CHECK(retry(good.substr(0, good.size() - 1)) == start + "its sections reach beyond its end; compiling again");
+  CHECK(retry(good + "x") == start + "its sections end before the file does; compiling again");
+  std::string other = good;
+  other.back() = char(other.back() ^ 1);
+  CHECK(retry(other) == start + "its checksum does not match; compiling again");
   CHECK(retry(std::string(5000, 'x')) == start + "it is not a cache entry; compiling again");
   std::string version = good;
   version[8] = 9;
@@ -226,7 +162,7 @@ TEST_CASE("failures are reported and not kept", "[cache]") {
       "a", "cpu", []() -> Expected<KernelImage> { return imageOf("a"); },
       [](KernelImage) -> Expected<Kernel> { return Error{"no driver"}; });
   REQUIRE(!notLoaded);
-  CHECK(s.cache->list().empty());
+  CHECK(s.cache->list()->empty());
   REQUIRE(s.get("a"));
   CHECK_THROWS(s.cache->getOrCompile(
       "b", "cpu", []() -> Expected<KernelImage> { throw 1; }, load));
@@ -299,8 +235,8 @@ TEST_CASE("processes that share a folder see whole entries only", "[cache]") {
     CHECK(status == 0);
   }
   s.restart();
-  CHECK(s.cache->list().size() == 3);
-  CHECK(s.cache->verify().empty());
+  CHECK(s.cache->list()->size() == 3);
+  CHECK(s.cache->verify()->empty());
   for (const auto &entry : fs::directory_iterator(s.folder + "/cache"))
     CHECK(entry.path().extension() == ".attune"); // no temporary file stays
 }
@@ -317,8 +253,9 @@ TEST_CASE("a folder that cannot be written", "[cache]") {
   CHECK(s.warnings[0] == "cache folder " + s.folder +
                              "/file/cache cannot be written: Not a directory; kernels are not "
                              "kept");
-  CHECK(s.cache->list().empty());
-  CHECK(s.cache->clear() == 0);
+  CHECK(s.cache->list().error().message ==
+        "cache folder " + s.folder + "/file/cache cannot be read: Not a directory; choose another one, such as by ATTUNE_CACHE_DIR");
+  CHECK(s.cache->clear().error().message == s.cache->list().error().message);
 
   s.warnings.clear();
   s.cache = s.make("");
@@ -354,7 +291,7 @@ TEST_CASE("list, verify and clear", "[cache]") {
   std::ofstream(s.folder + "/cache/0123.attune") << "bad";
   std::string bytes = s.content("c");
   std::rename(s.pathOf("c").c_str(), (s.folder + "/cache/ffff.attune").c_str());
-  std::vector<CacheEntry> entries = s.cache->list();
+  std::vector<CacheEntry> entries = *s.cache->list();
   REQUIRE(entries.size() == 4);
   int good = 0;
   for (const CacheEntry &entry : entries)
@@ -367,12 +304,12 @@ TEST_CASE("list, verify and clear", "[cache]") {
       CHECK(entry.written > 1600000000);
     }
   CHECK(good == 2);
-  std::vector<CacheEntry> bad = s.cache->verify();
+  std::vector<CacheEntry> bad = *s.cache->verify();
   REQUIRE(bad.size() == 2);
   CHECK(bad[0].problem == "it is cut off at 3 bytes");
   CHECK(bad[1].problem == "its name does not match its key");
-  CHECK(s.cache->clear() == 4);
-  CHECK(s.cache->list().empty());
+  CHECK(*s.cache->clear() == 4);
+  CHECK(s.cache->list()->empty());
   CHECK(fs::exists(s.folder + "/cache/README"));
   CHECK_FALSE(fs::exists(s.folder + "/cache/0123.attune.tmp.1.2"));
   CHECK_FALSE(s.get("a")->cacheHit());

@@ -65,19 +65,28 @@ ordered_json entryJson(const CacheEntry &entry) {
   return result;
 }
 
+/// File names may hold bytes that are not UTF-8.
+void printJson(const ordered_json &value) { fmt::print("{}\n", value.dump(2, ' ', false, ordered_json::error_handler_t::replace)); }
+
+/// A file may carry a time that no calendar has.
+std::string dateText(int64_t seconds) {
+  auto time = std::time_t(seconds);
+  std::tm date = {};
+  return localtime_r(&time, &date) ? fmt::format("{:%Y-%m-%d %H:%M}", date) : "?";
+}
+
 void printEntries(const CacheFlags &flags, const std::vector<CacheEntry> &entries) {
   if (flags.json) {
     ordered_json list = ordered_json::array();
     for (const CacheEntry &entry : entries)
       list.push_back(entryJson(entry));
-    fmt::print("{}\n", ordered_json{{"directory", flags.open().directory()}, {"entries", list}}.dump(2));
+    printJson({{"directory", flags.open().directory()}, {"entries", list}});
     return;
   }
   for (const CacheEntry &entry : entries) {
-    auto when = std::time_t(entry.written);
-    fmt::print("{}  {:<24} {:<6} {:>9}  {:%Y-%m-%d %H:%M}{}\n", entry.hash.substr(0, 12),
+    fmt::print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12),
                entry.name.empty() ? "?" : entry.name, entry.arch.empty() ? "?" : entry.arch,
-               bytesText(double(entry.bytes)), fmt::localtime(when),
+               bytesText(double(entry.bytes)), dateText(entry.written),
                entry.problem.empty() ? "" : "  bad: " + entry.problem);
   }
 }
@@ -95,28 +104,40 @@ void attune::cli::addCache(CLI::App &app, int &exitCode) {
     verb->add_flag("--json", flags->json, "print one JSON object");
     verb->callback(action);
   };
-  add("list", "every entry: hash, variant, architecture, size, date", [flags] {
+  add("list", "every entry: hash, variant, architecture, size, date", [flags, &exitCode] {
     KernelCache cache = flags->open();
-    std::vector<CacheEntry> entries = cache.list();
-    printEntries(*flags, entries);
+    Expected<std::vector<CacheEntry>> entries = cache.list();
+    if (!entries) {
+      exitCode = report({entries.error()});
+      return;
+    }
+    printEntries(*flags, *entries);
     if (!flags->json)
-      fmt::print("{} entries in {}\n", entries.size(), cache.directory());
+      fmt::print("{} entries in {}\n", entries->size(), cache.directory());
   });
-  add("clear", "remove every entry", [flags] {
+  add("clear", "remove every entry", [flags, &exitCode] {
     KernelCache cache = flags->open();
-    size_t removed = cache.clear();
+    Expected<size_t> removed = cache.clear();
+    if (!removed) {
+      exitCode = report({removed.error()});
+      return;
+    }
     if (flags->json)
-      fmt::print("{}\n", ordered_json{{"directory", cache.directory()}, {"removed", removed}}.dump(2));
+      printJson({{"directory", cache.directory()}, {"removed", *removed}});
     else
-      fmt::print("removed {} entries from {}\n", removed, cache.directory());
+      fmt::print("removed {} entries from {}\n", *removed, cache.directory());
   });
-  add("verify", "list the entries whose checksum or content is bad; exit code 1 when there is one",
+  add("verify", "list the entries whose owner, mode, checksum or content is bad; exit code 1 when there is one",
       [flags, &exitCode] {
         KernelCache cache = flags->open();
-        std::vector<CacheEntry> bad = cache.verify();
-        printEntries(*flags, bad);
+        Expected<std::vector<CacheEntry>> bad = cache.verify();
+        if (!bad) {
+          exitCode = report({bad.error()});
+          return;
+        }
+        printEntries(*flags, *bad);
         if (!flags->json)
-          fmt::print("{} bad entries in {}\n", bad.size(), cache.directory());
-        exitCode = bad.empty() ? done : failed;
+          fmt::print("{} bad entries in {}\n", bad->size(), cache.directory());
+        exitCode = bad->empty() ? done : failed;
       });
 }
