@@ -1,8 +1,11 @@
 //===- Metadata.cpp - A KernelImage as JSON, and back -----------------------===//
 
 #include "attune/Kernel.h"
+#include "runtime/Launch.h"
 
 #include <algorithm>
+#include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 using namespace attune;
@@ -79,11 +82,33 @@ std::string KernelImage::metadata() const {
 }
 
 namespace {
-/// Reads fields of JSON objects and remembers the first that is absent or of another type.
+
+/// The least and the greatest value that a number may have. What reads it may rely on that: a file says anything.
+struct Range {
+  int64_t least, greatest;
+};
+constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
+constexpr Range sizes = {1, int64_t(1) << 30};          // of tiles and blocks: up to the longest sequence
+constexpr Range headDims = {8, 512};
+constexpr Range boxSides = {1, 256};                     // of a tensor map
+constexpr Range ranks = {0, 4};
+constexpr Range threadCounts = {1, 1024};
+constexpr Range sharedSizes = {0, int64_t(1) << 30};     // for the CPU, of scratch memory
+constexpr size_t mostElements = maxPackedBytes / 8;      // of an array: what the parameters have room for
+constexpr size_t mostTensorMaps = 31;                    // bits of LaunchParams::mapped
+
+/// Reads fields of JSON objects and remembers the first that is absent, of another type or out of range.
 class Reader {
 public:
   const json *object(const json &from, const char *key) { return field(from, key, &json::is_object); }
-  const json *array(const json &from, const char *key) { return field(from, key, &json::is_array); }
+  const json *array(const json &from, const char *key, size_t most = mostElements) {
+    const json *value = field(from, key, &json::is_array);
+    if (value && value->size() > most) {
+      fail(fmt::format("has {} elements of '{}', the most is {}", value->size(), key, most));
+      return nullptr;
+    }
+    return value;
+  }
 
   void read(const json &from, const char *key, std::string &to) {
     if (const json *value = field(from, key, &json::is_string))
@@ -93,13 +118,17 @@ public:
     if (const json *value = field(from, key, &json::is_boolean))
       to = value->get<bool>();
   }
-  void read(const json &from, const char *key, int &to) {
-    if (const json *value = field(from, key, &json::is_number_integer))
-      to = value->get<int>();
-  }
-  void read(const json &from, const char *key, size_t &to) {
-    if (const json *value = field(from, key, &json::is_number_unsigned))
-      to = value->get<size_t>();
+  template <std::integral T> void read(const json &from, const char *key, T &to, Range range) {
+    const json *value = field(from, key, &json::is_number_integer);
+    if (!value)
+      return;
+    // One beyond the greatest signed integer reads as negative, and no range has both.
+    const auto number = value->get<int64_t>();
+    const bool overflows = value->is_number_unsigned() && number < 0;
+    if (overflows || number < range.least || number > range.greatest)
+      fail(fmt::format("has {} {}, required is {} to {}", key, value->dump(), range.least, range.greatest));
+    else
+      to = T(number);
   }
   void read(const json &from, const char *key, int64_t &to) {
     if (const json *value = field(from, key, &json::is_number_integer))
@@ -108,7 +137,7 @@ public:
   void read(const json &from, const char *key, std::array<int64_t, 4> &to) {
     const json *values = array(from, key);
     if (!values || values->size() != to.size() || !std::all_of(values->begin(), values->end(), [](const json &x) { return x.is_number_integer(); }))
-      return fail(key);
+      return failField(key);
     for (size_t i = 0; i < to.size(); ++i)
       to[i] = (*values)[i].get<int64_t>();
   }
@@ -122,22 +151,25 @@ public:
     if (std::optional<DType> dtype = parseDType(text))
       to = *dtype;
     else
-      fail(key);
+      failField(key);
   }
 
-  void fail(const char *key) {
+  /// "lacks 'name' or has it with another type"
+  void fail(std::string text) {
     if (problem.empty())
-      problem = key;
+      problem = std::move(text);
   }
+  void failField(const char *key) { fail(fmt::format("lacks '{}' or has it with another type", key)); }
+
   bool good() const { return problem.empty(); }
-  const std::string &firstBadField() const { return problem; }
+  const std::string &firstProblem() const { return problem; }
 
 private:
   const json *field(const json &from, const char *key, bool (json::*is)() const noexcept) {
     if (from.is_object())
       if (auto found = from.find(key); found != from.end() && ((*found).*is)())
         return &*found;
-    fail(key);
+    failField(key);
     return nullptr;
   }
 
@@ -150,13 +182,11 @@ static void read(Reader &reader, const json &from, const char *key, LinearIndex 
   reader.read(from, "coordinates", to.coordinates);
   reader.read(from, "extents", to.extents);
   if (!to.withinLimits())
-    reader.fail(key);
+    reader.failField(key);
 }
 
 static void read(Reader &reader, const json &from, int rank, IndexParam &to) {
-  reader.read(from, "dim", to.dim);
-  if (to.dim < 0 || to.dim >= rank)
-    reader.fail("dim");
+  reader.read(from, "dim", to.dim, {0, std::max(rank, 1) - 1});
   if (const json *index = reader.object(from, "index"))
     read(reader, *index, "index", to.index);
   reader.read(from, "text", to.text);
@@ -171,8 +201,8 @@ static void read(Reader &reader, const json &from, int rank, IndexParam &to) {
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
   reader.read(from, "dtype", to.dtype);
-  reader.read(from, "headDim", to.headDim);
-  reader.read(from, "headDimV", to.headDimV);
+  reader.read(from, "headDim", to.headDim, headDims);
+  reader.read(from, "headDimV", to.headDimV, headDims);
   reader.read(from, "dropout", to.dropout);
   reader.read(from, "qOffset", to.qOffset);
   if (const json *scalars = reader.array(from, "scalars"))
@@ -186,7 +216,7 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       TensorParam &param = to.tensors.emplace_back();
       reader.read(tensor, "name", param.name);
       reader.read(tensor, "dtype", param.dtype);
-      reader.read(tensor, "rank", param.rank);
+      reader.read(tensor, "rank", param.rank, ranks);
       if (tensor.contains("indices"))
         if (const json *indices = reader.array(tensor, "indices"))
           for (const json &index : *indices)
@@ -197,30 +227,57 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       for (const json &bounds : *all) {
         BoundsParam &param = to.bounds.emplace_back();
         reader.read(bounds, "tensor", param.tensor);
-        reader.read(bounds, "dim", param.dim);
+        reader.read(bounds, "dim", param.dim, {0, ranks.greatest - 1});
         reader.read(bounds, "ofKeys", param.ofKeys);
-        reader.read(bounds, "rows", param.rows);
+        reader.read(bounds, "rows", param.rows, sizes);
       }
   if (from.contains("claimsWork"))
     reader.read(from, "claimsWork", to.claimsWork);
   if (from.contains("waitsForBounds"))
     reader.read(from, "waitsForBounds", to.waitsForBounds);
   if (from.contains("tensorMaps"))
-    if (const json *maps = reader.array(from, "tensorMaps"))
+    if (const json *maps = reader.array(from, "tensorMaps", mostTensorMaps))
       for (const json &map : *maps) {
         TensorMapParam &param = to.tensorMaps.emplace_back();
         reader.read(map, "tensor", param.tensor);
-        reader.read(map, "rows", param.rows);
-        reader.read(map, "columns", param.columns);
-        reader.read(map, "swizzle", param.swizzle);
+        reader.read(map, "rows", param.rows, boxSides);
+        reader.read(map, "columns", param.columns, boxSides);
+        reader.read(map, "swizzle", param.swizzle, {32, 128});
       }
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {
       to.blockPattern.emplace();
       reader.read(*pattern, "tensor", to.blockPattern->tensor);
-      reader.read(*pattern, "rows", to.blockPattern->rows);
-      reader.read(*pattern, "columns", to.blockPattern->columns);
+      reader.read(*pattern, "rows", to.blockPattern->rows, sizes);
+      reader.read(*pattern, "columns", to.blockPattern->columns, sizes);
     }
+}
+
+static const TensorParam *findTensor(const KernelSignature &signature, std::string_view name) {
+  for (const TensorParam &tensor : signature.tensors)
+    if (tensor.name == name)
+      return &tensor;
+  return nullptr;
+}
+
+/// Q, K, V and O are of floats; what refers to a captured tensor has one of the right type and rank.
+static void checkTensors(Reader &reader, const KernelSignature &signature) {
+  auto fail = [&](const char *key, const std::string &tensor) { reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor)); };
+  if (!isFloat(signature.dtype))
+    reader.fail(fmt::format("has dtype {}, required is f16, bf16 or f32", name(signature.dtype)));
+  if (signature.blockPattern)
+    if (const TensorParam *tensor = findTensor(signature, signature.blockPattern->tensor); !tensor || tensor->dtype != DType::Bool || tensor->rank < 2)
+      fail("blockPattern", signature.blockPattern->tensor);
+  for (const BoundsParam &bounds : signature.bounds)
+    if (const TensorParam *tensor = findTensor(signature, bounds.tensor); !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
+      fail("bounds", bounds.tensor);
+  constexpr std::string_view fixed[] = {"q", "k", "v", "o"};
+  for (const TensorMapParam &map : signature.tensorMaps) {
+    if (std::ranges::find(fixed, map.tensor) != std::end(fixed))
+      continue;
+    if (const TensorParam *tensor = findTensor(signature, map.tensor); !tensor || !isFloat(tensor->dtype) || tensor->rank < 2)
+      fail("tensorMaps", map.tensor);
+  }
 }
 
 Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
@@ -234,14 +291,14 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
   reader.read(from, "arch", image.arch);
   if (const json *signature = reader.object(from, "signature"))
     read(reader, *signature, image.signature);
-  reader.read(from, "tileQ", image.tileQ);
-  reader.read(from, "tileK", image.tileK);
+  reader.read(from, "tileQ", image.tileQ, sizes);
+  reader.read(from, "tileK", image.tileK, {0, sizes.greatest});
   reader.read(from, "persistent", image.persistent);
-  reader.read(from, "threads", image.threads);
-  reader.read(from, "sharedBytes", image.sharedBytes);
-  reader.read(from, "registers", image.registers);
-  reader.read(from, "spillBytes", image.spillBytes);
-  reader.read(from, "nvrtcVersion", image.nvrtcVersion);
+  reader.read(from, "threads", image.threads, threadCounts);
+  reader.read(from, "sharedBytes", image.sharedBytes, sharedSizes);
+  reader.read(from, "registers", image.registers, anyCount);
+  reader.read(from, "spillBytes", image.spillBytes, anyCount);
+  reader.read(from, "nvrtcVersion", image.nvrtcVersion, anyCount);
   reader.read(from, "path", image.path);
   reader.read(from, "plan", image.planJson);
   reader.read(from, "log", image.log);
@@ -252,9 +309,11 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
     reader.read(*times, "nvrtc", image.times.nvrtc);
     reader.read(*times, "load", image.times.load);
   }
+  if (reader.good())
+    checkTensors(reader, image.signature);
   if (!reader.good())
-    return Error{"kernel metadata lacks '" + reader.firstBadField() +
-                 "' or has it with another type; compile the "
-                 "kernel again"};
+    return Error{"kernel metadata " + reader.firstProblem() + "; compile the kernel again"};
+  if (Expected<void> good = checkSignature(image); !good)
+    return good.error();
   return image;
 }

@@ -195,7 +195,7 @@ struct KernelImage {
 
   /// Everything but `cudaSource` and `binary`, as one JSON object.
   std::string metadata() const;
-  /// Reads metadata() back; fails on text that is not such an object.
+  /// Reads metadata() back; fails on text that is not such an object, or has a size or a tensor that no kernel can have.
   static Expected<KernelImage> fromMetadata(std::string_view json);
 };
 

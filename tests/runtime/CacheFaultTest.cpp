@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sched.h>
 #include <sys/mman.h>
@@ -33,6 +34,7 @@
 
 using namespace attune;
 using namespace attune::cachetest;
+using nlohmann::json;
 
 namespace {
 
@@ -436,6 +438,205 @@ TEST_CASE("an entry cut off at any byte is a miss", "[cache-faults]") {
   CHECK(s.warnings.size() == good.size());
   s.overwrite("a", good);
   CHECK(s.cache->read("a"));
+}
+
+//===----------------------------------------------------------------------===//
+// Forgeries: the checksum holds
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An entry with these sections, under the right checksum. `sizes` may lie.
+std::string forgedEntry(const std::vector<std::string> &sections, std::vector<uint64_t> sizes = {}) {
+  std::string file = "attune\r\n";
+  auto put = [&](const auto &value) { file.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  put(uint32_t(1));
+  put(uint32_t(4));
+  file.resize(48);
+  for (size_t i = 0; i < 4; ++i)
+    put(uint64_t(i < sizes.size() ? sizes[i] : sections[i].size()));
+  for (const std::string &section : sections)
+    file += section;
+  std::array<uint8_t, 32> checksum = sha256(std::string_view(file).substr(48));
+  std::memcpy(file.data() + 16, checksum.data(), 32);
+  return file;
+}
+
+/// What a cache says about entry "a" with this metadata; "" where it reads it.
+std::string problemOf(Setup &s, const std::string &metadata) {
+  s.overwrite("a", forgedEntry({"a", metadata, "source", "binary"}));
+  s.warnings.clear();
+  if (s.cache->read("a"))
+    return "";
+  REQUIRE(s.warnings.size() == 1);
+  const std::string start = "cache entry " + s.pathOf("a") + " is bad: ", end = "; compiling again", &text = s.warnings[0];
+  REQUIRE(text.starts_with(start));
+  REQUIRE(text.ends_with(end));
+  return text.substr(start.size(), text.size() - start.size() - end.size());
+}
+
+KernelImage fullImage() {
+  KernelImage image = imageOf("a");
+  image.signature.scalars = {{"cap", f32}};
+  image.signature.tensors = {{"slopes", f32, 2}, {"blocks", boolean, 3}, {"ids", i32, 1}};
+  image.signature.blockPattern = {{"blocks", 64, 32}};
+  image.signature.bounds = {{"ids", 0, true, 64}};
+  image.signature.tensorMaps = {{"k", 64, 64, 128}, {"slopes", 64, 32, 64}};
+  image.signature.claimsWork = image.signature.waitsForBounds = true;
+  image.planJson = "{}";
+  return image;
+}
+
+/// What reads an image may rely on this.
+bool isUsable(const KernelImage &image) {
+  const KernelSignature &signature = image.signature;
+  auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+  bool usable = within(image.tileQ, 1, 1 << 30) && within(image.tileK, 0, 1 << 30) && within(image.threads, 1, 1024) &&
+                image.sharedBytes <= size_t(1) << 30 && within(signature.headDim, 8, 512) && within(signature.headDimV, 8, 512) &&
+                signature.packedBytes() <= maxPackedBytes && signature.tensorMaps.size() <= 31;
+  for (const TensorParam &tensor : signature.tensors)
+    usable &= within(tensor.rank, 0, 4);
+  for (const TensorMapParam &map : signature.tensorMaps)
+    usable &= within(map.rows, 1, 256) && within(map.columns, 1, 256) && !map.tensor.empty();
+  return usable;
+}
+
+/// The launch is checked with tensors of the right names, whose shapes may not be what the image asks for.
+void tryLaunch(KernelImage image) {
+  image.sharedBytes = std::min<size_t>(image.sharedBytes, 4096);
+  std::vector<float> memory(1 << 20);
+  auto view = [&](DType type, std::initializer_list<int64_t> shape) { return Tensor::contiguous(memory.data(), type, shape); };
+  LaunchArgs args{.q = view(f32, {1, 1, 16, 64}), .k = view(f32, {1, 1, 16, 64}), .v = view(f32, {1, 1, 16, 64}), .o = view(f32, {1, 1, 16, 64})};
+  args.tensors = {{"slopes", view(f32, {16, 16})}, {"blocks", view(boolean, {1, 1, 1})}, {"ids", view(i32, {16})}};
+  args.scalars = {{"cap", 1.0f}};
+  args.workspace = memory.data();
+  args.workspaceBytes = memory.size() * sizeof(float);
+  Kernel kernel = makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+  (void)kernel.workspaceBytes(args);
+  (void)bool(kernel.launch(nullptr, args));
+}
+} // namespace
+
+TEST_CASE("a forged number is named with its range", "[cache-faults]") {
+  Setup s;
+  s.cache->write("a", imageOf("a"));
+  const json good = json::parse(fullImage().metadata());
+  CHECK(problemOf(s, good.dump()) == "");
+  struct Forgery {
+    const char *path;
+    json value;
+    std::string problem;
+  };
+  const Forgery forgeries[] = {
+      {"/sharedBytes", uint64_t(1) << 60, "has sharedBytes 1152921504606846976, required is 0 to 1073741824"},
+      {"/sharedBytes", ~uint64_t(0), "has sharedBytes 18446744073709551615, required is 0 to 1073741824"},
+      {"/tileQ", 0, "has tileQ 0, required is 1 to 1073741824"},
+      {"/tileQ", int64_t(1) << 32 | 16, "has tileQ 4294967312, required is 1 to 1073741824"},
+      {"/threads", -1, "has threads -1, required is 1 to 1024"},
+      {"/signature/headDim", 1 << 20, "has headDim 1048576, required is 8 to 512"},
+      {"/signature/dtype", "i64", "has dtype i64, required is f16, bf16 or f32"},
+      {"/signature/tensors/0/rank", 5, "has rank 5, required is 0 to 4"},
+      {"/signature/tensors/0/rank", 1, "has tensorMaps of 'slopes', which is not such a tensor"},
+      {"/signature/tensorMaps/0/tensor", "", "has tensorMaps of '', which is not such a tensor"},
+      {"/signature/tensorMaps/0/rows", 0, "has rows 0, required is 1 to 256"},
+      {"/signature/bounds/0/dim", 1, "has bounds of 'ids', which is not such a tensor"},
+      {"/signature/bounds/0/tensor", "slopes", "has bounds of 'slopes', which is not such a tensor"},
+      {"/signature/blockPattern/tensor", "ids", "has blockPattern of 'ids', which is not such a tensor"},
+      {"/signature/blockPattern/rows", 0, "has rows 0, required is 1 to 1073741824"},
+      {"/signature/scalars", std::vector<int>(513, 0), "has 513 elements of 'scalars', the most is 512"},
+      {"/signature/tensorMaps", std::vector<int>(32, 0), "has 32 elements of 'tensorMaps', the most is 31"},
+      {"/name", 5, "lacks 'name' or has it with another type"},
+  };
+  for (const Forgery &forgery : forgeries) {
+    json forged = good;
+    forged[json::json_pointer(forgery.path)] = forgery.value;
+    CHECK(problemOf(s, forged.dump()) == "kernel metadata " + forgery.problem + "; compile the kernel again");
+  }
+  json crowded = good;
+  crowded["signature"]["scalars"] = std::vector<json>(500, {{"name", "x"}, {"dtype", "f32"}});
+  CHECK(problemOf(s, crowded.dump()) == "kernel 'a' takes 4672 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+}
+
+TEST_CASE("any value in any field of the metadata is read in range or refused", "[cache-faults]") {
+  Setup s;
+  s.cache->write("a", imageOf("a"));
+  const json good = json::parse(fullImage().metadata());
+  const std::vector<json> values = {nullptr, true, "", "q", std::string(100000, 'x'), 0, 1, 2, -1, 5, 7, 300, 65537, int64_t(1) << 31, int64_t(1) << 32,
+                                    std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), ~uint64_t(0), 0.5, 1e308,
+                                    json::array(), json::object(), json::array({nullptr}), json::array({json::object()})};
+  size_t read = 0, refused = 0;
+  bool usable = true;
+  const json fields = good.flatten();
+  for (const auto &[path, old] : fields.items()) {
+    // The value itself, and each that holds it.
+    for (json::json_pointer at(path); !at.empty(); at = at.parent_pointer())
+      for (const json &value : values) {
+        json forged = good;
+        forged[at] = value;
+        s.overwrite("a", forgedEntry({"a", forged.dump(), "source", "binary"}));
+        std::optional<KernelImage> image = s.cache->read("a");
+        ++(image ? read : refused);
+        if (!image)
+          continue;
+        usable &= isUsable(*image);
+        tryLaunch(std::move(*image));
+      }
+  }
+  CHECK(usable);
+  CHECK(refused > 1000);
+  CHECK(read > 100);
+}
+
+TEST_CASE("metadata that would take much memory or depth", "[cache-faults]") {
+  Setup s;
+  s.cache->write("a", imageOf("a"));
+  auto repeated = [](std::string_view text, size_t bytes) {
+    std::string result;
+    while (result.size() + text.size() <= bytes)
+      result += text;
+    return result;
+  };
+  CHECK(problemOf(s, repeated("[", maxMetadataBytes)) == "kernel metadata is not a JSON object; compile the kernel again");
+  const std::string nested = repeated(R"({"":)", maxMetadataBytes / 2);
+  CHECK(problemOf(s, nested + "0" + std::string(nested.size() / 4, '}')) == "kernel metadata lacks 'name' or has it with another type; compile the kernel again");
+  CHECK(problemOf(s, std::string(maxMetadataBytes + 1, ' ')) == "its metadata has 4194305 bytes, the most is 4194304");
+  CHECK(problemOf(s, "\xff\xfe") == "kernel metadata is not a JSON object; compile the kernel again");
+  CHECK(problemOf(s, R"({"tileQ": 1e999})") == "kernel metadata is not a JSON object; compile the kernel again");
+
+  // What could not be read is not written.
+  KernelImage large = imageOf("large", maxEntryBytes);
+  s.warnings.clear();
+  CHECK_FALSE(s.cache->write("large", large));
+  REQUIRE(s.warnings.size() == 1);
+  CHECK(s.warnings[0].starts_with("kernel 'large' is not kept: its cache entry has 671"));
+  CHECK(s.warnings[0].ends_with(" bytes, the most is 67108864"));
+  KernelImage verbose = imageOf("verbose");
+  verbose.log.assign(maxMetadataBytes, 'x');
+  CHECK_FALSE(s.cache->write("verbose", verbose));
+  CHECK(s.warnings[1].starts_with("kernel 'verbose' is not kept: its cache entry could not be read again: its metadata has 419"));
+  CHECK(filesIn(s.cache->directory()) == 1);
+}
+
+TEST_CASE("forged sizes of sections", "[cache-faults]") {
+  Setup s;
+  s.cache->write("a", imageOf("a"));
+  const std::vector<std::string> sections = {"a", imageOf("a").metadata(), "source", "binary"};
+  const uint64_t sizes[] = {0, 1, 2, 6, uint64_t(1) << 31, uint64_t(1) << 32, uint64_t(1) << 63, ~uint64_t(0), ~uint64_t(0) - 79};
+  size_t missed = 0, tried = 0;
+  for (size_t section = 0; section < 4; ++section)
+    for (uint64_t size : sizes)
+      for (uint64_t next : sizes) { // two that make up for each other, too
+        std::vector<uint64_t> lying = {1, sections[1].size(), 6, 6};
+        lying[section] = size;
+        lying[(section + 1) % 4] = next;
+        if (lying == std::vector<uint64_t>{1, sections[1].size(), 6, 6})
+          continue;
+        s.overwrite("a", forgedEntry(sections, lying));
+        ++tried;
+        std::optional<KernelImage> image = s.cache->read("a");
+        missed += !image || (image->binary.size() == size_t(lying[3]) && image->cudaSource.size() == size_t(lying[2]));
+      }
+  CHECK(tried > 300);
+  CHECK(missed == tried);
 }
 
 //===----------------------------------------------------------------------===//
