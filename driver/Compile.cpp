@@ -229,7 +229,7 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
   return options;
 }
 
-/// The plan that an image was made with.
+/// The plan that an image was made with. Precondition: checkImage, where it comes from the cache.
 static Plan planOf(const KernelImage &image) {
   Plan plan;
   auto json = ordered_json::parse(image.planJson);
@@ -241,6 +241,18 @@ static Plan planOf(const KernelImage &image) {
   plan.dvWarps = json.at("dvWarps");
   plan.copyWarps = json.at("copyWarps");
   return plan;
+}
+
+/// What an image from the cache has in common with the request besides the key: a file may hold anything.
+static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options, const Target &target) {
+  if (image.arch != target.arch)
+    return Error{fmt::format("its kernel is for {}, required is {}", image.arch, target.arch)};
+  const int headDimV = options.headDimV ? options.headDimV : options.headDim;
+  const KernelSignature &signature = image.signature;
+  if (source.variant && (signature.dtype != options.dtype || signature.headDim != options.headDim || signature.headDimV != headDimV))
+    return Error{fmt::format("its kernel is for {} of head_dim {} x {}, required is {} of {} x {}", name(signature.dtype), signature.headDim,
+                             signature.headDimV, name(options.dtype), options.headDim, headDimV)};
+  return checkPlanJson(image.planJson);
 }
 
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
@@ -331,8 +343,9 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
       return key.error();
     double trace = millisecondsSince(begin);
     std::string device = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
+    auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
     return cacheOf(options).getOrCompile(
-        *key, device, [&] { return settleImage(source, options, target, trace); }, load);
+        *key, device, [&] { return settleImage(source, options, target, trace); }, load, check);
   }();
   // The probability is no part of the key: it belongs to the handle.
   if (kernel && source.variant && source.variant->hasDropout())
@@ -351,7 +364,8 @@ static Expected<KernelImage> imageOfSource(const Source &source, const CompileOp
   if (!key)
     return key.error();
   KernelCache &cache = cacheOf(options);
-  if (std::optional<KernelImage> image = cache.read(*key))
+  auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
+  if (std::optional<KernelImage> image = cache.read(*key, check))
     return std::move(*image);
   Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
   if (image)

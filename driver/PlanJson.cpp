@@ -2,7 +2,9 @@
 
 #include "runtime/ArchInfo.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using namespace attune;
 using namespace attune::driver;
@@ -103,4 +105,66 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6}, {"why", cost->why}};
   }
   return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading it back
+//===----------------------------------------------------------------------===//
+
+/// planJson by example: each member as it is, one that may be absent with a '?' behind its name, "*" for members of any name.
+static const ordered_json &planExample() {
+  static const ordered_json example = [] {
+    const ordered_json buffer = {{"name", ""}, {"bytes", 0}, {"offset?", 0}};
+    const ordered_json sizes = {{"batch", 0}, {"heads", 0}, {"headsKv", 0}, {"queries", 0}, {"keys", 0}};
+    ordered_json plan = {{"arch", ""}, {"text", ""}};
+    for (const char *count : {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
+      plan[count] = 0;
+    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases"})
+      plan[flag] = false;
+    plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
+    plan["schedule?"] = {{"*", ""}};
+    plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
+    plan["hbm?"] = {{"bytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
+    plan["predicted?"] = {{"microseconds", 0.0}, {"why", ""}};
+    return plan;
+  }();
+  return example;
+}
+
+/// The path of the first part of `value` that is not as in `example`. It never goes deeper than `example`.
+static std::optional<std::string> firstDifference(const ordered_json &value, const ordered_json &example, const std::string &path) {
+  const bool sameType = example.is_number_float()     ? value.is_number()
+                        : example.is_number_integer() ? value.is_number_integer()
+                                                      : value.type() == example.type();
+  if (!sameType)
+    return path;
+  if (example.is_array())
+    for (const ordered_json &element : value)
+      if (auto found = firstDifference(element, example.front(), path))
+        return found;
+  if (!example.is_object())
+    return std::nullopt;
+  for (const auto &[name, member] : example.items()) {
+    const bool optional = name.ends_with('?');
+    const std::string key = optional ? name.substr(0, name.size() - 1) : name;
+    const std::string inner = path.empty() ? key : path + "." + key;
+    if (name == "*") {
+      for (const ordered_json &any : value)
+        if (auto found = firstDifference(any, member, inner))
+          return found;
+    } else if (auto at = value.find(key); at != value.end()) {
+      if (auto found = firstDifference(*at, member, inner))
+        return found;
+    } else if (!optional) {
+      return inner;
+    }
+  }
+  return std::nullopt;
+}
+
+Expected<void> attune::driver::checkPlanJson(const std::string &text) {
+  const ordered_json plan = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (std::optional<std::string> path = firstDifference(plan, planExample(), ""))
+    return Error{path->empty() ? "its plan is not a JSON object" : fmt::format("its plan lacks '{}' or has it with another type", *path)};
+  return {};
 }

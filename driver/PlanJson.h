@@ -24,6 +24,9 @@ namespace attune::driver {
 nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                 const KernelImage *image);
 
+/// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further checks.
+Expected<void> checkPlanJson(const std::string &text);
+
 /// One row of the ranking.
 nlohmann::ordered_json candidateJson(const RankedPlan &candidate, bool chosen);
 
