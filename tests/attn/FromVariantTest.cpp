@@ -193,7 +193,7 @@ TEST_CASE("integer arithmetic and casts are total and agree with the reference")
     reference::Bindings bindings{&problem.tensors, &problem.scalars, 1, 1, 18, 18};
     auto program = reference::Program::compile(*v.scoreExpr(), bindings);
     REQUIRE(program);
-    reference::RowInterpreter<float> row(*program);
+    reference::RowInterpreter row(*program);
     RegionInterpreter region([&](mlir::Operation *op, llvm::ArrayRef<Scalar> x) { return leaf(problem, op, x); });
     std::vector<float> scores(18, 0.0f);
     for (int64_t q = 0; q < 18; ++q) {
@@ -234,7 +234,7 @@ TEST_CASE("random variants agree with the reference's interpreter") {
         continue;
       auto program = reference::Program::compile(mask ? *variant.maskExpr() : *variant.scoreExpr(), bindings);
       REQUIRE(program);
-      reference::RowInterpreter<float> row(*program);
+      reference::RowInterpreter row(*program);
       for (int64_t q : {int64_t(0), queries / 2, queries - 1}) {
         row.startRow(b, h, q + problem.qOffset);
         row.run(0, keys, mask ? nullptr : scores.data());

@@ -136,6 +136,62 @@ TEST_CASE("NaN and infinities at visible keys spread, at hidden keys they do not
   CHECK(std::isnan(output.lse[2]));
 }
 
+TEST_CASE("the score is float32: finite values of any size have one right result") {
+  Variant shifted("shifted"), hiddenByLowest("hidden"), half("half"), plain("plain");
+  shifted.score([](Score s, Index, Index, Index, Index) { return s + 1e10f; });
+  hiddenByLowest.score([](Score s, Index, Index, Index q, Index) {
+    return select(q == 1, std::numeric_limits<float>::lowest(), s);
+  });
+  half.score([](Score s, Index, Index, Index, Index k) {
+    return select(k < 3, std::numeric_limits<float>::lowest(), s);
+  });
+  Problem problem = randomProblem(shifted, f32, 1, 1, 1, 3, 7, 8, 8);
+  std::vector<double> mean(8);
+  for (int64_t i = 0; i < problem.v.size(); ++i)
+    mean[size_t(i % 8)] += problem.v.at(i) / 7;
+  // float64 keeps s beside 1e10, float32 has steps of 1024 there: all keys weigh the same.
+  for (const Output &output : {solve(problem), solvePlain(problem)})
+    for (size_t q = 0; q < 3; ++q) {
+      CHECK(float(output.lse[q]) == 1e10f);
+      for (size_t d = 0; d < 8; ++d)
+        CHECK(output.o[q * 8 + d] == Approx(mean[d]).epsilon(1e-5));
+    }
+  problem.variant = &hiddenByLowest;
+  Output masked = solve(problem);
+  CHECK(masked.lse[1] == double(std::numeric_limits<float>::lowest()));
+  CHECK(masked.o[8] == Approx(mean[0]).epsilon(1e-12));
+  CHECK(masked.lse[0] > -100);
+  problem.variant = &half;
+  Output partly = solve(problem);
+  problem.variant = &plain;
+  for (HostTensor *tensor : {&problem.k, &problem.v}) {
+    const std::vector<double> values = tensor->doubles();
+    *tensor = HostTensor::fromDoubles(f32, {1, 1, 4, 8}, std::span(values).subspan(24));
+  }
+  Output rest = solve(problem);
+  for (size_t i = 0; i < rest.o.size(); ++i)
+    CHECK(partly.o[i] == Approx(rest.o[i]).epsilon(1e-12));
+}
+
+TEST_CASE("an x of +inf gives NaN, one of -inf hides its key") {
+  Variant overflow("overflow"), hidden("hidden");
+  overflow.score([](Score s, Index, Index, Index q, Index k) {
+    return select(q == 1 && k == 2, (s + 1e38f) * 1e38f, s);
+  });
+  hidden.score([](Score s, Index, Index, Index q, Index k) {
+    return select(q == 1 && k == 2, (s + 1e38f) * -1e38f, s);
+  });
+  Problem problem = randomProblem(overflow, f32, 1, 1, 1, 3, 4, 8, 8);
+  for (const Output &output : {solve(problem), solvePlain(problem)}) {
+    CHECK(std::isnan(output.lse[1]));
+    CHECK(std::isnan(output.o[8]));
+    CHECK(std::isfinite(output.lse[0]));
+    CHECK(std::isfinite(output.o[16]));
+  }
+  problem.variant = &hidden;
+  CHECK(std::isfinite(solve(problem).lse[1]));
+}
+
 TEST_CASE("grouped heads share keys") {
   Variant variant("plain");
   Problem grouped = randomProblem(variant, f32, 2, 6, 2, 4, 9, 8, 16);

@@ -167,7 +167,7 @@ bool isInteger(DType type) { return type == DType::I32 || type == DType::I64; }
 
 } // namespace
 
-template <typename Real> RowInterpreter<Real>::RowInterpreter(const Program &program) : program(program) {
+RowInterpreter::RowInterpreter(const Program &program) : program(program) {
   for (const Instruction &instruction : program.instructions) {
     Register &result = results.emplace_back();
     if (instruction.type == DType::F32)
@@ -177,7 +177,7 @@ template <typename Real> RowInterpreter<Real>::RowInterpreter(const Program &pro
   }
 }
 
-template <typename Real> void RowInterpreter<Real>::startRow(int64_t b, int64_t h, int64_t q) {
+void RowInterpreter::startRow(int64_t b, int64_t h, int64_t q) {
   row = {wrap(DType::I32, uint64_t(b)), wrap(DType::I32, uint64_t(h)), wrap(DType::I32, uint64_t(q))};
   clampedInRun = false;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -196,7 +196,7 @@ template <typename Real> void RowInterpreter<Real>::startRow(int64_t b, int64_t 
   clampedInRow = clampedInRun;
 }
 
-template <typename Real> void RowInterpreter<Real>::run(int64_t keyBegin, int64_t count, const Real *scores) {
+void RowInterpreter::run(int64_t keyBegin, int64_t count, const float *scores) {
   assert(count <= maxRun && "a run is at most maxRun keys");
   clampedInRun = clampedInRow;
   for (size_t i = 0; i < program.instructions.size(); ++i)
@@ -204,12 +204,12 @@ template <typename Real> void RowInterpreter<Real>::run(int64_t keyBegin, int64_
       evaluate(i, keyBegin, count, scores);
 }
 
-template <typename Real> int64_t RowInterpreter<Real>::intAt(int position, int64_t key) const {
+int64_t RowInterpreter::intAt(int position, int64_t key) const {
   const Instruction &instruction = program.instructions[size_t(position)];
   return results[size_t(position)].ints[instruction.perKey || instruction.widened ? size_t(key) : 0];
 }
 
-template <typename Real> bool RowInterpreter<Real>::isClamped(const Instruction &load, int64_t key) const {
+bool RowInterpreter::isClamped(const Instruction &load, int64_t key) const {
   for (size_t d = 0; d < load.operands.size(); ++d) {
     const int64_t index = intAt(load.operands[d], key), extent = load.tensor->shape[d];
     if ((index < 0 || index >= extent) && !(load.node->indexRange == IndexRange::Broadcast && extent == 1))
@@ -218,8 +218,7 @@ template <typename Real> bool RowInterpreter<Real>::isClamped(const Instruction 
   return false;
 }
 
-template <typename Real>
-void RowInterpreter<Real>::countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const {
+void RowInterpreter::countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const {
   assert(clampedInRun && "there is nothing to count");
   // Users come after their operands.
   std::vector<std::vector<uint8_t>> evaluated(results.size(), std::vector<uint8_t>(visible.size()));
@@ -240,27 +239,26 @@ void RowInterpreter<Real>::countClamped(const std::vector<uint8_t> &visible, Cla
   }
 }
 
-template <typename Real>
-void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t count, const Real *scores) {
+void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, const float *scores) {
   const Instruction &instruction = program.instructions[position];
   DType type = instruction.type;
   DType operandType = instruction.operandType;
   bool floatOperands = operandType == DType::F32;
-  Real *floats = results[position].floats.data();
+  float *floats = results[position].floats.data();
   int64_t *ints = results[position].ints.data();
-  auto floatsOf = [&](size_t i) -> const Real * {
+  auto floatsOf = [&](size_t i) -> const float * {
     return results[size_t(instruction.operands[i])].floats.data();
   };
   auto intsOf = [&](size_t i) -> const int64_t * {
     return results[size_t(instruction.operands[i])].ints.data();
   };
   auto floatUnary = [&](auto function) {
-    const Real *a = floatsOf(0);
+    const float *a = floatsOf(0);
     for (int64_t i = 0; i < count; ++i)
       floats[i] = function(a[i]);
   };
   auto floatBinary = [&](auto function) {
-    const Real *a = floatsOf(0), *b = floatsOf(1);
+    const float *a = floatsOf(0), *b = floatsOf(1);
     for (int64_t i = 0; i < count; ++i)
       floats[i] = function(a[i], b[i]);
   };
@@ -277,7 +275,7 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
   auto compare = [&](auto function) {
     if (!floatOperands)
       return intBinary([=](int64_t a, int64_t b) -> int64_t { return function(a, b); });
-    const Real *a = floatsOf(0), *b = floatsOf(1);
+    const float *a = floatsOf(0), *b = floatsOf(1);
     for (int64_t i = 0; i < count; ++i)
       ints[i] = function(a[i], b[i]);
   };
@@ -288,7 +286,7 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
   case Op::Constant:
   case Op::Scalar:
     if (type == DType::F32)
-      std::fill_n(floats, count, Real(instruction.floatValue));
+      std::fill_n(floats, count, float(instruction.floatValue));
     else
       fillInts(instruction.intValue);
     break;
@@ -317,7 +315,7 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
         clampedInRun |= index != nearest;
       }
       if (type == DType::F32)
-        floats[i] = empty ? Real(0) : Real(tensor.at(element));
+        floats[i] = empty ? float(0) : float(tensor.at(element));
       else
         ints[i] = empty ? 0 : tensor.intAt(element);
     }
@@ -325,25 +323,25 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
   }
   case Op::Add:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return a + b; });
+      floatBinary([](float a, float b) { return a + b; });
     else
       intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) + uint64_t(b)); });
     break;
   case Op::Sub:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return a - b; });
+      floatBinary([](float a, float b) { return a - b; });
     else
       intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) - uint64_t(b)); });
     break;
   case Op::Mul:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return a * b; });
+      floatBinary([](float a, float b) { return a * b; });
     else
       intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) * uint64_t(b)); });
     break;
   case Op::Div:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return a / b; });
+      floatBinary([](float a, float b) { return a / b; });
     else
       intBinary([=](int64_t a, int64_t b) { return quotient(type, a, b); });
     break;
@@ -352,68 +350,68 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
     break;
   case Op::Min:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return std::fmin(a, b); });
+      floatBinary([](float a, float b) { return std::fmin(a, b); });
     else
       intBinary([](int64_t a, int64_t b) { return std::min(a, b); });
     break;
   case Op::Max:
     if (type == DType::F32)
-      floatBinary([](Real a, Real b) { return std::fmax(a, b); });
+      floatBinary([](float a, float b) { return std::fmax(a, b); });
     else
       intBinary([](int64_t a, int64_t b) { return std::max(a, b); });
     break;
   case Op::Neg:
     if (type == DType::F32)
-      floatUnary([](Real a) { return -a; });
+      floatUnary([](float a) { return -a; });
     else
       intUnary([=](int64_t a) { return wrap(type, 0 - uint64_t(a)); });
     break;
   case Op::Abs:
     if (type == DType::F32)
-      floatUnary([](Real a) { return std::fabs(a); });
+      floatUnary([](float a) { return std::fabs(a); });
     else
       intUnary([=](int64_t a) { return a < 0 ? wrap(type, 0 - uint64_t(a)) : a; });
     break;
   case Op::Exp:
-    floatUnary([](Real a) { return std::exp(a); });
+    floatUnary([](float a) { return std::exp(a); });
     break;
   case Op::Exp2:
-    floatUnary([](Real a) { return std::exp2(a); });
+    floatUnary([](float a) { return std::exp2(a); });
     break;
   case Op::Log:
-    floatUnary([](Real a) { return std::log(a); });
+    floatUnary([](float a) { return std::log(a); });
     break;
   case Op::Log2:
-    floatUnary([](Real a) { return std::log2(a); });
+    floatUnary([](float a) { return std::log2(a); });
     break;
   case Op::Tanh:
-    floatUnary([](Real a) { return std::tanh(a); });
+    floatUnary([](float a) { return std::tanh(a); });
     break;
   case Op::Sin:
-    floatUnary([](Real a) { return std::sin(a); });
+    floatUnary([](float a) { return std::sin(a); });
     break;
   case Op::Cos:
-    floatUnary([](Real a) { return std::cos(a); });
+    floatUnary([](float a) { return std::cos(a); });
     break;
   case Op::Tan:
-    floatUnary([](Real a) { return std::tan(a); });
+    floatUnary([](float a) { return std::tan(a); });
     break;
   case Op::Sqrt:
-    floatUnary([](Real a) { return std::sqrt(a); });
+    floatUnary([](float a) { return std::sqrt(a); });
     break;
   case Op::Rsqrt:
-    floatUnary([](Real a) { return 1 / std::sqrt(a); });
+    floatUnary([](float a) { return 1 / std::sqrt(a); });
     break;
   case Op::Pow:
-    floatBinary([](Real a, Real b) { return std::pow(a, b); });
+    floatBinary([](float a, float b) { return std::pow(a, b); });
     break;
   case Op::Sigmoid:
-    floatUnary([](Real a) { return 1 / (1 + std::exp(-a)); });
+    floatUnary([](float a) { return 1 / (1 + std::exp(-a)); });
     break;
   case Op::Select: {
     const int64_t *condition = intsOf(0);
     if (type == DType::F32) {
-      const Real *a = floatsOf(1), *b = floatsOf(2);
+      const float *a = floatsOf(1), *b = floatsOf(2);
       for (int64_t i = 0; i < count; ++i)
         floats[i] = condition[i] ? a[i] : b[i];
     } else {
@@ -466,10 +464,10 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
     break;
   case Op::Cast:
     if (type == DType::F32 && floatOperands)
-      floatUnary([](Real a) { return a; });
+      floatUnary([](float a) { return a; });
     else if (type == DType::F32)
       for (int64_t i = 0; i < count; ++i)
-        floats[i] = Real(intsOf(0)[i]);
+        floats[i] = float(intsOf(0)[i]);
     else if (isInteger(type) && floatOperands)
       for (int64_t i = 0; i < count; ++i)
         ints[i] = saturate(type, double(floatsOf(0)[i]));
@@ -486,8 +484,5 @@ void RowInterpreter<Real>::evaluate(size_t position, int64_t keyBegin, int64_t c
     break;
   }
 }
-
-template class RowInterpreter<double>;
-template class RowInterpreter<float>;
 
 } // namespace attune::reference

@@ -5,13 +5,13 @@
 // or s is computed once per row, the rest for a run of up to `maxRun` keys at a time.
 //
 //     Expected<Program> score = Program::compile(*variant.scoreExpr(), bindings);
-//     RowInterpreter<double> row(*score);
+//     RowInterpreter row(*score);
 //     row.startRow(b, h, q);
 //     row.run(keyBegin, count, scores);               // s of keys [keyBegin, keyBegin + count)
-//     const double *result = row.floats();            // s' of the same keys
+//     const float *result = row.floats();             // s' of the same keys
 //
-// Floats are evaluated in Real: double for the reference, float for the plain computation that the
-// tolerance is measured with. Integers are exact: int32 and int64 wrap, division truncates, x / 0 and
+// Floats are float32 and every operation rounds to it, as the formula says of s': `s + 1e10` is 1e10 for all
+// keys. Integers are exact: int32 and int64 wrap, division truncates, x / 0 and
 // x % 0 give 0, the lowest integer / -1 wraps, shift counts are taken modulo the width, and an index into
 // a captured tensor is clamped per dimension (a tensor without elements reads as 0).
 //
@@ -59,7 +59,7 @@ struct Program {
   static Expected<Program> compile(const Expr &root, const Bindings &bindings);
 };
 
-template <typename Real> class RowInterpreter {
+class RowInterpreter {
 public:
   static constexpr int64_t maxRun = 256;
 
@@ -70,10 +70,10 @@ public:
   void startRow(int64_t b, int64_t h, int64_t q);
   /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun; `scores` holds their s (null for a
   /// mask).
-  void run(int64_t keyBegin, int64_t count, const Real *scores);
+  void run(int64_t keyBegin, int64_t count, const float *scores);
 
   /// The value at each key of the last run, for an f32 root.
-  const Real *floats() const { return results.back().floats.data(); }
+  const float *floats() const { return results.back().floats.data(); }
   /// The same for an i32, i64 or bool root.
   const int64_t *ints() const { return results.back().ints.data(); }
 
@@ -88,11 +88,11 @@ public:
 private:
   /// One of the two is used, by type.
   struct Register {
-    std::vector<Real> floats;
+    std::vector<float> floats;
     std::vector<int64_t> ints;
   };
 
-  void evaluate(size_t position, int64_t keyBegin, int64_t count, const Real *scores);
+  void evaluate(size_t position, int64_t keyBegin, int64_t count, const float *scores);
   /// An integer or bool of the last run, at one of its keys.
   int64_t intAt(int position, int64_t key) const;
   bool isClamped(const Instruction &load, int64_t key) const;
@@ -102,8 +102,5 @@ private:
   std::array<int64_t, 3> row = {};
   bool clampedInRow = false, clampedInRun = false; ///< whether any index was, evaluated or not
 };
-
-extern template class RowInterpreter<double>;
-extern template class RowInterpreter<float>;
 
 } // namespace attune::reference

@@ -182,8 +182,8 @@ void parallelFor(int64_t count, unsigned threads, const std::function<void(int64
     other.join();
 }
 
-/// The formula with every operation in Real. `dtype` is what S, P' and O are rounded to in the plain
-/// computation, f32 (that is, not at all) otherwise.
+/// The formula with the sums over d and k and the softmax in Real, s and the score in float32. `dtype` is
+/// what S, P' and O are rounded to in the plain computation, f32 (that is, not at all but s) otherwise.
 template <typename Real> class RowLoop {
 public:
   RowLoop(const Prepared &prepared, DType dtype, Output &output)
@@ -202,7 +202,7 @@ public:
   }
 
 private:
-  static constexpr int64_t maxRun = RowInterpreter<Real>::maxRun;
+  static constexpr int64_t maxRun = RowInterpreter::maxRun;
   static constexpr Real hidden = -std::numeric_limits<Real>::infinity();
 
   struct Scratch {
@@ -213,7 +213,7 @@ private:
         mask.emplace(*prepared.mask);
     }
     std::vector<Real> x, o;
-    std::optional<RowInterpreter<Real>> score, mask;
+    std::optional<RowInterpreter> score, mask;
     std::map<std::string, int64_t> clampedReads = {};
   };
 
@@ -247,17 +247,19 @@ private:
       std::fill_n(x, count, hidden);
       return;
     }
-    std::array<Real, size_t(maxRun)> s = {};
+    std::array<Real, size_t(maxRun)> dots = {};
     for (int64_t d = 0; d < prepared.headDim; ++d) {
       const Real *column = keyColumns + d * prepared.keyLength + begin;
       Real factor = query[d];
       for (int64_t i = 0; i < count; ++i)
-        s[size_t(i)] += factor * column[i];
+        dots[size_t(i)] += factor * column[i];
     }
+    // s is a float32 in any computation: what the score makes of it then differs by s alone.
+    std::array<float, size_t(maxRun)> s;
     Real scale = Real(prepared.scale);
     for (int64_t i = 0; i < count; ++i)
-      s[size_t(i)] = rounded(scale * s[size_t(i)]);
-    const Real *score = s.data();
+      s[size_t(i)] = roundTo(dtype, float(scale * dots[size_t(i)]));
+    const float *score = s.data();
     if (scratch.score) {
       scratch.score->run(begin, count, score);
       if (scratch.score->anyClamped())
@@ -265,7 +267,7 @@ private:
       score = scratch.score->floats();
     }
     for (int64_t i = 0; i < count; ++i)
-      x[i] = visible[size_t(i)] ? score[i] : hidden;
+      x[i] = visible[size_t(i)] ? Real(score[i]) : hidden;
   }
 
   void attend(int64_t row, Scratch &scratch) const {

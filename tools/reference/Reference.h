@@ -1,8 +1,8 @@
 //===- Reference.h - Attention in float64, the plain way ----------------------===//
 //
-// The formula of docs/design.md as loops over b, h, q and k in double precision, with the variant's score
-// and mask run by an interpreter of its own (Program.h). It shares nothing with the compiler but the
-// public expression graph, so agreement between the two means something.
+// The formula of docs/design.md as loops over b, h, q and k: dot products, softmax, O and LSE in float64, s
+// and the score's operations rounded to float32, run by an interpreter of its own (Program.h). It shares
+// nothing with the compiler but the public expression graph, so agreement between the two means something.
 //
 //     Problem problem{.variant = &variant, .q = q, .k = k, .v = v, .tensors = {{"slopes", slopes}}};
 //     Expected<Output> exact = attention(problem);
@@ -13,6 +13,9 @@
 //       std::puts(o.describe().c_str());
 //
 // Semantics that the formula leaves to words:
+//   - s is float32(scale * dot product), and every operation of the score rounds to float32, so that any
+//   finite score
+//     has one right result: `s + 1e10` makes all keys equal, and O the mean of V.
 //   - A key whose x is -inf, by mask, block pattern or score, contributes nothing, whatever V holds.
 //   - A row without a visible key has O = 0 and LSE = -inf.
 //   - NaN and infinities at visible keys spread; a row with x = +inf or NaN has O = NaN and LSE = NaN.
@@ -65,8 +68,8 @@ struct Output {
   std::map<std::string, int64_t> clampedReads = {}; ///< by tensor: reads outside of it that the formula evaluates and that do not say clamped
 };
 
-/// The formula in float64. Errors: shapes that do not fit, a captured tensor or scalar that is missing or
-/// of another dtype or rank.
+/// The formula, softmax and sums in float64. Errors: shapes that do not fit, a captured tensor or scalar that
+/// is missing or of another dtype or rank.
 Expected<Output> attention(const Problem &problem);
 
 /// What a straightforward low-precision implementation computes: S accumulated in float32 and rounded to
