@@ -3,7 +3,7 @@
 #include "attune/attune.h"
 #include "runtime/Cache.h"
 #include "runtime/Nvrtc.h"
-#include "tools/reference/Reference.h"
+#include "tools/reference/Compare.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -62,7 +62,7 @@ reference::Comparison runOnCpu(const Kernel &kernel, const Variant &variant, int
   auto exact = reference::attention(problem), plain = reference::plainLowPrecision(problem);
   REQUIRE(exact);
   REQUIRE(plain);
-  return reference::compareO(o, *exact, *plain, f32);
+  return reference::compareO(o, *exact, *plain);
 }
 
 std::string failure(const Expected<Kernel> &kernel) { return kernel ? "no error" : kernel.error().message; }

@@ -399,17 +399,14 @@ Expected<Expectation> attune::tests::expect(const Case &test) {
 Verdict attune::tests::judge(const Case &test, const Expectation &expected, const Expected<Results> &results) {
   if (!results)
     return {false, test.describe() + ": " + oneLine(results.error().text()), 0};
-  DType dtype = test.problem.q.dtype;
-  reference::Comparison o = reference::compareO(results->o, expected.exact, expected.plain, dtype);
+  reference::Comparison o = reference::compareO(results->o, expected.exact, expected.plain);
   Verdict verdict{o.pass && results->outside.empty(), fmt::format("{}: {}", test.describe(), oneLine(o.describe())), 0};
-  auto ratio = [](const reference::Comparison &c) { return c.limit > 0 ? c.maxError / c.limit : 0.0; };
-  verdict.ratio = ratio(o);
+  verdict.ratio = o.ratio();
   if (!test.layout.withoutLse) {
-    reference::Comparison lse =
-        reference::compareLse(results->lse, expected.exact, expected.plain, dtype, test.variant->isPrecise());
+    reference::Comparison lse = reference::compareLse(results->lse, expected.exact, expected.plain);
     verdict.pass &= lse.pass;
     verdict.text += "; " + oneLine(lse.describe());
-    verdict.ratio = std::max(verdict.ratio, ratio(lse));
+    verdict.ratio = std::max(verdict.ratio, lse.ratio());
   }
   if (!results->outside.empty())
     verdict.text += "; " + results->outside;

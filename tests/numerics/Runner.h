@@ -22,7 +22,7 @@
 
 #include "attune/Builtins.h"
 #include "attune/Compile.h"
-#include "tools/reference/Reference.h"
+#include "tools/reference/Compare.h"
 
 #include <functional>
 #include <memory>

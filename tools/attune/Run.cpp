@@ -9,8 +9,8 @@
 #include "tools/attune/Report.h"
 
 #include "runtime/CudaDriver.h"
+#include "tools/reference/Compare.h"
 #include "tools/reference/Philox.h"
-#include "tools/reference/Reference.h"
 
 #include <algorithm>
 #include <chrono>
@@ -262,7 +262,7 @@ struct Check {
   bool pass() const { return o.pass && lse.pass; }
 };
 
-Expected<Check> check(const RunFlags &flags, const Variant &variant, const CompileOptions &options, const Data &data) {
+Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data &data) {
   reference::Problem problem;
   problem.variant = &variant;
   problem.q = data.q;
@@ -282,8 +282,8 @@ Expected<Check> check(const RunFlags &flags, const Variant &variant, const Compi
   if (!plain)
     return plain.error();
   Check result{std::move(*exact), {}, {}};
-  result.o = reference::compareO(data.o, result.exact, *plain, options.dtype);
-  result.lse = reference::compareLse(data.lse, result.exact, *plain, options.dtype, variant.isPrecise());
+  result.o = reference::compareO(data.o, result.exact, *plain);
+  result.lse = reference::compareLse(data.lse, result.exact, *plain);
   return result;
 }
 
@@ -293,7 +293,12 @@ ordered_json comparisonJson(const reference::Comparison &comparison) {
           {"limit", comparison.limit},
           {"plainError", comparison.plainError},
           {"rmsError", comparison.rmsError},
-          {"badCount", comparison.badCount}};
+          {"rows", comparison.rows},
+          {"badRows", comparison.badRows},
+          {"uncheckedRows", comparison.uncheckedRows},
+          {"worstRow", comparison.worstRow},
+          {"worstError", comparison.worstError},
+          {"worstLimit", comparison.worstLimit}};
 }
 
 ordered_json shapeJson(const Shape &shape) {
@@ -424,7 +429,7 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
       return report({ran.error()});
     if (flags.noCheck || !request.variant)
       continue;
-    Expected<Check> checked = check(flags, *request.variant, request.options, data);
+    Expected<Check> checked = check(flags, *request.variant, data);
     if (!checked)
       return report({checked.error()});
     if (!checked->pass()) {
@@ -495,7 +500,7 @@ int runVerb(RunFlags &flags) {
 
   std::optional<Check> checkResult;
   if (!flags.noCheck && request.variant) {
-    Expected<Check> checked = check(flags, *request.variant, request.options, data);
+    Expected<Check> checked = check(flags, *request.variant, data);
     if (!checked)
       return report({checked.error()});
     checkResult = std::move(*checked);

@@ -163,11 +163,38 @@ int64_t saturate(DType type, double value) {
   return int64_t(value);
 }
 
+/// A function that hardware approximates.
+bool isFunction(Op op) {
+  switch (op) {
+  case Op::Exp:
+  case Op::Exp2:
+  case Op::Log:
+  case Op::Log2:
+  case Op::Tanh:
+  case Op::Sin:
+  case Op::Cos:
+  case Op::Tan:
+  case Op::Sqrt:
+  case Op::Rsqrt:
+  case Op::Pow:
+  case Op::Sigmoid:
+    return true;
+  default:
+    return false;
+  }
+}
+
 bool isInteger(DType type) { return type == DType::I32 || type == DType::I64; }
 
 } // namespace
 
-RowInterpreter::RowInterpreter(const Program &program) : program(program) {
+bool Program::callsFunctions() const {
+  return std::any_of(instructions.begin(), instructions.end(),
+                     [](const Instruction &instruction) { return isFunction(instruction.op); });
+}
+
+RowInterpreter::RowInterpreter(const Program &program, float functionError)
+    : program(program), functionError(functionError) {
   for (const Instruction &instruction : program.instructions) {
     Register &result = results.emplace_back();
     if (instruction.type == DType::F32)
@@ -185,6 +212,7 @@ void RowInterpreter::startRow(int64_t b, int64_t h, int64_t q) {
     if (instruction.perKey)
       continue;
     evaluate(i, 0, 1, nullptr);
+    disturb(i, 0, 1);
     if (!instruction.widened)
       continue;
     Register &result = results[i];
@@ -200,8 +228,20 @@ void RowInterpreter::run(int64_t keyBegin, int64_t count, const float *scores) {
   assert(count <= maxRun && "a run is at most maxRun keys");
   clampedInRun = clampedInRow;
   for (size_t i = 0; i < program.instructions.size(); ++i)
-    if (program.instructions[i].perKey)
+    if (program.instructions[i].perKey) {
       evaluate(i, keyBegin, count, scores);
+      disturb(i, keyBegin, count);
+    }
+}
+
+void RowInterpreter::disturb(size_t position, int64_t keyBegin, int64_t count) {
+  if (functionError == 0 || !isFunction(program.instructions[position].op))
+    return;
+  float *floats = results[position].floats.data();
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t hash = uint32_t(keyBegin + i + 77 * int64_t(position)) * 0x9E3779B9u;
+    floats[i] *= 1 + (hash >> 31 ? functionError : -functionError);
+  }
 }
 
 int64_t RowInterpreter::intAt(int position, int64_t key) const {

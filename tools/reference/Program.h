@@ -57,14 +57,18 @@ struct Program {
   /// Errors: a mistake in the expression, a tensor or scalar that is not bound, or bound with another dtype
   /// or rank.
   static Expected<Program> compile(const Expr &root, const Bindings &bindings);
+
+  /// Whether it calls one of exp to sigmoid, which hardware approximates.
+  bool callsFunctions() const;
 };
 
 class RowInterpreter {
 public:
   static constexpr int64_t maxRun = 256;
 
-  /// `program` outlives the interpreter.
-  explicit RowInterpreter(const Program &program);
+  /// `program` outlives the interpreter. Results of exp to sigmoid are multiplied by 1 + functionError or
+  /// 1 - functionError, as a hash of instruction and key has it: what functions of that accuracy may give.
+  explicit RowInterpreter(const Program &program, float functionError = 0);
 
   /// Sets b, h and q (with the q offset) for the runs that follow.
   void startRow(int64_t b, int64_t h, int64_t q);
@@ -97,7 +101,10 @@ private:
   int64_t intAt(int position, int64_t key) const;
   bool isClamped(const Instruction &load, int64_t key) const;
 
+  void disturb(size_t position, int64_t keyBegin, int64_t count);
+
   const Program &program;
+  float functionError;
   std::vector<Register> results;
   std::array<int64_t, 3> row = {};
   bool clampedInRow = false, clampedInRun = false; ///< whether any index was, evaluated or not

@@ -8,10 +8,10 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <type_traits>
 
@@ -182,18 +182,48 @@ void parallelFor(int64_t count, unsigned threads, const std::function<void(int64
     other.join();
 }
 
-/// The formula with the sums over d and k and the softmax in Real, s and the score in float32. `dtype` is
-/// what S, P' and O are rounded to in the plain computation, f32 (that is, not at all but s) otherwise.
+/// What a kernel's operations may err by, as standard deviations.
+struct Accuracy {
+  double unit;     ///< relative, of a rounding to the dtype
+  double smallest; ///< absolute, of rounding a subnormal of the dtype
+  double score;    ///< of s, in units of scale * |q| * |k|
+  double function; ///< relative, of a function in the score; at worst
+  double sum;      ///< of P'V, in units of sum_k p' * |v|
+};
+
+/// Roundings are uniform in half a unit in the last place, and significands logarithmic in [1, 2): their
+/// relative error is 0.425 times its most. A float32 sum over d errs by about 2^-24 * |q| * |k|, by more
+/// where tensor cores truncate; functions are those of fast math where the dtype is low and the variant not
+/// precise (docs/design.md).
+Accuracy accuracyOf(DType dtype, bool precise) {
+  switch (dtype) {
+  case DType::BF16:
+    return {0.425 * 0x1p-8, 0, 0x1p-22, precise ? 0x1p-21 : 0x1p-10, 0x1p-22};
+  case DType::F16:
+    return {0.425 * 0x1p-11, 0x1p-25, 0x1p-22, precise ? 0x1p-21 : 0x1p-13, 0x1p-22};
+  default: // a third of 1e-5, see compareO
+    return {0.425 * 0x1p-24, 0, 0x1p-22, 0x1p-21, 1e-5 / 3};
+  }
+}
+
+/// The formula with the sums over d and k and the softmax in Real, s and the score in float32. In float64 it
+/// also says what rounding is expected to leave in each row. `dtype` is what S, P' and O are rounded to in
+/// the plain computation, f32 (that is, not at all but s) in float64.
 template <typename Real> class RowLoop {
 public:
-  RowLoop(const Prepared &prepared, DType dtype, Output &output)
-      : prepared(prepared), dtype(dtype), output(output), queries(valuesOf<Real>(prepared.problem->q)),
+  RowLoop(const Prepared &prepared, Output &output)
+      : prepared(prepared), dtype(isExact ? DType::F32 : prepared.problem->q.dtype), output(output),
+        accuracy(accuracyOf(prepared.problem->q.dtype, prepared.problem->variant->isPrecise())),
+        queries(valuesOf<Real>(prepared.problem->q)),
         keys(transposed(valuesOf<Real>(prepared.problem->k), prepared.batch * prepared.kvHeads,
                         prepared.keyLength, prepared.headDim)),
-        values(valuesOf<Real>(prepared.problem->v)) {}
+        values(valuesOf<Real>(prepared.problem->v)) {
+    if constexpr (isExact)
+      describeKeys();
+  }
 
   void rows(int64_t begin, int64_t end) const {
-    Scratch scratch(prepared);
+    Scratch scratch(prepared, accuracy);
     for (int64_t row = begin; row < end; ++row)
       attend(row, scratch);
     std::lock_guard lock(mutex);
@@ -202,31 +232,71 @@ public:
   }
 
 private:
+  static constexpr bool isExact = std::is_same_v<Real, double>;
   static constexpr int64_t maxRun = RowInterpreter::maxRun;
   static constexpr Real hidden = -std::numeric_limits<Real>::infinity();
 
   struct Scratch {
-    explicit Scratch(const Prepared &prepared) : x(size_t(prepared.keyLength)), o(size_t(prepared.headDimV)) {
-      if (prepared.score)
-        score.emplace(*prepared.score);
+    Scratch(const Prepared &prepared, const Accuracy &accuracy)
+        : x(size_t(prepared.keyLength)), p(x.size()), weight(x.size()), o(size_t(prepared.headDimV)) {
       if (prepared.mask)
         mask.emplace(*prepared.mask);
+      if (prepared.score)
+        score.emplace(*prepared.score);
+      if constexpr (!isExact)
+        return;
+      shift.resize(x.size());
+      variance.resize(o.size());
+      mass.resize(o.size());
+      if (prepared.score)
+        shiftedScore.emplace(*prepared.score, float(accuracy.function));
     }
-    std::vector<Real> x, o;
-    std::optional<RowInterpreter> score, mask;
+    void startRow(int64_t b, int64_t h, int64_t q) {
+      for (std::optional<RowInterpreter> *each : {&mask, &score, &shiftedScore})
+        if (*each)
+          (*each)->startRow(b, h, q);
+    }
+    std::vector<Real> x, p;   ///< p before the division by l
+    std::vector<Real> weight; ///< p'
+    std::vector<Real> o;
+    std::optional<RowInterpreter> mask, score, shiftedScore;
+    std::vector<double> shift;          ///< how far x may be off
+    std::vector<double> variance, mass; ///< of o; of sum_k p' * |v|
     std::map<std::string, int64_t> clampedReads = {};
   };
 
-  Real rounded(Real value) const {
-    if constexpr (std::is_same_v<Real, float>)
-      return roundTo(dtype, value);
-    else
-      return value;
+  /// A row of Q and where it is.
+  struct Row {
+    int64_t index, b, h, q, kvPlane;
+  };
+
+  float rounded(float value) const { return roundTo(dtype, value); }
+  double rounded(double value) const { return value; }
+
+  /// |k| of each key, and which keys hold NaN or infinities.
+  void describeKeys() {
+    const Prepared &p = prepared;
+    keyNorms.resize(size_t(p.batch * p.kvHeads * p.keyLength));
+    for (int64_t plane = 0; plane < p.batch * p.kvHeads; ++plane)
+      for (int64_t d = 0; d < p.headDim; ++d)
+        for (int64_t k = 0; k < p.keyLength; ++k) {
+          double value = keys[size_t((plane * p.headDim + d) * p.keyLength + k)];
+          keyNorms[size_t(plane * p.keyLength + k)] += value * value;
+        }
+    for (double &norm : keyNorms)
+      norm = std::sqrt(norm);
+    for (size_t key = 0; key < keyNorms.size(); ++key) {
+      const double *value = values.data() + key * size_t(p.headDimV);
+      uint8_t where = std::isfinite(keyNorms[key]) ? 0 : Output::InKeys;
+      if (!std::all_of(value, value + p.headDimV, [](double each) { return std::isfinite(each); }))
+        where |= Output::InValues;
+      if (where)
+        nonFiniteKeys.emplace_back(int64_t(key), where);
+    }
   }
 
   /// x of keys [begin, begin + count) of a row.
-  void logits(int64_t begin, int64_t count, const Real *query, const Real *keyColumns, const uint8_t *blocks,
-              Scratch &scratch) const {
+  void logits(const Row &row, int64_t begin, int64_t count, const uint8_t *blocks, Scratch &scratch) const {
     std::array<bool, size_t(maxRun)> visible;
     bool any = false;
     if (scratch.mask)
@@ -247,6 +317,8 @@ private:
       std::fill_n(x, count, hidden);
       return;
     }
+    const Real *query = queries.data() + row.index * prepared.headDim;
+    const Real *keyColumns = keys.data() + row.kvPlane * prepared.headDim * prepared.keyLength;
     std::array<Real, size_t(maxRun)> dots = {};
     for (int64_t d = 0; d < prepared.headDim; ++d) {
       const Real *column = keyColumns + d * prepared.keyLength + begin;
@@ -268,22 +340,40 @@ private:
     }
     for (int64_t i = 0; i < count; ++i)
       x[i] = visible[size_t(i)] ? Real(score[i]) : hidden;
+    if constexpr (isExact)
+      shifts(row, begin, count, s.data(), scratch);
   }
 
-  void attend(int64_t row, Scratch &scratch) const {
+  /// How far x of these keys is off where s and the score's functions are as far off as `accuracy` has it.
+  void shifts(const Row &row, int64_t begin, int64_t count, float *s, Scratch &scratch) const {
+    const double *query = queries.data() + row.index * prepared.headDim;
+    double norm = std::sqrt(std::inner_product(query, query + prepared.headDim, query, 0.0));
+    const double *norms = keyNorms.data() + row.kvPlane * prepared.keyLength + begin;
+    double *shift = scratch.shift.data() + begin;
+    const double *x = scratch.x.data() + begin;
+    for (int64_t i = 0; i < count; ++i)
+      shift[i] = accuracy.score * std::fabs(prepared.scale) * norm * norms[i];
+    if (!scratch.shiftedScore)
+      return;
+    for (int64_t i = 0; i < count; ++i) {
+      bool up = uint32_t(begin + i) * 0x9E3779B9u >> 31;
+      s[i] = float(double(s[i]) + (up ? shift[i] : -shift[i]));
+    }
+    scratch.shiftedScore->run(begin, count, s);
+    const float *shifted = scratch.shiftedScore->floats();
+    for (int64_t i = 0; i < count; ++i)
+      shift[i] = std::isfinite(shifted[i]) ? std::fabs(double(shifted[i]) - x[i]) : infinity;
+  }
+
+  void attend(int64_t index, Scratch &scratch) const {
     const Problem &problem = *prepared.problem;
-    int64_t q = row % prepared.queryLength, plane = row / prepared.queryLength;
-    int64_t b = plane / prepared.heads, h = plane % prepared.heads;
-    int64_t kvPlane = b * prepared.kvHeads + prepared.kvHead(h);
-    int64_t length = prepared.keyLength;
-    if (scratch.score)
-      scratch.score->startRow(b, h, q + problem.qOffset);
-    if (scratch.mask)
-      scratch.mask->startRow(b, h, q + problem.qOffset);
-    const uint8_t *blocks = prepared.blocksOf(b, h, q);
-    for (int64_t begin = 0; begin < length; begin += maxRun)
-      logits(begin, std::min(maxRun, length - begin), queries.data() + row * prepared.headDim,
-             keys.data() + kvPlane * prepared.headDim * length, blocks, scratch);
+    int64_t plane = index / prepared.queryLength;
+    Row row{index, plane / prepared.heads, plane % prepared.heads, index % prepared.queryLength, 0};
+    row.kvPlane = row.b * prepared.kvHeads + prepared.kvHead(row.h);
+    scratch.startRow(row.b, row.h, row.q + problem.qOffset);
+    const uint8_t *blocks = prepared.blocksOf(row.b, row.h, row.q);
+    for (int64_t begin = 0; begin < prepared.keyLength; begin += maxRun)
+      logits(row, begin, std::min(maxRun, prepared.keyLength - begin), blocks, scratch);
 
     Real m = hidden;
     bool anyVisible = false;
@@ -292,75 +382,146 @@ private:
       m = x > m ? x : m;
     }
     Real l = 0;
-    double spread = 0;
     m = m == hidden ? 0 : m;
-    std::vector<Real> &p = scratch.x;
-    for (Real &x : p) {
-      if (x == hidden)
-        continue;
-      Real e = std::exp(x - m);
-      l += e;
-      spread += double(e) * std::fabs(double(x));
-      x = e;
-    }
+    for (size_t k = 0; k < scratch.x.size(); ++k)
+      l += scratch.p[k] = scratch.x[k] == hidden ? 0 : std::exp(scratch.x[k] - m);
+    output.lse[size_t(index)] = anyVisible ? double(m + std::log(l)) : -infinity;
+    weigh(row, l, scratch);
+    if constexpr (isExact)
+      expectErrors(row, m, l, scratch);
+  }
+
+  /// O from p.
+  void weigh(const Row &row, Real l, Scratch &scratch) const {
+    const Problem &problem = *prepared.problem;
     std::fill(scratch.o.begin(), scratch.o.end(), Real(0));
     Real keepScale = Real(65536.0 / (65536.0 - prepared.threshold));
-    const Real *value = values.data() + kvPlane * length * prepared.headDimV;
-    for (int64_t k = 0; k < length; ++k, value += prepared.headDimV) {
-      bool keep = prepared.threshold == 0 || (needsKeep(p[size_t(k)]) && keeps(b, h, q, k));
+    const Real *value = values.data() + row.kvPlane * prepared.keyLength * prepared.headDimV;
+    for (int64_t k = 0; k < prepared.keyLength; ++k, value += prepared.headDimV) {
+      bool isHidden = scratch.x[size_t(k)] == hidden;
+      bool keep = prepared.threshold == 0 || ((problem.wantKeep || !isHidden) && keeps(row, k));
       if (problem.wantKeep)
-        output.keep[size_t(row * length + k)] = keep;
-      if (p[size_t(k)] == hidden)
+        output.keep[size_t(row.index * prepared.keyLength + k)] = keep;
+      if (isHidden)
         continue;
-      Real weight = keep ? p[size_t(k)] / l : 0;
+      Real weight = keep ? scratch.p[size_t(k)] / l : 0;
       if (prepared.threshold != 0)
         weight *= keepScale;
-      weight = rounded(weight);
+      weight = scratch.weight[size_t(k)] = rounded(weight);
       for (int64_t d = 0; d < prepared.headDimV; ++d)
         scratch.o[size_t(d)] += weight * value[d];
     }
     for (int64_t d = 0; d < prepared.headDimV; ++d)
-      output.o[size_t(row * prepared.headDimV + d)] = double(rounded(scratch.o[size_t(d)]));
-    output.lse[size_t(row)] = anyVisible ? double(m + std::log(l)) : -infinity;
-    output.spread[size_t(row)] = anyVisible ? spread / double(l) : 0;
+      output.o[size_t(row.index * prepared.headDimV + d)] = double(rounded(scratch.o[size_t(d)]));
   }
 
-  /// Whether anyone asks for keep at a key with this p.
-  bool needsKeep(Real p) const { return prepared.problem->wantKeep || p != hidden; }
-  bool keeps(int64_t b, int64_t h, int64_t q, int64_t k) const {
+  /// How far p of a key may be off, before the division by l, where x is off by `shift`; never above 1.
+  static double changeOf(double x, double m, double p, double shift) {
+    if (shift < 1e-3)
+      return p * shift;
+    return std::max(std::exp(std::min(x - m + shift, 0.0)) - p, p * (1 - std::exp(-shift)));
+  }
+
+  /// Fills oError and lseError of Output, by error propagation to first order with independent errors:
+  ///
+  ///     var(O[d]) = sum_k change_k^2 * (p'_k / p_k * V[k,d] - O[d])^2      s and the score
+  ///               + sum_k (unit * p'_k * V[k,d])^2 + (unit * O[d])^2       P' and O rounded
+  ///               + (sum * sum_k p'_k * |V[k,d]|)^2                        sums in float32
+  void expectErrors(const Row &row, double m, double l, Scratch &scratch) const {
+    std::fill(scratch.variance.begin(), scratch.variance.end(), 0);
+    std::fill(scratch.mass.begin(), scratch.mass.end(), 0);
+    const double keepScale = 65536.0 / (65536.0 - prepared.threshold);
+    const double *value = values.data() + row.kvPlane * prepared.keyLength * prepared.headDimV;
+    double lseShift = 0, spread = 0, visible = 0;
+    for (size_t k = 0; k < scratch.x.size(); ++k, value += prepared.headDimV) {
+      double x = scratch.x[k], p = scratch.p[k], weight = scratch.weight[k];
+      if (x == hidden)
+        continue;
+      double change = changeOf(x, m, p, scratch.shift[k]) / l;
+      lseShift += p == 0 ? 0 : p / l * scratch.shift[k];
+      spread += p / l * std::fabs(x);
+      ++visible;
+      double rounding = std::max(accuracy.unit * weight, weight > 0 ? accuracy.smallest * keepScale / l : 0);
+      if (change == 0 && rounding == 0)
+        continue;
+      double factor = weight > 0 ? keepScale : 0, change2 = change * change, rounding2 = rounding * rounding;
+      for (size_t d = 0; d < scratch.o.size(); ++d) {
+        double distance = factor * value[d] - scratch.o[d];
+        scratch.variance[d] += change2 * distance * distance + rounding2 * value[d] * value[d];
+        scratch.mass[d] += weight * std::fabs(value[d]);
+      }
+    }
+    double sum = 0;
+    int64_t finite = 0;
+    for (size_t d = 0; d < scratch.o.size(); ++d) {
+      double last = std::max(accuracy.unit * std::fabs(scratch.o[d]), accuracy.smallest);
+      double sums = accuracy.sum * scratch.mass[d],
+             variance = scratch.variance[d] + last * last + sums * sums;
+      if (std::isfinite(scratch.o[d])) {
+        sum += variance;
+        ++finite;
+      }
+    }
+    size_t at = size_t(row.index);
+    output.oError[at] = finite ? std::sqrt(sum / double(finite)) : 0;
+    bool fast = accuracy.function > 0x1p-20 && prepared.score && prepared.score->callsFunctions();
+    // l is rescaled at each tile, of 64 keys say, by exp2 of a difference that is rounded where m is.
+    output.lseError[at] = lseShift + 0x1p-20 * spread + 0x1p-25 * std::fabs(m) * visible / 64 +
+                          (visible ? 0x1p-22 * std::fabs(output.lse[at]) : 0) + (fast ? 5e-5 : 0x1p-18);
+    output.hiddenNonFinite[at] = hiddenNonFinite(row, scratch);
+  }
+
+  /// Where NaN or infinities stand at keys that the row does not see.
+  uint8_t hiddenNonFinite(const Row &row, const Scratch &scratch) const {
+    int64_t first = row.kvPlane * prepared.keyLength, last = first + prepared.keyLength;
+    uint8_t found = 0;
+    for (auto each =
+             std::lower_bound(nonFiniteKeys.begin(), nonFiniteKeys.end(), std::pair(first, uint8_t(0)));
+         each != nonFiniteKeys.end() && each->first < last; ++each)
+      if (scratch.x[size_t(each->first - first)] == hidden)
+        found |= each->second;
+    return found;
+  }
+
+  bool keeps(const Row &row, int64_t k) const {
     const Problem &problem = *prepared.problem;
-    return dropoutBits(problem.seed, problem.offset, prepared.heads, b, h, q, k) >= prepared.threshold;
+    return dropoutBits(problem.seed, problem.offset, prepared.heads, row.b, row.h, row.q, k) >=
+           prepared.threshold;
   }
 
   const Prepared &prepared;
   DType dtype;
   Output &output;
   mutable std::mutex mutex; ///< guards output.clampedReads
-  std::vector<Real> queries; ///< [B, H, Sq, D]
-  std::vector<Real> keys;    ///< [B, Hkv, D, Sk]
-  std::vector<Real> values;  ///< [B, Hkv, Sk, Dv]
+  Accuracy accuracy;
+  std::vector<Real> queries;                              ///< [B, H, Sq, D]
+  std::vector<Real> keys;                                 ///< [B, Hkv, D, Sk]
+  std::vector<Real> values;                               ///< [B, Hkv, Sk, Dv]
+  std::vector<double> keyNorms;                           ///< [B, Hkv, Sk]
+  std::vector<std::pair<int64_t, uint8_t>> nonFiniteKeys; ///< positions in keyNorms, ascending, and where
 };
 
-template <typename Real> Expected<Output> compute(const Problem &problem, DType dtype) {
+template <typename Real> Expected<Output> compute(const Problem &problem) {
   Expected<Prepared> prepared = prepare(problem);
   if (!prepared)
     return prepared.error();
-  Output output{prepared->batch,
-                prepared->heads,
-                prepared->queryLength,
-                prepared->keyLength,
-                prepared->headDimV,
-                {},
-                {},
-                {},
-                {}};
+  Output output;
+  output.batch = prepared->batch;
+  output.heads = prepared->heads;
+  output.queryLength = prepared->queryLength;
+  output.keyLength = prepared->keyLength;
+  output.headDimV = prepared->headDimV;
   int64_t rows = prepared->batch * prepared->heads * prepared->queryLength;
   output.o.resize(size_t(rows * prepared->headDimV));
   output.lse.resize(size_t(rows));
-  output.spread.resize(size_t(rows));
+  if (std::is_same_v<Real, double>) {
+    output.oError.resize(size_t(rows));
+    output.lseError.resize(size_t(rows));
+    output.hiddenNonFinite.resize(size_t(rows));
+  }
   if (problem.wantKeep)
     output.keep.resize(size_t(rows * prepared->keyLength));
-  RowLoop<Real> loop(*prepared, dtype, output);
+  RowLoop<Real> loop(*prepared, output);
   parallelFor(rows, problem.threads, [&](int64_t begin, int64_t end) { loop.rows(begin, end); });
   return output;
 }
@@ -371,119 +532,8 @@ HostTensor scalarOf(DType dtype, double value) {
   return HostTensor::fromDoubles(dtype, {}, std::span(&value, 1));
 }
 
-Expected<Output> attention(const Problem &problem) { return compute<double>(problem, DType::F32); }
+Expected<Output> attention(const Problem &problem) { return compute<double>(problem); }
 
-Expected<Output> plainLowPrecision(const Problem &problem) {
-  return compute<float>(problem, problem.q.dtype);
-}
-
-//===----------------------------------------------------------------------===//
-// Comparison
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// The largest error over the elements that are finite on both sides.
-double maxFiniteError(std::span<const double> expected, std::span<const double> actual) {
-  double largest = 0;
-  for (size_t i = 0; i < expected.size(); ++i)
-    if (std::isfinite(expected[i]) && std::isfinite(actual[i]))
-      largest = std::max(largest, std::fabs(actual[i] - expected[i]));
-  return largest;
-}
-
-bool sameSpecial(double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b; }
-
-/// `limitOf(i)` is the limit of element i. Where the reference is not finite, a special value that the plain
-/// computation has there serves as well.
-template <typename Limit>
-Comparison compare(std::string name, const HostTensor &actual, std::span<const double> exact,
-                   std::span<const double> plain, std::vector<int64_t> shape, Limit limitOf) {
-  Comparison result;
-  result.name = std::move(name);
-  result.plainError = maxFiniteError(exact, plain);
-  if (actual.shape != shape) {
-    result.pass = false;
-    result.badCount = int64_t(exact.size());
-    result.name += " has the wrong shape";
-    return result;
-  }
-  double squares = 0, worstRatio = -1;
-  int64_t finite = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    double value = actual.at(int64_t(i));
-    bool good;
-    if (std::isfinite(exact[i]) && std::isfinite(value)) {
-      double error = std::fabs(value - exact[i]), limit = limitOf(i);
-      good = error <= limit;
-      result.maxError = std::max(result.maxError, error);
-      squares += error * error;
-      ++finite;
-      if (error / limit > worstRatio) {
-        worstRatio = error / limit;
-        result.limit = limit;
-      }
-    } else if (std::isfinite(exact[i])) {
-      good = false;
-      result.maxError = infinity;
-    } else if (exact[i] == -infinity && result.name == "lse") {
-      good = value == exact[i];
-    } else {
-      good = sameSpecial(value, exact[i]) || (!std::isfinite(value) && sameSpecial(value, plain[i]));
-    }
-    if (good)
-      continue;
-    result.pass = false;
-    if (result.badCount++ == 0) {
-      result.badExpected = exact[i];
-      result.badActual = value;
-      int64_t rest = int64_t(i);
-      result.badIndex.resize(shape.size());
-      for (size_t d = shape.size(); d-- > 0; rest /= shape[d])
-        result.badIndex[d] = rest % shape[d];
-    }
-  }
-  result.rmsError = finite ? std::sqrt(squares / double(finite)) : 0;
-  return result;
-}
-
-} // namespace
-
-Comparison compareO(const HostTensor &o, const Output &exact, const Output &plain, DType inputs) {
-  double limit = 2 * maxFiniteError(exact.o, plain.o) + (inputs == DType::F32 ? 1e-5 : 1e-3);
-  Comparison result =
-      compare("o", o, exact.o, plain.o, {exact.batch, exact.heads, exact.queryLength, exact.headDimV},
-              [=](size_t) { return limit; });
-  result.limit = limit;
-  return result;
-}
-
-Comparison compareLse(const HostTensor &lse, const Output &exact, const Output &plain, DType inputs,
-                      bool precise) {
-  double relative = 1e-4, constant = 1e-4;
-  if (inputs == DType::F32)
-    constant += 2 * maxFiniteError(exact.lse, plain.lse);
-  else if (!precise)
-    relative = 1.25 * (inputs == DType::BF16 ? 0x1p-9 : 0x1p-12);
-  return compare("lse", lse, exact.lse, plain.lse, {exact.batch, exact.heads, exact.queryLength},
-                 [&](size_t i) { return constant + relative * exact.spread[i]; });
-}
-
-std::string Comparison::describe() const {
-  char line[256];
-  std::snprintf(line, sizeof line, "%s: max error %.3g (limit %.3g, plain %.3g), rms %.3g", name.c_str(),
-                maxError, limit, plainError, rmsError);
-  std::string text = line;
-  if (pass)
-    return text;
-  text += "; " + std::to_string(badCount) + " bad";
-  if (badIndex.empty())
-    return text;
-  text += ", first at [";
-  for (size_t i = 0; i < badIndex.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(badIndex[i]);
-  std::snprintf(line, sizeof line, "]: expected %.9g, got %.9g", badExpected, badActual);
-  return text + line;
-}
+Expected<Output> plainLowPrecision(const Problem &problem) { return compute<float>(problem); }
 
 } // namespace attune::reference
