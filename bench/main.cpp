@@ -17,13 +17,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 using namespace attune;
 
 void bench::print(const ordered_json &row) {
   std::printf("%s\n", row.dump().c_str());
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) { // rows that get lost are not worth the time
+    std::perror("error: standard output cannot be written");
+    std::_Exit(1);
+  }
 }
 
 double bench::median(std::vector<double> values) {

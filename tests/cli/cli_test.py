@@ -173,6 +173,30 @@ class Cli(unittest.TestCase):
 
     # ---- failures: exit code 1
 
+    def test_lost_output(self):
+        full = "No space left on device"
+        run = ["run", "causal", "--target", "cpu", "--shape", "1,1,1,16,16,32,32"]
+        verbs = [["compile", "causal", "--arch", "sm_80", "--emit", "cuda"], ["compile", "causal", "--arch", "sm_80", "--emit", "attn", "--json"],
+                 ["compile", "causal", "--arch", "cpu"], run, [*run, "--json"], ["explain", "causal", "--arch", "sm_80"],
+                 ["list"], ["list", "--json"], ["cache", "list"], ["cache", "verify", "--json"], ["--version"], ["--help"],
+                 ["run", "causal", "--arch", "sm_80", "--shape", "1,1,1,16,16,32,32", "--simulate", 1]]
+        for verb in verbs:
+            with self.subTest(verb=verb), open("/dev/full", "w") as out:
+                done = subprocess.run([ATTUNE, *map(str, verb)], stdout=out, stderr=subprocess.PIPE, env=self.environment, timeout=300)
+                self.assertEqual((done.returncode, done.stderr.decode()), (1, f"error: standard output cannot be written: {full}\n"))
+        self.attune("compile", "causal", "--arch", "sm_80", "--emit", "cuda", "-o", "/dev/full", code=1)
+        self.assertEqual(self.err, f"error: /dev/full cannot be written: {full}\n")
+        folder = self.path("lost")
+        os.mkdir(folder)
+        for name in ["q.npy", "meta.json"]:
+            os.symlink("/dev/full", os.path.join(folder, name))
+            self.attune(*run, "--dump", folder, code=1)
+            self.assertRegex(self.err, f"^error: {folder}/{name}: ?cannot be written: {full}\n$|^error: {folder}/{name} cannot be written: {full}\n$")
+            os.remove(os.path.join(folder, name))
+        # Standard error that is full changes no exit code.
+        with open("/dev/full", "w") as lost:
+            self.assertEqual(subprocess.run([ATTUNE, "run", "casual"], stderr=lost, timeout=300).returncode, 2)
+
     def test_caret(self):
         self.attune("run", "--mask", "q >= kk", code=1)
         self.assertIn("mask:1:6: error: unknown name \"kk\"", self.err)

@@ -1,14 +1,11 @@
 //===- Compile.cpp - attune compile -----------------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 
 using namespace attune;
 using namespace attune::cli;
@@ -19,16 +16,6 @@ struct CompileFlags : Flags {
   std::string stage;
   std::string output;
 };
-
-Expected<void> writeFile(const std::string &path, std::string_view content) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(content.data(), std::streamsize(content.size()));
-  file.close();
-  if (!file)
-    return Error{fmt::format("{} cannot be written: {}", path, std::strerror(errno ? errno : EIO))};
-  return {};
-}
 
 /// Without --emit: compile into the cache and say what came out.
 int summarize(const CompileFlags &flags, const Request &request) {
@@ -56,15 +43,15 @@ int summarize(const CompileFlags &flags, const Request &request) {
                            {"totalMilliseconds", milliseconds},
                            {"log", image->log},
                            {"plan", plan}};
-    fmt::print("{}\n", result.dump(2));
+    print("{}\n", result.dump(2));
     return done;
   }
-  fmt::print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype),
+  print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype),
              image->signature.headDim, image->signature.headDimV, image->arch, image->path, planText(plan));
-  fmt::print("  {:<14} {} bytes\n", "binary", image->binary.size());
-  fmt::print("  {:<14} {}\n", "compile", timesText(image->times, request.target.isCuda()));
+  print("  {:<14} {} bytes\n", "binary", image->binary.size());
+  print("  {:<14} {}\n", "compile", timesText(image->times, request.target.isCuda()));
   if (!image->log.empty())
-    fmt::print(stderr, "NVRTC: {}\n", image->log);
+    printError("NVRTC: {}\n", image->log);
   return done;
 }
 
@@ -102,9 +89,9 @@ int compileVerb(const CompileFlags &flags) {
       result["text"] = *text;
     else
       result["output"] = flags.output;
-    fmt::print("{}\n", result.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print("{}\n", result.dump(2, ' ', false, ordered_json::error_handler_t::replace));
   } else if (flags.output.empty()) {
-    std::fwrite(text->data(), 1, text->size(), stdout);
+    write(*text);
   }
   return done;
 }

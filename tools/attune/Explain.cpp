@@ -1,6 +1,7 @@
 //===- Explain.cpp - attune explain -----------------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
 
 #include "runtime/Nvrtc.h"
@@ -23,21 +24,21 @@ void printRanking(const ordered_json &explained, int limit) {
   for (const ordered_json &candidate : candidates)
     accepted += candidate["rejected"].get<std::string>().empty();
   const ordered_json &sizes = explained["sizes"];
-  fmt::print("ranking of {} schedules that fit ({} do not), predicted for B {} H {} Hkv {} Sq {} Sk {}\n", accepted,
+  print("ranking of {} schedules that fit ({} do not), predicted for B {} H {} Hkv {} Sq {} Sk {}\n", accepted,
              candidates.size() - accepted, sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(),
              sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>());
-  fmt::print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}\n", "rank", "us", "hbm", "sram", "regs",
+  print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}\n", "rank", "us", "hbm", "sram", "regs",
              "schedule (* the compiler's choice, for any size): limited by");
   int shown = 0, shownRejected = 0;
   for (const ordered_json &candidate : candidates) {
     std::string rejected = candidate["rejected"];
     std::string text = candidate["text"];
     if (rejected.empty() && (++shown <= limit || candidate["chosen"]))
-      fmt::print(" {}{:>4} {:>10.1f} {:>10} {:>9} {:>4}  {}: {}\n", candidate["chosen"] ? '*' : ' ', shown, candidate["microseconds"].get<double>(),
+      print(" {}{:>4} {:>10.1f} {:>10} {:>9} {:>4}  {}: {}\n", candidate["chosen"] ? '*' : ' ', shown, candidate["microseconds"].get<double>(),
                  bytesText(candidate["hbmBytes"].get<double>()), candidate["sharedBytes"].get<int64_t>(),
                  candidate["registers"].get<int>(), text, candidate.value("why", ""));
     else if (!rejected.empty() && shownRejected++ < std::min(limit, 5))
-      fmt::print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}: {}\n", "-", "", "", candidate["sharedBytes"].get<int64_t>(),
+      print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}: {}\n", "-", "", "", candidate["sharedBytes"].get<int64_t>(),
                  candidate["registers"].get<int>(), text, rejected);
   }
 }
@@ -74,15 +75,15 @@ int explainVerb(const ExplainFlags &flags) {
     explained["notCompiled"] = uncompiled;
   }
   if (flags.json) {
-    fmt::print("{}\n", explained.dump(2));
+    print("{}\n", explained.dump(2));
     return done;
   }
-  fmt::print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
+  print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
              explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
              explained["arch"].get<std::string>(), planText(explained["plan"]),
              scheduleText(explained["plan"]));
   if (!uncompiled.empty())
-    fmt::print("  {:<14} {}\n", "not compiled", uncompiled);
+    print("  {:<14} {}\n", "not compiled", uncompiled);
   printRanking(explained, flags.candidates);
   return done;
 }

@@ -1,6 +1,7 @@
 //===- List.cpp - attune list, attune cache ---------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 
 #include "runtime/Cache.h"
 
@@ -36,15 +37,15 @@ void attune::cli::addList(CLI::App &app, int &) {
       ordered_json entries = ordered_json::array();
       for (const BuiltinVariant &entry : builtinVariants())
         entries.push_back(builtinJson(entry));
-      fmt::print("{}\n", ordered_json{{"variants", entries}}.dump(2));
+      print("{}\n", ordered_json{{"variants", entries}}.dump(2));
       return;
     }
     for (const BuiltinVariant &entry : builtinVariants()) {
-      fmt::print("{:<20} {}\n", entry.name, entry.summary);
+      print("{:<20} {}\n", entry.name, entry.summary);
       for (const BuiltinParameter &parameter : entry.parameters)
-        fmt::print("{:<20}   --{} {:g}: {}\n", "", parameter.name, parameter.defaultValue, parameter.help);
+        print("{:<20}   --{} {:g}: {}\n", "", parameter.name, parameter.defaultValue, parameter.help);
       for (const TensorDecl &tensor : entry.tensors)
-        fmt::print("{:<20}   --tensor {}={}: rank {}\n", "", tensor.name, name(tensor.dtype), tensor.rank);
+        print("{:<20}   --tensor {}={}: rank {}\n", "", tensor.name, name(tensor.dtype), tensor.rank);
     }
   });
 }
@@ -66,7 +67,7 @@ ordered_json entryJson(const CacheEntry &entry) {
 }
 
 /// File names may hold bytes that are not UTF-8.
-void printJson(const ordered_json &value) { fmt::print("{}\n", value.dump(2, ' ', false, ordered_json::error_handler_t::replace)); }
+void printJson(const ordered_json &value) { print("{}\n", value.dump(2, ' ', false, ordered_json::error_handler_t::replace)); }
 
 /// A file may carry a time that no calendar has.
 std::string dateText(int64_t seconds) {
@@ -84,7 +85,7 @@ void printEntries(const CacheFlags &flags, const std::vector<CacheEntry> &entrie
     return;
   }
   for (const CacheEntry &entry : entries) {
-    fmt::print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12),
+    print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12),
                entry.name.empty() ? "?" : entry.name, entry.arch.empty() ? "?" : entry.arch,
                bytesText(double(entry.bytes)), dateText(entry.written),
                entry.problem.empty() ? "" : "  bad: " + entry.problem);
@@ -113,7 +114,7 @@ void attune::cli::addCache(CLI::App &app, int &exitCode) {
     }
     printEntries(*flags, *entries);
     if (!flags->json)
-      fmt::print("{} entries in {}\n", entries->size(), cache.directory());
+      print("{} entries in {}\n", entries->size(), cache.directory());
   });
   add("clear", "remove every entry", [flags, &exitCode] {
     KernelCache cache = flags->open();
@@ -125,7 +126,7 @@ void attune::cli::addCache(CLI::App &app, int &exitCode) {
     if (flags->json)
       printJson({{"directory", cache.directory()}, {"removed", *removed}});
     else
-      fmt::print("removed {} entries from {}\n", *removed, cache.directory());
+      print("removed {} entries from {}\n", *removed, cache.directory());
   });
   add("verify", "list the entries whose owner, mode, checksum or content is bad; exit code 1 when there is one",
       [flags, &exitCode] {
@@ -137,7 +138,7 @@ void attune::cli::addCache(CLI::App &app, int &exitCode) {
         }
         printEntries(*flags, *bad);
         if (!flags->json)
-          fmt::print("{} bad entries in {}\n", bad->size(), cache.directory());
+          print("{} bad entries in {}\n", bad->size(), cache.directory());
         exitCode = bad->empty() ? done : failed;
       });
 }

@@ -1,6 +1,7 @@
 //===- Options.cpp - From flags to a request --------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 
 #include "runtime/ArchInfo.h"
 
@@ -19,7 +20,7 @@ using namespace attune::cli;
 using attune::reference::HostTensor;
 
 int attune::cli::report(const Failure &failure) {
-  fmt::print(stderr, "{}\n", failure.error.text());
+  printError("{}\n", failure.error.text());
   return failure.code;
 }
 

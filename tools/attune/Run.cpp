@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
 
 #include "runtime/CudaDriver.h"
@@ -15,11 +16,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 
 using namespace attune;
 using namespace attune::cli;
@@ -331,13 +330,7 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
     if (Expected<void> written = write("keep", keep); !written)
       return written;
   }
-  std::string path = (fs::path(flags.dump) / "meta.json").string();
-  std::ofstream file(path, std::ios::trunc);
-  file << meta.dump(2) << "\n";
-  file.close();
-  if (!file)
-    return Error{fmt::format("{} cannot be written; check the folder", path)};
-  return {};
+  return writeFile((fs::path(flags.dump) / "meta.json").string(), meta.dump(2) + "\n");
 }
 
 /// "score" or "mask" as the user wrote it, where that is text.
@@ -433,14 +426,14 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
     if (!checked)
       return report({checked.error()});
     if (!checked->pass()) {
-      fmt::print(stderr, "error: with seed {} the results differ from the float64 reference: {}\n", seed,
+      printError("error: with seed {} the results differ from the float64 reference: {}\n", seed,
                  checked->o.pass ? checked->lse.describe() : checked->o.describe());
       return failed;
     }
     if (seed + 1 == flags.simulate)
-      fmt::print("  {:<14} {}\n  {:<14} {}\n", "error", checked->o.describe(), "", checked->lse.describe());
+      print("  {:<14} {}\n  {:<14} {}\n", "error", checked->o.describe(), "", checked->lse.describe());
   }
-  fmt::print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label, request.target.text());
+  print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label, request.target.text());
   return done;
 }
 
@@ -552,20 +545,20 @@ int runVerb(RunFlags &flags) {
 
   bool pass = !checkResult || checkResult->pass();
   if (flags.json) {
-    fmt::print("{}\n", meta.dump(2));
+    print("{}\n", meta.dump(2));
   } else {
-    fmt::print("{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, name(image.signature.dtype),
+    print("{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, name(image.signature.dtype),
                shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
                request.target.text());
-    fmt::print("  {:<14} {}\n{}", "path", image.path, planText(plan));
-    fmt::print("  {:<14} {}{}\n", "compile",
+    print("  {:<14} {}\n{}", "path", image.path, planText(plan));
+    print("  {:<14} {}{}\n", "compile",
                kernel.cacheHit() ? fmt::format("cache hit, {:.1f} ms; compiled in: ", compileMilliseconds)
                                  : fmt::format("{:.0f} ms: ", compileMilliseconds),
                timesText(kernel.times(), request.target.isCuda()));
     if (checkResult)
-      fmt::print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
+      print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
     else
-      fmt::print("  {:<14} {}\n", "error",
+      print("  {:<14} {}\n", "error",
                  flags.noCheck ? "not checked (--no-check)"
                                : "not checked: the text does not say which variant it is");
     if (checkResult)
@@ -576,13 +569,13 @@ int runVerb(RunFlags &flags) {
                  request.variant ? "all within their tensors" : "not checked: the text does not say which variant it is");
     double flops = 2.0 * double(shape.batch * shape.heads) * double(shape.queries) * double(shape.keys) *
                    double(shape.headDim + shape.headDimV);
-    fmt::print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s counting hidden keys)\n", "time", *milliseconds,
+    print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s counting hidden keys)\n", "time", *milliseconds,
                flops / (*milliseconds * 1e6));
     if (!flags.dump.empty())
-      fmt::print("  {:<14} {}\n", "dump", flags.dump);
+      print("  {:<14} {}\n", "dump", flags.dump);
   }
   if (!pass) {
-    fmt::print(stderr, "error: the results differ from the float64 reference: {}\n",
+    printError("error: the results differ from the float64 reference: {}\n",
                checkResult->o.pass ? checkResult->lse.describe() : checkResult->o.describe());
     return failed;
   }

@@ -1,15 +1,17 @@
 //===- main.cpp - The command line ------------------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using namespace attune;
 using namespace attune::cli;
 
-int main(int argc, char **argv) {
+/// The verb's exit code, before standard output is known to have arrived.
+static int runTool(int argc, char **argv) {
   CLI::App app("compiles attention variants to kernels");
   app.name("attune");
   app.require_subcommand(0, 1);
@@ -33,18 +35,25 @@ int main(int argc, char **argv) {
     const CLI::App *verb = &app;
     while (!verb->get_subcommands().empty())
       verb = verb->get_subcommands().front();
-    fmt::print(stderr, "error: {}\nfor help: {} --help\n", error.what(),
+    printError("error: {}\nfor help: {} --help\n", error.what(),
                verb == &app ? std::string("attune") : "attune " + verb->get_name());
     return usage;
   }
   if (version) {
     if (json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"version", versionText()}, {"build", buildId()}}.dump(2));
+      print("{}\n", nlohmann::ordered_json{{"version", versionText()}, {"build", buildId()}}.dump(2));
     else
-      fmt::print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
+      print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
   } else if (app.get_subcommands().empty()) {
-    fmt::print(stderr, "error: no verb; use list, compile, run, explain or cache\n{}", app.help());
+    printError("error: no verb; use list, compile, run, explain or cache\n{}", app.help());
     return usage;
   }
+  return exitCode;
+}
+
+int main(int argc, char **argv) {
+  const int exitCode = runTool(argc, argv);
+  if (Expected<void> arrived = closeOutput(); !arrived)
+    return std::max(exitCode, report({arrived.error()}));
   return exitCode;
 }

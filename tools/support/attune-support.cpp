@@ -12,7 +12,9 @@
 #include "attune/attune.h"
 #include "runtime/ArchInfo.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
 #include <fstream>
 #include <functional>
@@ -162,8 +164,11 @@ int main(int argc, char **argv) {
   }
   const std::string current = matrix();
   if (argc == 1) {
-    fmt::print("{}", current);
-    return 0;
+    std::fwrite(current.data(), 1, current.size(), stdout);
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+      return 0;
+    std::perror("error: standard output cannot be written");
+    return 1;
   }
   std::ifstream input(argv[2]);
   std::string page{std::istreambuf_iterator<char>(input), {}};
@@ -180,6 +185,11 @@ int main(int argc, char **argv) {
     fmt::print(stderr, "the support matrix of {} is stale; run attune-support --update {}. It is now\n{}", argv[2], argv[2], current);
     return 1;
   }
-  std::ofstream(argv[2]) << page.replace(at, end - at, current);
-  return 0;
+  std::ofstream output(argv[2]);
+  output << page.replace(at, end - at, current);
+  output.close();
+  if (output)
+    return 0;
+  fmt::print(stderr, "error: {} cannot be written: {}\n", argv[2], std::strerror(errno));
+  return 1;
 }

@@ -1,0 +1,43 @@
+//===- Output.h - Standard output, checked -----------------------------------===//
+//
+// What a verb prints goes through `print`; main asks closeOutput whether all of it arrived, so that a full disk is
+// an error and exit code 1 and not a truncated file.
+//
+//     print("{} entries\n", entries.size());
+//     ...
+//     if (Expected<void> arrived = closeOutput(); !arrived)
+//       return report({arrived.error()});
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Error.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace attune::cli {
+
+void write(std::string_view text);
+
+template <typename... Arguments>
+void print(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
+  write(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// Standard error, where what cannot be written is lost.
+template <typename... Arguments>
+void printError(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
+  const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
+  (void)!std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+/// Writes out and closes. The error is the first of any write: "standard output cannot be written: No space left on
+/// device".
+Expected<void> closeOutput();
+
+/// Replaces the file's content.
+Expected<void> writeFile(const std::string &path, std::string_view content);
+
+} // namespace attune::cli
