@@ -171,6 +171,17 @@ class Cli(unittest.TestCase):
                 self.assertEqual(self.attune(*args, code=2), "")
                 self.assertIn(text, self.err)
 
+    def test_empty_arguments(self):
+        for args, number in [(("run", ""), 2), (("compile", "plain", "", "--no-cache"), 3), (("", "run"), 1), (("list", ""), 2),
+                             (("explain", "", "--arch", "sm_80"), 2), (("cache", "list", ""), 3), (("cache", "", "list"), 2),
+                             (("run", "causal", "--score", ""), 4), (("compile", "causal", "--emit", "cuda", "-o", ""), 6)]:
+            with self.subTest(args=args):
+                self.assertEqual(self.attune(*args, code=2), "")
+                self.assertEqual(self.err, f"error: argument {number} is empty; leave it out, or write what was meant\n")
+        # CLI11 gives such a flag the argument that follows.
+        self.assertEqual(self.attune("run", "--score=", "--mask", "q >= k", code=2), "")
+        self.assertEqual(self.err, "error: --score= has no value; leave it out, or write one\n")
+
     # ---- failures: exit code 1
 
     def test_lost_output(self):

@@ -6,12 +6,28 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 using namespace attune;
 using namespace attune::cli;
 
+/// No argument and no value may be empty: CLI11 takes an empty positional for one of its nameless option groups, and
+/// asks that group about the next option for ever; what `--flag=` lacks it takes from the next argument.
+static std::optional<Failure> emptyArgument(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.empty())
+      return usageError(fmt::format("argument {} is empty; leave it out, or write what was meant", i));
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
+      return usageError(fmt::format("{} has no value; leave it out, or write one", argument));
+  }
+  return std::nullopt;
+}
+
 /// The verb's exit code, before standard output is known to have arrived.
 static int runTool(int argc, char **argv) {
+  if (std::optional<Failure> failure = emptyArgument(argc, argv))
+    return report(*failure);
   CLI::App app("compiles attention variants to kernels");
   app.name("attune");
   app.require_subcommand(0, 1);
