@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -54,13 +55,16 @@ struct ThreadPool::State {
   explicit State(unsigned threads) : process(getpid()) {
     workers.reserve(threads - 1);
     for (unsigned i = 1; i < threads; ++i)
-      workers.emplace_back([this] { work(); });
+      if (pthread_t worker; pthread_create(&worker, nullptr, workOf, this) == 0) // std::thread would throw
+        workers.push_back(worker);
+      else // a limit on threads or memory: those that there are do the work
+        break;
   }
 
   ~State() {
     if (getpid() != process) { // a forked child has no workers to join
-      for (std::thread &worker : workers)
-        worker.detach();
+      for (pthread_t worker : workers)
+        pthread_detach(worker);
       return;
     }
     {
@@ -68,8 +72,13 @@ struct ThreadPool::State {
       stopping = true;
     }
     wake.notify_all();
-    for (std::thread &worker : workers)
-      worker.join();
+    for (pthread_t worker : workers)
+      pthread_join(worker, nullptr);
+  }
+
+  static void *workOf(void *state) {
+    static_cast<State *>(state)->work();
+    return nullptr;
   }
 
   void work() {
@@ -117,7 +126,7 @@ struct ThreadPool::State {
   BlockFunction function = nullptr;
   void *context = nullptr;
 
-  std::vector<std::thread> workers;
+  std::vector<pthread_t> workers;
 };
 
 ThreadPool::ThreadPool(unsigned threads) : state(std::make_unique<State>(std::max(threads, 1u))) {}

@@ -18,7 +18,8 @@ namespace attune {
 
 class ThreadPool {
 public:
-  /// A pool in which `threads` threads work on a run, the caller included; at least 1.
+  /// A pool in which `threads` threads work on a run, the caller included; at least 1, and fewer where the system
+  /// starts no more.
   explicit ThreadPool(unsigned threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -24,6 +26,29 @@ TEST_CASE("every block runs once", "[pool]") {
   }
   CHECK(ThreadPool(0).threads() == 1);
 }
+
+#if !defined(__has_feature) || !__has_feature(address_sanitizer) // it maps memory of its own
+TEST_CASE("threads that the system does not start are done without", "[pool]") {
+  pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t limit = pages * uint64_t(sysconf(_SC_PAGESIZE)) + (64 << 20); // a few stacks
+    rlimit both{limit, limit};
+    if (setrlimit(RLIMIT_AS, &both) != 0)
+      _exit(2);
+    ThreadPool pool(256);
+    std::atomic<int> sum = 0;
+    pool.run(100, 16, [&](size_t block, void *) { sum += int(block); });
+    _exit(pool.threads() < 256 && sum == 4950 ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+#endif
 
 TEST_CASE("scratch is aligned and used by one block at a time", "[pool]") {
   ThreadPool pool(4);
