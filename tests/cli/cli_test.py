@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -184,6 +185,49 @@ class Cli(unittest.TestCase):
 
     # ---- failures: exit code 1
 
+    def limited(self, bytes, *args):
+        """Runs with a limit on its address space."""
+        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env=self.environment, timeout=300,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes, bytes)))
+        return done.returncode, done.stderr.decode(errors="replace")
+
+    def test_memory(self):
+        shape = ["--shape", "1,1,1,1073741824,1,64,64"]
+        remedy = "make the shape smaller, or leave out the reference's part by --no-check"
+        for mode in [["--target", "cpu"], ["--arch", "sm_80", "--simulate", 1]]:
+            code, error = self.limited(8 << 30, "run", "plain", *mode, *shape)
+            self.assertEqual(code, 1)
+            self.assertRegex(error, r"^error: this run needs 2108828944448 bytes \(the reference's o 1099511627776, the reference's q "
+                                    r"549755813888, q 274877906944, \.\.\.\), available are [0-9]+; " + remedy + "\n$")
+            self.assertLess(int(re.search(r"available are (\d+)", error).group(1)), 8 << 30)
+        code, error = self.limited(8 << 30, "run", "plain", "--target", "cpu", "--no-check", *shape)
+        self.assertEqual(code, 1)
+        self.assertRegex(error, r"^error: this run needs 279172874496 bytes \(o 137438953472, q 137438953472, lse 4294967296, \.\.\.\), "
+                                r"available are [0-9]+; make the shape smaller\n$")
+        # Products above 2^64, of extents and of captured tensors; a dense bias for long sequences.
+        self.attune("run", "--target", "cpu", "--shape", "1073741824,1,1,1073741824,1073741824,64,64", code=1)
+        self.assertIn("error: this run needs 2^64 or more bytes (k 2^64 or more, o 2^64 or more, q 2^64 or more, ...), available are ", self.err)
+        self.attune("run", "documents", "--tensor", "ids=i32[4611686018427387904,4]:zeros", "--target", "cpu", code=1)
+        self.assertIn("error: captured tensor ids of [4611686018427387904, 4] needs 2^64 or more bytes ", self.err)
+        self.attune("run", "bias", "--target", "cpu", "--shape", "1,8,8,1000000,1000000,64,64", code=1)
+        self.assertIn("error: captured tensor bias of [8, 1000000, 1000000] needs 64000000000000 bytes ", self.err)
+        # A file larger than memory, of which the disk holds nothing; one without an end.
+        large = self.write("large.npy", "")
+        os.truncate(large, 1 << 40)
+        self.attune("run", *[f"--{n}={large}" for n in "qkv"], "--target", "cpu", code=2)
+        self.assertRegex(self.err, f"^error: {large} needs 2199023255552 bytes \\(the tensor 1099511627776, the text 1099511627776\\), "
+                                   "available are [0-9]+; save a smaller array\n$")
+        os.remove(large)
+        self.attune("run", *[f"--{n}=/dev/zero" for n in "qkv"], "--target", "cpu", code=2)
+        self.assertIn("/dev/zero: not a .npy file", self.err)
+
+    def test_memory_that_no_check_foresees(self):
+        large = self.write("large.json", "")
+        os.truncate(large, 2 << 30)
+        code, error = self.limited(1 << 30, "compile", large, "--emit", "attn")
+        os.remove(large)
+        self.assertEqual((code, error), (1, "error: memory ran out; make the problem smaller, or raise the limit on memory\n"))
+
     def test_lost_output(self):
         full = "No space left on device"
         run = ["run", "causal", "--target", "cpu", "--shape", "1,1,1,16,16,32,32"]
@@ -225,7 +269,8 @@ class Cli(unittest.TestCase):
                     "1,1,1,8,8,32,32", code=1)
         self.assertIn("captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file", self.err)
         self.attune("run", "documents", "--tensor", "ids=i32[99999999999999]:zeros", "--target", "cpu", code=1)
-        self.assertIn("--tensor ids of [99999999999999] takes 399999999999996 bytes, this machine has ", self.err)
+        self.assertIn("error: captured tensor ids of [99999999999999] needs 799999999999992 bytes (for the kernel 399999999999996, for the "
+                      "reference 399999999999996), available are ", self.err)
         for end in ["json", "mlir"]:
             folder, empty = self.path("folder." + end), self.write("empty." + end, "")
             os.mkdir(folder)

@@ -4,6 +4,7 @@
 #include "tools/attune/Output.h"
 
 #include "runtime/ArchInfo.h"
+#include "tools/reference/Memory.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,8 +13,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <set>
-#include <unistd.h>
 
 using namespace attune;
 using namespace attune::cli;
@@ -536,37 +537,50 @@ Expected<std::string> attune::cli::explainRequest(const Request &request, const 
 // Captured tensors
 //===----------------------------------------------------------------------===//
 
+/// Data that a captured tensor gets without a file: its shape, checked to fit, and what stands in it.
+struct MadeTensor {
+  std::vector<int64_t> dims;
+  std::function<double(int64_t)> value = {}; ///< unset: random
+};
+
 /// Data that makes sense for a built-in without --tensor.
-static std::optional<HostTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape,
-                                                uint64_t seed) {
+static std::optional<MadeTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape) {
   if (!request.builtin || param.rank < 1)
     return std::nullopt;
-  auto ints = [&](std::vector<int64_t> dims, auto &&value) {
-    HostTensor tensor = HostTensor::zeros(param.dtype, std::move(dims));
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.set(i, double(value(i)));
-    return tensor;
-  };
   const std::string &variant = request.builtin->name;
   if (variant == "alibi" && param.name == "slopes" && param.rank == 1)
-    return ints({shape.heads}, [&](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(shape.heads)); });
+    return MadeTensor{{shape.heads}, [heads = shape.heads](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(heads)); }};
   if (variant == "documents" && param.rank == 1) {
     int64_t length = std::max(shape.queries, shape.keys);
-    return ints({length}, [&](int64_t i) { return i * 4 / std::max<int64_t>(length, 1); });
+    return MadeTensor{{length}, [length](int64_t i) { return double(i * 4 / std::max<int64_t>(length, 1)); }};
   }
   if (variant == "key-padding" && param.rank == 1)
-    return ints({shape.batch}, [&](int64_t b) { return shape.keys - shape.keys * b / (2 * shape.batch); });
+    return MadeTensor{{shape.batch}, [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
   if (variant == "relative-bias" && param.rank == 2)
-    return HostTensor::random(param.dtype, {shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 0)}, seed);
+    return MadeTensor{{shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 0)}};
   if (variant == "bias" && param.rank == 3)
-    return HostTensor::random(param.dtype, {shape.heads, shape.queries, shape.keys}, seed);
+    return MadeTensor{{shape.heads, shape.queries, shape.keys}};
   if (variant == "block-sparse" && param.rank == 3 && request.variant->blockPattern()) {
     auto blocks = [](int64_t length, int64_t size) { return (length + size - 1) / size; };
     const BlockPattern &pattern = *request.variant->blockPattern();
-    return HostTensor::random(
-        param.dtype, {shape.heads, blocks(shape.queries, pattern.rows), blocks(shape.keys, pattern.columns)}, seed);
+    return MadeTensor{{shape.heads, blocks(shape.queries, pattern.rows), blocks(shape.keys, pattern.columns)}};
   }
   return std::nullopt;
+}
+
+/// Twice what the tensor takes has to be there: the reference has a copy.
+static Expected<HostTensor> fill(const std::string &name, DType dtype, const MadeTensor &made, uint64_t seed) {
+  reference::MemoryNeed need;
+  need.add("for the kernel", byteSize(dtype), made.dims);
+  need.add("for the reference", byteSize(dtype), made.dims);
+  if (Expected<void> fits = need.fits(fmt::format("captured tensor {} of [{}]", name, fmt::join(made.dims, ", ")), "make it smaller"); !fits)
+    return fits.error();
+  if (!made.value)
+    return HostTensor::random(dtype, made.dims, seed);
+  HostTensor tensor = HostTensor::zeros(dtype, made.dims);
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.set(i, made.value(i));
+  return tensor;
 }
 
 Expected<HostTensor> attune::cli::makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
@@ -577,8 +591,8 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
       flag = &candidate;
   if (!flag || flag->source.empty()) {
     if (!flag)
-      if (std::optional<HostTensor> tensor = builtinDefault(request, param, shape, seed))
-        return std::move(*tensor);
+      if (std::optional<MadeTensor> made = builtinDefault(request, param, shape))
+        return fill(param.name, param.dtype, *made, seed);
     return Error{fmt::format("captured tensor {} has no data; add --tensor {}={}[{}]:random or a .npy file", param.name,
                              param.name, name(param.dtype), param.rank == 1 ? "N" : param.rank == 2 ? "M,N" : "...")};
   }
@@ -599,15 +613,14 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
     }
   }
   HostTensor tensor;
-  double bytes = double(byteSize(flag->dtype)), memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
-  for (int64_t dim : dims)
-    bytes *= double(dim);
-  if (bytes > memory)
-    return Error{fmt::format("--tensor {} of [{}] takes {:.0f} bytes, this machine has {:.0f}; make it smaller", param.name, fmt::join(dims, ", "), bytes, memory)};
-  if (flag->source == "random") {
-    tensor = HostTensor::random(flag->dtype, dims, seed);
-  } else if (flag->source == "zeros") {
-    tensor = HostTensor::zeros(flag->dtype, dims);
+  if (flag->source == "random" || flag->source == "zeros") {
+    MadeTensor made{dims};
+    if (flag->source == "zeros")
+      made.value = [](int64_t) { return 0.0; };
+    Expected<HostTensor> filled = fill(param.name, flag->dtype, made, seed);
+    if (!filled)
+      return filled.error();
+    tensor = std::move(*filled);
   } else {
     Expected<HostTensor> file = reference::readNpy(flag->source, reference::VoidElements::BFloat16);
     if (!file)

@@ -14,6 +14,7 @@
 #include "tools/reference/Philox.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -91,10 +92,42 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
   return std::optional<Data>(std::move(data));
 }
 
+/// Everything whose size follows from the shape and that makeTensor does not check, before any of it is allocated.
+Expected<void> checkMemory(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
+                           const Shape &shape) {
+  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim},
+                               k = {shape.batch, shape.headsKv, shape.keys, shape.headDim},
+                               v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV},
+                               o = {shape.batch, shape.heads, shape.queries, shape.headDimV};
+  const bool checks = !flags.noCheck && request.variant;
+  // The inputs once more for the reference's problem; they are there where files gave them.
+  const uint64_t inputs = byteSize(signature.dtype) * uint64_t((given ? 0 : 1) + (checks ? 1 : 0));
+  reference::MemoryNeed need;
+  need.add("q", inputs, q);
+  need.add("k", inputs, k);
+  need.add("v", inputs, v);
+  need.add("o", byteSize(signature.dtype), o);
+  need.add("lse", 4, std::span(o).first(3));
+  if (checks)
+    reference::addReferenceMemory(need, q, k, v, !flags.dump.empty() && request.variant->hasDropout());
+  if (!flags.dump.empty()) // the largest in float32, and as a file
+    need.add("the dump", std::max({reference::bytesOf(8, q), reference::bytesOf(8, k), reference::bytesOf(8, v), reference::bytesOf(8, o)}));
+  return need.fits("this run", checks ? "make the shape smaller, or leave out the reference's part by --no-check" : "make the shape smaller");
+}
+
 Expected<void> fillData(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
                         Data &data) {
   const Shape &shape = data.shape;
   DType dtype = signature.dtype;
+  uint64_t number = 10;
+  for (const TensorParam &param : signature.tensors) {
+    Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
+    if (!tensor)
+      return tensor.error();
+    data.tensors[param.name] = std::move(*tensor);
+  }
+  if (Expected<void> fits = checkMemory(flags, request, signature, given, shape); !fits)
+    return fits;
   if (given) {
     for (HostTensor *tensor : {&data.q, &data.k, &data.v})
       if (tensor->dtype != dtype)
@@ -109,13 +142,6 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   // All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
   for (HostTensor *tensor : {&data.o, &data.lse})
     std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
-  uint64_t number = 10;
-  for (const TensorParam &param : signature.tensors) {
-    Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
-    if (!tensor)
-      return tensor.error();
-    data.tensors[param.name] = std::move(*tensor);
-  }
   for (const ScalarParam &param : signature.scalars) {
     auto value = request.scalars.find(param.name);
     if (value == request.scalars.end())
@@ -164,12 +190,22 @@ LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Pl
   return args;
 }
 
+Expected<std::vector<std::max_align_t>> hostWorkspace(size_t bytes) {
+  reference::MemoryNeed need;
+  need.add("tables of bounds", bytes);
+  if (Expected<void> fits = need.fits("the launch's workspace", "make the shape smaller"); !fits)
+    return fits.error();
+  return std::vector<std::max_align_t>((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+}
+
 /// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
   LaunchArgs args = launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
   args.workspaceBytes = kernel.workspaceBytes(args);
-  std::vector<std::max_align_t> workspace((args.workspaceBytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
-  args.workspace = workspace.data();
+  Expected<std::vector<std::max_align_t>> workspace = hostWorkspace(args.workspaceBytes);
+  if (!workspace)
+    return workspace.error();
+  args.workspace = workspace->data();
   auto launch = [&] { return flags.checked ? kernel.launchChecked(nullptr, args) : kernel.launch(nullptr, args); };
   auto begin = Clock::now();
   if (Expected<void> launched = launch(); !launched)
@@ -411,8 +447,10 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
     return report({filled.error()});
   LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
   args.workspaceBytes = simulation->workspaceBytes(args);
-  std::vector<std::max_align_t> workspace((args.workspaceBytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
-  args.workspace = workspace.data();
+  Expected<std::vector<std::max_align_t>> workspace = hostWorkspace(args.workspaceBytes);
+  if (!workspace)
+    return report({workspace.error()});
+  args.workspace = workspace->data();
   if (simulation->summary().signature.dropout)
     args.dropout = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
   for (int seed = 0; seed < flags.simulate; ++seed) {

@@ -5,11 +5,20 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <unistd.h>
 
 using namespace attune;
 using namespace attune::cli;
+
+/// What no check foresaw, in any thread: an error in place of an abort.
+static void outOfMemory() {
+  constexpr std::string_view text = "error: memory ran out; make the problem smaller, or raise the limit on memory\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  _exit(failed);
+}
 
 /// No argument and no value may be empty: CLI11 takes an empty positional for one of its nameless option groups, and
 /// asks that group about the next option for ever; what `--flag=` lacks it takes from the next argument.
@@ -68,6 +77,7 @@ static int runTool(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  std::set_new_handler(outOfMemory);
   const int exitCode = runTool(argc, argv);
   if (Expected<void> arrived = closeOutput(); !arrived)
     return std::max(exitCode, report({arrived.error()}));

@@ -1,6 +1,7 @@
 //===- Npy.cpp - Tensors on the host and NumPy's file format -----------------===//
 #include "tools/reference/Npy.h"
 
+#include "tools/reference/Memory.h"
 #include "tools/reference/Philox.h"
 
 #include <algorithm>
@@ -522,17 +523,51 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
   return tensor;
 }
 
-Expected<HostTensor> readNpy(const std::string &path, VoidElements voids) {
-  if (std::error_code code; std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
-    return fail(path, "is a directory; name a .npy file");
+/// The file's bytes, in pieces: whether it is one of NumPy's is known after the first, and what has no end
+/// stops where memory does.
+static Expected<std::string> readFile(const std::string &path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return fail(path, std::string("cannot be read: ") + std::strerror(errno ? errno : EIO));
-  std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const uint64_t available = availableMemory();
+  constexpr size_t piece = 1 << 20;
+  std::string content;
+  for (std::streamsize count = 1; count > 0;) {
+    const size_t size = content.size();
+    MemoryNeed need; // the text may double where it grows, and becomes a tensor
+    need.add("the file", size);
+    need.add("the text", 2 * size);
+    need.add("the tensor", size);
+    if (Expected<void> fits = need.fits(path, "save a smaller array", available); size > piece && !fits)
+      return fits.error();
+    content.resize(size + piece);
+    file.read(content.data() + size, piece);
+    count = file.gcount();
+    content.resize(size + size_t(count));
+    if (size == 0 && !content.starts_with(magic))
+      break; // parseNpy says what it is
+  }
   if (file.bad())
     return fail(path, std::string("cannot be read: ") + std::strerror(errno ? errno : EIO));
-  return parseNpy(std::as_bytes(std::span(content)), path, voids);
+  return content;
+}
+
+Expected<HostTensor> readNpy(const std::string &path, VoidElements voids) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
+    return fail(path, "is a directory; name a .npy file");
+  if (std::filesystem::is_regular_file(path, code)) {
+    MemoryNeed need;
+    need.add("the text", std::filesystem::file_size(path, code));
+    need.add("the tensor", std::filesystem::file_size(path, code));
+    if (Expected<void> fits = need.fits(path, "save a smaller array"); !fits)
+      return fits.error();
+  }
+  Expected<std::string> content = readFile(path);
+  if (!content)
+    return content.error();
+  return parseNpy(std::as_bytes(std::span(*content)), path, voids);
 }
 
 std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow) {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 
@@ -176,7 +177,11 @@ void parallelFor(int64_t count, unsigned threads, const std::function<void(int64
   threads = unsigned(std::min<int64_t>(threads, (count + grain - 1) / grain));
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)
-    others.emplace_back(loop);
+    try {
+      others.emplace_back(loop);
+    } catch (const std::system_error &) { // a limit on threads or memory: those that there are do the work
+      break;
+    }
   loop();
   for (std::thread &other : others)
     other.join();
@@ -530,6 +535,22 @@ template <typename Real> Expected<Output> compute(const Problem &problem) {
 
 HostTensor scalarOf(DType dtype, double value) {
   return HostTensor::fromDoubles(dtype, {}, std::span(&value, 1));
+}
+
+void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
+                        std::span<const int64_t> v, bool wantKeep) {
+  // In float64, K twice while it is transposed; the float32 copies of the plain computation come when these
+  // are gone.
+  need.add("the reference's q", 8, q);
+  need.add("the reference's k", 16, k);
+  need.add("the reference's v", 8, v);
+  const std::array<int64_t, 4> o = {q[0], q[1], q[2], v[3]}, keep = {q[0], q[1], q[2], k[2]};
+  need.add("the reference's o", 2 * 8, o);
+  need.add("the reference's rows", 5 * 8, std::span(o).first(3));
+  const std::array<int64_t, 2> scratch = {std::thread::hardware_concurrency(), k[2]};
+  need.add("the reference's scores", 4 * 8, scratch);
+  if (wantKeep)
+    need.add("keep", 1, keep);
 }
 
 Expected<Output> attention(const Problem &problem) { return compute<double>(problem); }

@@ -25,6 +25,7 @@
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/Variant.h"
+#include "tools/reference/Memory.h"
 #include "tools/reference/Npy.h"
 
 #include <cstdint>
@@ -71,6 +72,10 @@ struct Output {
                                         ///< row does not see
   enum : uint8_t { InKeys = 1, InValues = 2 };
 };
+
+/// What `attention` and `plainLowPrecision` allocate for tensors of these shapes, results included.
+void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
+                        std::span<const int64_t> v, bool wantKeep);
 
 /// The formula, softmax and sums in float64. Errors: shapes that do not fit, a captured tensor or scalar that
 /// is missing or of another dtype or rank.
