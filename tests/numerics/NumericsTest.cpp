@@ -18,6 +18,7 @@
 
 using namespace attune;
 using namespace attune::tests;
+using attune::reference::HostTensor;
 
 namespace {
 
@@ -52,6 +53,20 @@ TEST_CASE("tiles that captured integers hide are neither loaded nor computed") {
     INFO(verdict.text);
     CHECK(verdict.pass);
   }
+}
+TEST_CASE("NaN and infinities at hidden keys of the same sequence reach a row or do not, and what is finite is right") {
+  for (DType dtype : {f32, bf16})
+    for (bool inKeys : {false, true}) {
+      Case test = makeCase("padded keys", Variant("padded").mask([](Index, Index, Index, Index k) { return k < 100; }), dtype,
+                           {.queries = 70, .keys = 130, .headDim = 32}, 4);
+      HostTensor &poisoned = inKeys ? test.problem.k : test.problem.v;
+      for (int64_t head = 0; head < 2; ++head)
+        for (int64_t i = 100 * 32; i < 130 * 32; ++i)
+          poisoned.set(head * 130 * 32 + i, i % 3 ? std::nan("") : INFINITY);
+      Verdict verdict = check(test, Target::cpu());
+      INFO(verdict.text);
+      CHECK(verdict.pass);
+    }
 }
 TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }

@@ -207,7 +207,7 @@ Accuracy accuracyOf(DType dtype, bool precise) {
   case DType::F16:
     return {0.425 * 0x1p-11, 0x1p-25, 0x1p-22, precise ? 0x1p-21 : 0x1p-13, 0x1p-22};
   default: // a third of 1e-5, see compareO
-    return {0.425 * 0x1p-24, 0, 0x1p-22, 0x1p-21, 1e-5 / 3};
+    return {0.425 * 0x1p-24, 0, 0x1p-21, 0x1p-21, 1e-5 / 3};
   }
 }
 
