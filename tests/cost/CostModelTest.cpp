@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
+#include <random>
 
 using namespace attune;
 
@@ -112,6 +113,76 @@ TEST_CASE("hbm bytes equal a walk over the tiles") {
           CHECK(ranked.cost.partialTiles == double(entry->second.partial));
       }
     }
+}
+
+/// Tiles of one head, row of tiles by row of tiles, each tile judged by its corners.
+static Walk walkTiles(const PlanRequest &r, const Plan &plan) {
+  Walk result;
+  const MaskShape &m = r.mask;
+  for (int64_t q0 = 0; q0 < r.queries; q0 += plan.tileQ) {
+    const int64_t q1 = std::min<int64_t>(q0 + plan.tileQ, r.queries) - 1;
+    for (int64_t k0 = 0; k0 < r.keys; k0 += plan.tileK) {
+      const int64_t k1 = std::min<int64_t>(k0 + plan.tileK, r.keys) - 1;
+      const bool any = m.left + m.right >= 0 && k1 - q0 >= -m.left && k0 - q1 <= m.right, all = k0 - q1 >= -m.left && k1 - q0 <= m.right;
+      if (!any && k0 >= m.prefix)
+        continue;
+      ++result.visited;
+      result.partial += k0 + plan.tileK > r.keys || (!all && k0 + plan.tileK > m.prefix);
+      result.bytes += (k1 - k0 + 1) * (r.headDim + r.headDimV) * r.elementBytes;
+    }
+  }
+  result.bytes += r.queries * ((r.headDim + r.headDimV) * r.elementBytes + 4);
+  return result;
+}
+
+TEST_CASE("tiles are counted in periods of rows as they are one by one") {
+  std::mt19937 random(20);
+  auto upTo = [&](int64_t most) { return int64_t(random() % uint64_t(most + 1)); };
+  for (int i = 0; i < 60; ++i) {
+    PlanRequest request = makeRequest(64);
+    request.arch = i % 2 ? "sm_80" : "sm_90a";
+    request.batch = request.heads = request.headsKv = 1;
+    request.queries = 1 + upTo(6000);
+    request.keys = i % 3 ? request.queries : 1 + upTo(9000);
+    const int64_t far = MaskShape::unlimited, left = i % 5 ? upTo(request.keys) - 50 : far, right = i % 7 ? upTo(600) - 100 : far;
+    request.mask = MaskShape::band(left, right, i % 4 ? 0 : upTo(request.keys));
+    Expected<std::vector<RankedPlan>> plans = rankPlans(request);
+    REQUIRE(plans);
+    std::map<std::pair<int, int>, Walk> walks;
+    for (const RankedPlan &ranked : *plans) {
+      if (!ranked.accepted())
+        continue;
+      auto [entry, isNew] = walks.try_emplace({ranked.plan.tileQ, ranked.plan.tileK});
+      if (isNew)
+        entry->second = walkTiles(request, ranked.plan);
+      INFO(ranked.plan.text() << ", " << request.queries << " x " << request.keys << ", band " << left << " " << right << " " << request.mask.prefix);
+      CHECK(ranked.cost.visitedTiles == double(entry->second.visited));
+      CHECK(ranked.cost.partialTiles == double(entry->second.partial));
+      CHECK(ranked.cost.hbmBytes == double(entry->second.bytes));
+    }
+  }
+}
+
+TEST_CASE("counting tiles takes as long whatever the numbers of a mask and the lengths") {
+  // Row by row each of these would be hundreds of millions of rows for every candidate.
+  for (int64_t left : {int64_t(1'000'000'000), int64_t(1) << 39}) {
+    PlanRequest request = makeRequest(128, MaskShape::band(left, 0));
+    request.arch = "sm_90a";
+    const RankedPlan causal = best(request);
+    PlanRequest head = request;
+    head.mask = MaskShape::causal();
+    CHECK(causal.cost.visitedTiles == double(request.batch * request.heads * walkTiles(head, causal.plan).visited));
+    request.mask = MaskShape::band(MaskShape::unlimited, left);
+    CHECK(best(request).cost.partialTiles == 0);
+  }
+  PlanRequest request = makeRequest(128, MaskShape::causal());
+  request.arch = "sm_90a";
+  request.batch = request.heads = request.headsKv = 1;
+  request.queries = request.keys = int64_t(1) << 40;
+  const RankedPlan plan = best(request);
+  const double S = double(request.queries), q = plan.plan.tileQ, k = plan.plan.tileK;
+  CHECK(plan.cost.visitedTiles == Approx(S / q * S / k / 2).epsilon(1e-6));
+  CHECK(plan.cost.partialTiles == Approx(S / q * (q + k) / k).epsilon(0.5));
 }
 
 TEST_CASE("standard attention moves S and P four times") {
