@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/APSInt.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Path.h"
 #include <charconv>
@@ -129,23 +131,42 @@ std::string identifier(StringRef name) {
   return result;
 }
 
-/// Names in the nested scopes of the generated source: none hides another.
+/// Names in the nested scopes of the generated source: none hides another. A wish gets the least number that makes it one. Each takes constant time, however many
+/// share a wish: the search goes on from the number that it ended with last.
 class Names {
 public:
   std::string take(StringRef wish) {
-    std::string base = identifier(wish), name = base;
+    std::string base = identifier(wish);
     if (isReserved(base))
-      base += "_", name = base;
-    for (unsigned i = 2; llvm::is_contained(taken, name); ++i)
-      name = base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(i);
-    taken.push_back(name);
+      base += "_";
+    unsigned &next = nexts.try_emplace(base, 1).first->second;
+    const unsigned before = next;
+    auto numbered = [&] { return next == 1 ? base : base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(next); };
+    std::string name = numbered();
+    for (; taken.contains(name); name = numbered())
+      ++next;
+    taken.insert(name);
+    undo.push_back({std::move(base), before, name});
     return name;
   }
-  size_t open() const { return taken.size(); }
-  void close(size_t mark) { taken.resize(mark); }
+  size_t open() const { return undo.size(); }
+  void close(size_t mark) {
+    for (; undo.size() > mark; undo.pop_back()) {
+      taken.erase(undo.back().name);
+      nexts[undo.back().base] = undo.back().next;
+    }
+  }
 
 private:
-  std::vector<std::string> taken;
+  /// What a name changed.
+  struct Taken {
+    std::string base;
+    unsigned next;
+    std::string name;
+  };
+  llvm::StringSet<> taken;
+  llvm::StringMap<unsigned> nexts; ///< by base: all numbers below are taken
+  std::vector<Taken> undo;
 };
 
 //===----------------------------------------------------------------------===//

@@ -116,6 +116,34 @@ TEST_CASE("names are identifiers, unique, and hide nothing that the source needs
   CHECK(source.find("while_kernel(const __grid_constant__ Params p)") != std::string::npos);
 }
 
+TEST_CASE("a name is found in the same time however many values wish for it") {
+  // Trying each number against each name is cubic: 20,000 values of a mask's clauses took hours.
+  std::string body;
+  for (int i = 0; i < 20000; ++i)
+    body += fmt::format("%n{} = arith.addi %t, %t {{tile.name = \"flag\"}} : i32\n", i);
+  std::string source = print(body);
+  CHECK(source.find(" flag = ") != std::string::npos);
+  CHECK(source.find(" flag2 = ") != std::string::npos);
+  CHECK(source.find(" flag20000 = ") != std::string::npos);
+  CHECK(source.find(" flag20001 = ") == std::string::npos);
+}
+
+TEST_CASE("a scope that ends gives its names back") {
+  const std::string loop = "scf.for %i = %c0 to %c1 step %c1 : i32 { %a = arith.addi %i, %t {tile.name = \"x\"} : i32\n"
+                           "%two = arith.addi %a, %t {tile.name = \"x\"} : i32\n %three = arith.addi %two, %two {tile.name = \"x2\"} : i32 }\n";
+  std::string source = print("%y = arith.addi %t, %t {tile.name = \"y\"} : i32\n" + loop + loop);
+  auto count = [&](const std::string &text) {
+    int found = 0;
+    for (size_t at = source.find(text); at != std::string::npos; at = source.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  CHECK(count("const int x = ") == 2);
+  CHECK(count("const int x2 = ") == 2);
+  CHECK(count("const int x2_2 = ") == 2);
+  CHECK(count("const int x3 = ") == 0);
+}
+
 TEST_CASE("a persistent block takes tiles of work, and carries values from one to the next") {
   // The two values change places: both next ones are taken before the first assignment.
   std::string source = print(R"(
