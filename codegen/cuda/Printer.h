@@ -29,6 +29,8 @@
 // Source lines. An op whose location holds a file, line and column of a file that is not `.mlir` text gets `// file.cpp:12` at
 // the end of its statement, once for consecutive statements of one line.
 //
+// Strings of the IR may hold anything. In names they become identifiers, in comments they are written by commentText.
+//
 // Integers. Signed C++ arithmetic is printed for ops with the flag `nsw` (it lets the compiler move additions through
 // the widening of 64-bit offsets), wrap_add and its like for others.
 //

@@ -1,5 +1,6 @@
 //===- PrinterTest.cpp - Errors of the CUDA printer, and its kernels through NVRTC ===//
 
+#include "codegen/cuda/CommentText.h"
 #include "codegen/cuda/Primitives.h"
 #include "runtime/Cubin.h"
 #include "runtime/Nvrtc.h"
@@ -142,6 +143,58 @@ TEST_CASE("a scope that ends gives its names back") {
   CHECK(count("const int x2 = ") == 2);
   CHECK(count("const int x2_2 = ") == 2);
   CHECK(count("const int x3 = ") == 0);
+}
+
+TEST_CASE("text in comments stays in its comment") {
+  using codegen::commentText;
+  CHECK(commentText("S = Q K^T, scaled by 1/sqrt(d): 50% of \"x\"") == "S = Q K^T, scaled by 1/sqrt(d): 50% of \"x\"");
+  CHECK(commentText("größe ≥ 1, 日本") == "größe ≥ 1, 日本");
+  CHECK(commentText("x\n#error PWNED\r\n") == "x\\0A#error PWNED\\0D\\0A");
+  CHECK(commentText(llvm::StringRef("a\0b\x1b[2J\x7f\v\f", 10)) == "a\\00b\\1B[2J\\7F\\0B\\0C");
+  CHECK(commentText("splice \\") == "splice \\5C");
+  CHECK(commentText("splice \\\n") == "splice \\5C\\0A");
+  CHECK(commentText("trigraph ?\?/") == "trigraph ?\\3F/");
+  CHECK(commentText("end */ begin /* both /*/ ***/") == "end *\\2F begin /\\2A both /\\2A/ ***\\2F");
+  CHECK(commentText("\x80 \xff \xc3( \xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf") == "\\80 \\FF \\C3( \\ED\\A0\\80 \\F4\\90\\80\\80 \\C0\\AF");
+  CHECK(commentText("\xe2\x80\xa8\xe2\x80\xae\xc2\x85") == "\\E2\\80\\A8\\E2\\80\\AE\\C2\\85"); // line separator, right-to-left override, next line
+  for (int byte = 0; byte < 256; ++byte)
+    for (const char *tail : {"", "\n", "/", "*/"}) {
+      std::string text = commentText(std::string(1, char(byte)) + tail);
+      INFO(byte << " and " << tail);
+      CHECK(text.find_first_of("\n\r") == std::string::npos);
+      CHECK(!text.ends_with("\\"));
+      CHECK(text.find("*/") == std::string::npos);
+    }
+}
+
+TEST_CASE("no string of the IR leaves its comment or its name in the source") {
+  const std::string evil = R"(x\0A#error PWNED\0D#error PWNED \5C)", shown = R"(x\0A#error PWNED\0D#error PWNED \5C)";
+  auto check = [&](const std::string &source, const std::string &where) {
+    INFO(source);
+    CHECK(source.find(where) != std::string::npos);
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      const size_t at = line.find("#error");
+      CHECK((at == std::string::npos || line.find("//") < at));
+      CHECK(line.find('\r') == std::string::npos);
+      CHECK(!line.ends_with("\\"));
+    }
+    if (Expected<const Nvrtc *> nvrtc = Nvrtc::get()) {
+      Expected<Nvrtc::Output> ptx = (*nvrtc)->compilePtx(source, "k", "sm_80");
+      INFO((ptx ? "" : ptx.error().text()));
+      CHECK(ptx);
+    }
+  };
+  auto body = [&](const std::string &attributes, const std::string &location = "") {
+    return "%a = arith.addi %t, %t " + attributes + " : i32\n %f = arith.cmpi eq, %a, %c0 : i32\n scf.if %f { sched.barrier } " + location + "\n";
+  };
+  check(print("", "\"" + evil + "\""), "//   variant  " + shown + ", bf16");
+  check(print(body("{tile.comment = \"" + evil + "\"}")), "// " + shown + "\n");
+  check(print(body("{tile.name = \"" + evil + "\"}")), "const int x__error_PWNED__error_PWNED__ = ");
+  check(print(body("", "loc(\"" + evil + "\":7:1)")), "  // " + shown + ":7\n");
+  check(print(body("", "loc(\"what?\?!\":7:1)")), "  // what?\\3F!:7\n");
+  check(print("%r = sched.registers \"" + evil + "\" : !rows\n"), "float x__error_PWNED__error_PWNED__[");
 }
 
 TEST_CASE("a persistent block takes tiles of work, and carries values from one to the next") {
