@@ -932,11 +932,16 @@ private:
 
   /// Whether a tile of keys has bounds of something that `value` loads, or is needed to compare something that is wide.
   bool loadsByTile(Value value) {
-    if (auto load = value.getDefiningOp<attn::LoadOp>())
-      if (auto way = wayOf(load); way && (way->argument == 3 || load.getType().isInteger(64)))
-        return true;
     Operation *definition = value.getDefiningOp();
-    return definition && llvm::any_of(definition->getOperands(), [&](Value operand) { return loadsByTile(operand); });
+    if (!definition)
+      return false;
+    if (auto known = loading.find(value); known != loading.end())
+      return known->second;
+    bool result = llvm::any_of(definition->getOperands(), [&](Value operand) { return loadsByTile(operand); });
+    if (auto load = dyn_cast<attn::LoadOp>(definition))
+      if (auto way = wayOf(load))
+        result |= way->argument == 3 || load.getType().isInteger(64);
+    return loading[value] = result;
   }
 
   /// The least and the greatest that the tile's rows load; of bool, whether all and any are true.
@@ -1114,14 +1119,20 @@ private:
       return judged;
   }
 
-  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is.
+  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is; once for each, however often it occurs.
   void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body) {
+    llvm::DenseSet<std::pair<Value, unsigned>> met;
+    forEachConjunct(value, negate, body, met);
+  }
+  void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body, llvm::DenseSet<std::pair<Value, unsigned>> &met) {
+    if (!met.insert({value, negate}).second)
+      return;
     Operation *definition = value.getDefiningOp();
     if (definition && (negate ? isa<arith::OrIOp>(definition) : isa<arith::AndIOp>(definition)))
       for (Value operand : definition->getOperands())
-        forEachConjunct(operand, negate, body);
+        forEachConjunct(operand, negate, body, met);
     else if (auto flip = dyn_cast_or_null<arith::XOrIOp>(definition); flip && matchPattern(flip.getRhs(), m_One()))
-      forEachConjunct(flip.getLhs(), !negate, body);
+      forEachConjunct(flip.getLhs(), !negate, body, met);
     else
       body(value, negate);
   }
@@ -1342,6 +1353,7 @@ private:
   std::map<std::string, Value> parameters;
   IRMapping cloned;
   DenseMap<std::pair<Value, unsigned>, bool> dependence;
+  DenseMap<Value, bool> loading; // loadsByTile
   DenseMap<Value, Form> forms;
   DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
   DenseMap<std::pair<Value, unsigned>, Verdict> judged;

@@ -142,7 +142,16 @@ class BandReader {
 public:
   BandReader(Block &block, const PlanRequest &request) : block(block), request(request) {}
 
+  /// Each value is read once, however many use it.
   std::optional<MaskShape> read(Value value) {
+    if (auto known = shapes.find(value); known != shapes.end())
+      return known->second;
+    std::optional<MaskShape> shape = compute(value);
+    return shapes[value] = shape;
+  }
+
+private:
+  std::optional<MaskShape> compute(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op)
       return std::nullopt;
@@ -165,12 +174,15 @@ public:
     return std::nullopt;
   }
 
-private:
   std::optional<MaskShape> readCompare(arith::CmpIOp compare) {
     auto lhs = affine(compare.getLhs()), rhs = affine(compare.getRhs());
     if (!lhs || !rhs)
       return std::nullopt;
-    Affine d = {lhs->row - rhs->row, lhs->column - rhs->column, lhs->constant - rhs->constant}; // d pred 0
+    Affine d; // d pred 0
+    if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) || __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
+        __builtin_sub_overflow(lhs->constant, rhs->constant, &d.constant))
+      return std::nullopt;
+    d.constant = std::clamp(d.constant, -MaskShape::unlimited, MaskShape::unlimited);
     arith::CmpIPredicate predicate = compare.getPredicate();
     if (d.column == -1) { // turn -k around
       d = {-d.row, -d.column, -d.constant};
@@ -208,6 +220,13 @@ private:
   }
 
   std::optional<Affine> affine(Value value) {
+    if (auto known = affines.find(value); known != affines.end())
+      return known->second;
+    std::optional<Affine> result = computeAffine(value);
+    return affines[value] = result;
+  }
+
+  std::optional<Affine> computeAffine(Value value) {
     if (value == block.getArgument(2))
       return Affine{1, 0, 0};
     if (value == block.getArgument(3))
@@ -229,12 +248,19 @@ private:
     auto a = affine(op->getOperand(0)), b = affine(op->getOperand(1));
     if (!a || !b)
       return std::nullopt;
-    const int64_t sign = isa<arith::SubIOp>(op) ? -1 : 1;
-    return Affine{a->row + sign * b->row, a->column + sign * b->column, a->constant + sign * b->constant};
+    Affine result;
+    auto combine = [&](int64_t x, int64_t y, int64_t &to) {
+      return isa<arith::SubIOp>(op) ? __builtin_sub_overflow(x, y, &to) : __builtin_add_overflow(x, y, &to);
+    };
+    if (combine(a->row, b->row, result.row) || combine(a->column, b->column, result.column) || combine(a->constant, b->constant, result.constant))
+      return std::nullopt;
+    return result;
   }
 
   Block &block;
   const PlanRequest &request;
+  llvm::DenseMap<Value, std::optional<MaskShape>> shapes;
+  llvm::DenseMap<Value, std::optional<Affine>> affines;
 };
 } // namespace
 

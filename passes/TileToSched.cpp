@@ -670,9 +670,20 @@ private:
     return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
   }
 
+  /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is quadratic in a mask's terms.
+  IRMapping mappingFor(Region &region) {
+    IRMapping inner;
+    region.walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands())
+        if (Value known = mapping.lookupOrNull(operand))
+          inner.map(operand, known);
+    });
+    return inner;
+  }
+
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
-    IRMapping inner(mapping);
+    IRMapping inner = mappingFor(op.getBody());
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty())
         inner.map(argument, inputElement(input, i, r, j, c));
@@ -781,7 +792,7 @@ private:
 
   /// What the region of `op` takes that is the same along a row, of row (i, r).
   IRMapping rowOf(tile::MapOp op, Value i, Value r) {
-    IRMapping inner(mapping);
+    IRMapping inner = mappingFor(op.getBody());
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
       if (!argument.use_empty() && followsFromRow(op, argument))
         inner.map(argument, element(input, i, r, {}, {}));
@@ -1027,7 +1038,7 @@ private:
       return op.emitError("only vectors over q are supported here");
     for (int64_t i = 0; i < shape[0]; ++i)
       for (int64_t r = 0; r < shape[1]; ++r) {
-        IRMapping inner(mapping);
+        IRMapping inner = mappingFor(op.getBody());
         inner.map(op.getBody().getArgument(0), get(buffer, {i32(i), i32(r)}));
         for (Operation &nested : op.getBody().front().without_terminator())
           builder.clone(nested, inner);

@@ -278,6 +278,35 @@ TEST_CASE("text continues from every stage with the same CUDA") {
   }
 }
 
+TEST_CASE("the terms of a mask are each analysed once") {
+  // Where every use of a value walked through it again, these 2^60 paths would never end.
+  Variant shared = Variant("shared").mask([](Index, Index, Index q, Index k) {
+    Index distance = q - k;
+    Expr visible = q >= k;
+    for (int i = 0; i < 60; ++i) {
+      distance = distance + distance;
+      visible = visible && (visible || k == i);
+    }
+    return visible && distance >= 0;
+  });
+  // As many terms as names, maps and values: what is quadratic in them takes minutes.
+  Variant many = Variant("many").mask([](Index, Index, Index q, Index k) {
+    std::vector<Expr> terms;
+    for (int i = 0; i < 512; ++i)
+      terms.push_back(i % 2 ? q - k == 3 * i : q / (i + 2) == k / (i + 2));
+    for (; terms.size() > 1; terms.erase(terms.begin() + long(terms.size() / 2), terms.end()))
+      for (size_t i = 0; i < terms.size() / 2; ++i)
+        terms[i] = terms[2 * i] || terms[2 * i + 1];
+    return terms.front();
+  });
+  for (const char *arch : {"sm_80", "sm_90a"})
+    for (const Variant *variant : {&shared, &many}) {
+      Expected<std::string> cuda = emit(*variant, {.headDim = 64, .tileQ = 128, .tileK = 64, .warps = 8, .stages = 2}, Target::cuda(arch), Stage::Cuda);
+      INFO((cuda ? "" : cuda.error().text()));
+      CHECK(cuda);
+    }
+}
+
 TEST_CASE("edited attn text is no longer the variant it came from") {
   Expected<std::string> text = emit(causalVariant(), {.headDim = 64}, Target::cpu(), Stage::Attn);
   REQUIRE(text);
