@@ -680,7 +680,7 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
   if (!simulator)
     return simulator.error();
   auto kernel = *module->getOps<sched::KernelOp>().begin();
-  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getThreads()), std::move(*simulator)};
+  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getPlan().getTileK()), int(kernel.getThreads()), std::move(*simulator)};
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {

@@ -72,7 +72,7 @@ std::string excerptOf(std::string_view text, const SourceLocation &where);
 /// Sched text in the simulator. Its findings have the text's lines.
 struct Simulated {
   IrSummary summary;
-  int tileQ = 0, threads = 0;
+  int tileQ = 0, tileK = 0, threads = 0;
   Simulator simulator;
 };
 Expected<Simulated> simulated(const IrText &text);

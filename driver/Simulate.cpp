@@ -5,12 +5,15 @@
 #include "driver/Lowering.h"
 #include "runtime/Launch.h"
 
+#include <algorithm>
+
 using namespace attune;
 
 struct Simulation::State {
   IrText text;
   IrSummary summary;
   KernelImage image; ///< what packLaunch reads
+  int tileK = 0;
   float dropout = 0;
   Simulator simulator;
 };
@@ -19,7 +22,7 @@ Expected<Simulation> Simulation::load(const IrText &text) {
   Expected<driver::Simulated> loaded = driver::simulated(text);
   if (!loaded)
     return loaded.error();
-  State state{text, std::move(loaded->summary), {}, 0, std::move(loaded->simulator)};
+  State state{text, std::move(loaded->summary), {}, loaded->tileK, 0, std::move(loaded->simulator)};
   state.image.name = state.summary.name;
   state.image.arch = state.summary.arch;
   state.image.signature = state.summary.signature;
@@ -33,6 +36,14 @@ Expected<Simulation> Simulation::load(const IrText &text) {
 }
 
 const IrSummary &Simulation::summary() const { return state->summary; }
+
+std::vector<ProblemSizes> Simulation::exampleSizes() const {
+  const int64_t tileQ = state->image.tileQ, tileK = state->tileK;
+  ProblemSizes segments{.batch = 2, .heads = 4, .headsKv = 2, .queries = 2 * tileQ + tileQ / 4 + 1, .keys = 0}, ahead = segments;
+  ahead.keys = tileK / 4 + 1;
+  segments.keys = std::max(2 * tileK, tileQ + tileK) + ahead.keys;
+  return {segments, ahead};
+}
 
 size_t Simulation::workspaceBytes(const LaunchArgs &args) const { return workspaceSize(state->image.signature, args); }
 

@@ -367,7 +367,7 @@ def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> 
 }
 
 def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
-  let summary = "check what sched ops alone cannot, and derive every wait and barrier again: the end of sched";
+  let summary = "check what is left, places in shared memory and the sides of rings; in kernels without roles every wait and barrier too: the end of sched";
   let description = [{
     Requires: nothing.
     Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; `sched.for_work` hands out the plan's
@@ -379,7 +379,11 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
     commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
     and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
-    (passes/CopyOrder.h). Kernels with roles and rings are executed by the simulator (codegen/sim).
+    (passes/CopyOrder.h). 
+
+    Of kernels with roles, rings, tensor-map copies or warpgroup-level products nothing more is checked: not which stage or phase is waited for, released or acquired, how
+    many arrivals a ring counts, which groups of products are waited for, nor the barriers and fences among warps. A schedule that is edited there passes;
+    the simulator (codegen/sim, `attune run FILE --simulate N`) executes it and tells.
     Why here: nothing changes the kernel after this; the printer takes no decision.
     Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
     After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`.

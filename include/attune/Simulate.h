@@ -19,6 +19,7 @@
 #include "attune/Compile.h"
 
 #include <memory>
+#include <vector>
 
 namespace attune {
 
@@ -38,6 +39,14 @@ public:
   static Expected<Simulation> load(const IrText &text);
 
   const IrSummary &summary() const;
+
+  /// Problems that lead through what a schedule does, in a second or two. Both have 24 tiles of work, the last one of each head a quarter full: a block of a
+  /// persistent kernel takes several, and uses every stage of Q's ring again, across heads that share keys and across batches. The first has keys before a causal
+  /// mask's edge, on it and beyond, and a last tile of them that is a quarter full. The second has that tile alone: a writer is as far ahead of its
+  /// readers as its rings let it, by several tiles of work.
+  ///
+  ///     tiles of 192 x 128:    {2, 4, 2, 433, 353}, {2, 4, 2, 433, 33}
+  std::vector<ProblemSizes> exampleSizes() const;
 
   /// Bytes of workspace that a launch with these sizes needs, as Kernel::workspaceBytes.
   size_t workspaceBytes(const LaunchArgs &args) const;

@@ -496,6 +496,18 @@ class Cli(unittest.TestCase):
         self.assertTrue(result["check"]["o"]["pass"])
         self.assertEqual(result["plan"]["tileQ"], 32)
 
+    def test_simulate_finds_a_stage_of_q_that_never_moves(self):
+        # It shows where the producer is a tile of work ahead: with 6 tiles of keys or 16 it never is.
+        for variant, line in [("causal", "'sched.send' op writes tasks, stage 1, which another warp may still read"),
+                              ("softcap", "'sched.expect_bytes' op arrives at q_barriers, stage 1, more often than the 1 that fill it")]:
+            text = self.attune("compile", variant, "--arch", "sm_90a", "--head-dim", 64, "--emit", "sched")
+            ring = re.search(r'(%\d+) = sched.ring "q_barriers"', text).group(1)
+            mutant = re.sub(rf"sched.acquire {ring}\[%\d+\]", f"sched.acquire {ring}[%c0_i32]", text, count=1)
+            self.assertNotEqual(mutant, text)
+            file = self.write("stage.mlir", mutant)
+            self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, code=1)
+            self.assertIn(line, self.err)
+
     def test_simulate(self):
         schedule = ["--tile-q", 64, "--tile-k", 32, "--warps", 4, "--stages", 2, "--q-registers", "false"]
         shape = ["--shape", "1,2,1,100,130,64,64"]
@@ -508,6 +520,10 @@ class Cli(unittest.TestCase):
         self.attune("run", file, "--arch", "sm_80", *shape, "--simulate", 4, code=1)
         self.assertIn("'sched.load_matrix' op reads q_tile", self.err)
         self.assertIn("note: the other is 'sched.copy_async' op at", self.err)
+        # Without a shape: several tiles of work a block, of several segments and of one tile, all ragged.
+        text = self.attune("run", "causal", "--arch", "sm_80", "--head-dim", 64, *schedule, "--simulate", 1)
+        self.assertIn("  shape          2,4,2,145,105,64,64\n", text)
+        self.assertIn("  shape          2,4,2,145,9,64,64\n", text)
         self.attune("run", "causal", "--target", "cpu", *shape, "--simulate", 2, code=2)
         self.assertIn("--simulate is for a GPU's schedule", self.err)
         self.attune("run", "causal", "--arch", "sm_80", *shape, *schedule, "--simulate", 2, "--json", code=2)

@@ -429,34 +429,22 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
       plan[part] = predicted[part];
 }
 
-/// The schedule in the simulator, under as many orders of events as asked for.
-int simulate(const RunFlags &flags, const Request &request, bool given, Data &data) {
-  if (!request.target.isCuda())
-    return report(usageError("--simulate is for a GPU's schedule; name its architecture, for example --arch sm_90a"));
-  if (flags.json || !flags.dump.empty() || flags.repeats || flags.checked)
-    return report(usageError("--simulate only tells what it finds; leave out --json, --dump, --repeats and --checked"));
-  // A schedule given as text runs as it is: what sched-verify would reject, too.
-  bool isSchedule = request.summary && request.summary->stage == Stage::Sched;
-  Expected<std::string> text = isSchedule ? request.text->text : emitStage(request, Stage::Sched);
-  if (!text)
-    return report({text.error()});
-  Expected<Simulation> simulation = Simulation::load({*text, request.text ? request.text->file : request.label + ".mlir"});
-  if (!simulation)
-    return report({simulation.error()});
-  if (Expected<void> filled = fillData(flags, request, simulation->summary().signature, given, data); !filled)
+/// One problem in the simulator, under as many orders of events as asked for.
+int simulateData(const RunFlags &flags, const Request &request, const Simulation &simulation, bool given, Data &data) {
+  if (Expected<void> filled = fillData(flags, request, simulation.summary().signature, given, data); !filled)
     return report({filled.error()});
   LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
-  args.workspaceBytes = simulation->workspaceBytes(args);
+  args.workspaceBytes = simulation.workspaceBytes(args);
   Expected<std::vector<std::max_align_t>> workspace = hostWorkspace(args.workspaceBytes);
   if (!workspace)
     return report({workspace.error()});
   args.workspace = workspace->data();
-  if (simulation->summary().signature.dropout)
+  if (simulation.summary().signature.dropout)
     args.dropout = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
   for (int seed = 0; seed < flags.simulate; ++seed) {
     for (HostTensor *tensor : {&data.o, &data.lse})
       std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
-    if (Expected<void> ran = simulation->run(args, {.seed = uint64_t(seed)}); !ran)
+    if (Expected<void> ran = simulation.run(args, {.seed = uint64_t(seed)}); !ran)
       return report({ran.error()});
     if (flags.noCheck || !request.variant)
       continue;
@@ -471,6 +459,36 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
     if (seed + 1 == flags.simulate)
       print("  {:<14} {}\n  {:<14} {}\n", "error", checked->o.describe(), "", checked->lse.describe());
   }
+  return done;
+}
+
+/// The schedule in the simulator: on the problem that is asked for, or on those that show most of it.
+int simulate(const RunFlags &flags, const Request &request, bool given, Data &data) {
+  if (!request.target.isCuda())
+    return report(usageError("--simulate is for a GPU's schedule; name its architecture, for example --arch sm_90a"));
+  if (flags.json || !flags.dump.empty() || flags.repeats || flags.checked)
+    return report(usageError("--simulate only tells what it finds; leave out --json, --dump, --repeats and --checked"));
+  // A schedule given as text runs as it is: what sched-verify would reject, too.
+  bool isSchedule = request.summary && request.summary->stage == Stage::Sched;
+  Expected<std::string> text = isSchedule ? request.text->text : emitStage(request, Stage::Sched);
+  if (!text)
+    return report({text.error()});
+  Expected<Simulation> simulation = Simulation::load({*text, request.text ? request.text->file : request.label + ".mlir"});
+  if (!simulation)
+    return report({simulation.error()});
+  std::vector<ProblemSizes> problems;
+  if (!given && !request.shape)
+    problems = simulation->exampleSizes();
+  for (const ProblemSizes &sizes : problems) {
+    Shape &shape = data.shape;
+    shape = {sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys, shape.headDim, shape.headDimV};
+    print("  {:<14} {},{},{},{},{},{},{}\n", "shape", shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV);
+    if (int code = simulateData(flags, request, *simulation, given, data); code != done)
+      return code;
+  }
+  if (problems.empty())
+    if (int code = simulateData(flags, request, *simulation, given, data); code != done)
+      return code;
   print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label, request.target.text());
   return done;
 }
@@ -649,7 +667,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));
-  verb->add_option("--simulate", flags->simulate, "run the schedule in the simulator, under N orders of events; needs no GPU")
+  verb->add_option("--simulate", flags->simulate, "run the schedule in the simulator, under N orders of events; needs no GPU; without --shape on sizes of a few tiles")
       ->type_name("N")
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
