@@ -1,0 +1,33 @@
+//===- Mutants.h - Kernels with one op of synchronisation changed -----------===//
+//
+// Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths; so is what keeps
+// roles together: the tiles that a search finds, what one role tells another, the order of work, where rings go on with the next tile of work.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tests/sim/Schedules.h"
+
+#include <string>
+#include <vector>
+
+namespace attune::tests {
+
+struct Mutant {
+  std::string what; ///< "wait_copies 2 removed"
+  std::string text;
+};
+
+/// All mutants of a kernel's text. Ops are counted in the order of the text. Some do not load: what an op's own verifier refuses.
+std::vector<Mutant> mutantsOf(const std::string &text);
+
+struct Subject {
+  std::string name;
+  Variant variant;
+  Schedule schedule;
+};
+
+/// Kernels whose mutants are counted.
+std::vector<Subject> mutationSubjects();
+
+} // namespace attune::tests
