@@ -5,14 +5,17 @@
 //
 //     before                                        after
 //     --------------------------------------        ----------------------------------------------------------------------
-//     m' = max(m, max(x))                           P = convert(exp2(c x - c m)); sum = sum of them, in each lane
-//     p = exp2(c x - c m'); P = convert(p)          l' = l + sum
+//     m' = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane
+//     p = exp2((x - m') c); P = convert(p)          l' = l + sum
 //     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
 //     O' = O alpha                                    what stands on the left
 //
-// Most tiles so need no maximum, no exchange between lanes and no rescaling. Where a row has seen no key m is the least finite number: what is hidden has exp2(-inf) = 0, and
-// the first visible key exp2(inf).
-// 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
+// Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so
+// that l stays at 1 or above.
+//
+// What is on the right is exp2((x - m) c) for f16. For bf16 it is one multiply-add, exp2(c x + addend), whose addend is carried beside m (createAddend): rows for which its
+// rounding would matter have an infinite addend, and go to the left in every tile. Where a row has seen no key m is the least finite float, and the addend the greatest: what is hidden
+// has exp2(-inf) = 0, and the first visible key exp2(inf).
 //
 // S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V before still reads. So the wait for it moves in front: it
 // runs beside another warpgroup's softmax, not beside its own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long

@@ -99,9 +99,10 @@ public:
   /// Factor on the dot products, finite. Without a call it is 1 / sqrt(head dim of Q and K).
   Variant &scale(float factor, std::source_location where = std::source_location::current());
 
-  /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score. Sees the result of earlier
-  /// calls. Finite scores are to stay below 1e9 in magnitude: exponents are exp2(score * c - maximum * c) in float32, and a
-  /// row whose maximum lies beyond has no digits left for the difference. What is to be hidden gets -infinity or a mask.
+  /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score, a float32. Sees the result of
+  /// earlier calls. Every finite score is right, however large: keys masked by the least finite float weigh
+  /// nothing beside others, and a row masked in full that way gives the mean of V. What is -infinity counts as
+  /// hidden; +infinity and NaN make a row NaN.
   template <typename F>
   requires std::is_invocable_v<F, Score, Index, Index, Index, Index> Variant &
   score(F &&f, std::source_location where = std::source_location::current()) {
@@ -129,9 +130,10 @@ public:
   Variant &blocks(const Captured &pattern, int rows, int columns,
                   std::source_location where = std::source_location::current());
 
-  /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written. Without it a
-  /// bias of 16-bit kernels may be divided by the scale: one beyond 3.4e38 * scale in magnitude, as the least finite
-  /// number, is then infinite, and hides its key if it is negative.
+  /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written.
+  /// Without it 16-bit kernels may divide a bias by the scale: beyond 3.4e38 * scale in magnitude it then counts
+  /// as that. Masking by the least finite float so gives the same O, but in a row masked in full LSE is 3.4e38 *
+  /// scale below 0; and a slope beyond 2^96 * scale (ALiBi's u of u * (k - q)) counts as that.
   Variant &precise();
 
   /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...

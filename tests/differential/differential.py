@@ -35,11 +35,7 @@ except ImportError:
 import expressions
 from expressions import BOOL, F32, I32, I64, Evaluator, Generator, Node, Printer, exactly
 
-# Rows with a visible finite score of greater magnitude are left out: the softmax loses them today (docs/design.md, "The softmax").
-LARGEST_SCORE = 1e9
-# What the softmax may add to an exponent's error: relative to the row's greatest score, since exponents are score * c - maximum * c, each
-# rounded; and relative to the distance from it.
-MAGNITUDE_ERROR = 2.0**-23
+# What the softmax may add to an exponent's error, relative to its distance from the row's greatest score.
 SOFTMAX_ERROR = 2.0**-22
 # Of LSE, relative to 1 + |LSE|: a float32 sum over some hundred keys.
 LSE_ERROR = 2.0**-18
@@ -298,12 +294,10 @@ def attention(case):
     with np.errstate(all="ignore"):
         candidates = seen | unknown
         nan = (seen & (np.isnan(value) | (value == np.inf))).any(-1)
-        huge = (candidates & np.isfinite(value) & (np.abs(value) > LARGEST_SCORE)).any(-1)
-        known = ~((candidates & open_score) | unknown).any(-1) & ~huge
+        known = ~((candidates & open_score) | unknown).any(-1)
         hidden = ~seen | (value == -np.inf)
         greatest = np.where(hidden, -np.inf, value.astype(np.float64)).max(-1, keepdims=True)
-        magnitude = np.where(np.isfinite(greatest), np.abs(greatest), 0)
-        slack = np.where(hidden, 0, greatest - value) * SOFTMAX_ERROR + magnitude * MAGNITUDE_ERROR + 2e-6
+        slack = np.where(hidden, 0, greatest - value) * SOFTMAX_ERROR + 2e-6
         low, high = np.where(hidden, -np.inf, low - slack), np.where(hidden, -np.inf, high + slack)
         lse_low, lse_high = log_sum(low), log_sum(high)
         p_low = np.where(hidden, 0, np.exp(low - lse_high[..., None]))

@@ -251,6 +251,72 @@ Group hardInputGroup() {
   return b.group;
 }
 
+/// Finite scores of any magnitude: masks by the least finite float, and sums and products far from 1.
+Group largeScoreGroup() {
+  Builder b{{"large-scores", {}}};
+  Shape shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 300, .headDim = 64};
+  auto add = [&](const char *label, const char *score, const char *mask = "true", std::optional<float> dropout = {}) {
+    Expected<Variant> variant = Variant::parse("large", {.score = score, .mask = mask, .dropout = dropout});
+    assert(variant && "the text is right");
+    for (DType dtype : dtypes)
+      b.add(label, *variant, dtype, shape);
+  };
+  add("rows of the least float", "select(q % 3 == 0, -3.4028234e38, s)");
+  add("causal rows of the least float", "select(q % 3 == 0, -3.4028234e38, s)", "q >= k");
+  add("keys of the least float", "select(k % 5 != q % 5, -3.4028234e38, s)");
+  add("first keys of the least float", "select(k < 140, -3.4028234e38, s)");
+  add("last keys of the least float", "select(k >= 140, -3.4028234e38, s)");
+  add("two of the least floats", "select(k % 7 == 0, -3.4028232e38, -3.4028234e38)");
+  add("the greatest float", "select((q + k) % 9 == 0, 3.4028234e38, s)");
+  add("less 1e10", "s - 1e10");
+  add("more 1e10", "s + 1e10");
+  add("more 1e5", "s + 1e5");
+  add("times 1e30", "s * 1e30");
+  add("times 1e8", "s * 1e8");
+  add("times 300", "s * 300 + 4e6");
+  add("rising by 1e9", "s + 1e9 * f32(k / 16)");
+  add("falling by 1e9", "s - 1e9 * f32(k / 16)");
+  add("rising through 1e9", "s + f32(k) * 7e6");
+  add("falling to -1e9", "s - f32(k) * 7e6", "q >= k");
+  add("documents of the least float", "select(q % 3 == 0, -3.4028234e38, s)", "q / 50 == k / 50");
+  add("dropout, less 1e10", "s - 1e10", "true", 0.3f);
+  add("dropout, rows of the least float", "select(q % 3 == 0, -3.4028234e38, s)", "q >= k", 0.3f);
+  add("dropout, rising by 1e9", "s + 1e9 * f32(k / 16)", "true", 0.3f);
+  add("dropout, times 1e30", "s * 1e30", "true", 0.3f);
+  add("plus infinity", "select(k == 77, inf, s)", "q >= k");
+  for (DType dtype : dtypes) {
+    b.add("scale -1e10", Variant("scaled").scale(-1e10f), dtype, shape);
+    if (dtype != f16)
+      b.add("queries of 1e20", Variant("plain"), dtype, shape, [](Case &test) {
+        for (int64_t i = 0; i < test.problem.q.size(); ++i)
+          test.problem.q.set(i, test.problem.q.at(i) * 1e20);
+      });
+    // As a captured key vector, by distance and as a dense bias: what masks a key and rows in full.
+    auto least = [](const char *name, std::vector<int64_t> extents) {
+      return [=](Case &test) {
+        HostTensor tensor = HostTensor::zeros(f32, extents);
+        for (int64_t i = 0; i < tensor.size(); ++i)
+          if (i % extents.back() % 3 || i / extents.back() % 4 == 1)
+            tensor.set(i, -3.4028234e38);
+        test.problem.tensors[name] = tensor;
+      };
+    };
+    // Divided by the scale where the product with K starts from it: O is right, LSE that of the greatest bias that is finite then.
+    auto leastWithoutLse = [=](const char *name, std::vector<int64_t> extents) {
+      return [=](Case &test) {
+        least(name, extents)(test);
+        test.layout.withoutLse = dtype != f32;
+      };
+    };
+    b.add("rows hidden by a bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, leastWithoutLse("bias", {2, 130, 300}));
+    b.add("distances hidden by a table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) { return s + captured("t", f32, rank(2))[h][q - k + 300]; }), dtype,
+          shape, leastWithoutLse("t", {2, 430}));
+    b.add("keys hidden by a tensor", Variant("keys").score([](Score s, Index, Index, Index, Index k) { return s + captured("t", f32, rank(1))[k]; }), dtype, shape,
+          least("t", {300}));
+  }
+  return b.group;
+}
+
 Group patternGroup() {
   Builder b{{"patterns", {}}};
   for (auto [rows, columns] : std::vector<std::pair<int, int>>{{16, 16}, {64, 64}, {128, 64}, {48, 80}, {128, 128}, {112, 16}, {256, 512}})
@@ -636,6 +702,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(layoutGroup());
   all.push_back(hiddenGroup());
   all.push_back(hardInputGroup());
+  all.push_back(largeScoreGroup());
   all.push_back(patternGroup());
   all.push_back(boundsGroup());
   all.push_back(capturedGroup());

@@ -15,7 +15,7 @@ struct Group {
   std::vector<std::function<Case()>> cases;
 };
 
-/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "bounds", "captured",
+/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "bounds", "captured",
 /// "scalars", "expressions", "dropout". `gpu` leaves out the head dims that take a GPU compiler long, and adds long
 /// sequences.
 std::vector<Group> groups(bool gpu);

@@ -45,6 +45,7 @@ TEST_CASE("grouped-heads") { runGroup("grouped-heads"); }
 TEST_CASE("layouts") { runGroup("layouts"); }
 TEST_CASE("hidden") { runGroup("hidden"); }
 TEST_CASE("hard-inputs") { runGroup("hard-inputs"); }
+TEST_CASE("large-scores") { runGroup("large-scores"); }
 TEST_CASE("patterns") { runGroup("patterns"); }
 TEST_CASE("bounds") { runGroup("bounds"); }
 TEST_CASE("tiles that captured integers hide are neither loaded nor computed") {

@@ -162,6 +162,28 @@ TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layout
   }
 }
 
+TEST_CASE("scores of any magnitude, by warps, by warpgroups in turn and not", "[large]") {
+  std::vector<Schedule> schedules = {{"sm_80", 64, 32, 4, 2, false, 1, 0}, {"sm_90a", 128, 32, 8, 2, false, 1, 0},
+                                     {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
+  int ran[4] = {};
+  for (const Group &group : groups(false))
+    if (group.name == "large-scores")
+      for (const std::function<Case()> &make : group.cases)
+        for (size_t i = 0; i < schedules.size(); ++i) {
+          Case test = make();
+          if (test.problem.q.dtype == f32)
+            continue;
+          test.problem.threads = 1;
+          schedules[i].applyTo(test.options);
+          if (Expected<std::string> text = schedText(test, schedules[i])) {
+            runText(test, schedules[i].arch, *text, {uint64_t(ran[i])});
+            ++ran[i];
+          }
+        }
+  for (int count : ran)
+    CHECK(count >= 40);
+}
+
 TEST_CASE("maxima that stay until exponentials grow out of range", "[cases]") {
   // With hard inputs maxima move in many tiles, and rows see their first key late.
   const Schedule schedules[] = {{"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}, {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
