@@ -298,10 +298,13 @@ def attention(case):
         hidden = ~seen | (value == -np.inf)
         greatest = np.where(hidden, -np.inf, value.astype(np.float64)).max(-1, keepdims=True)
         slack = np.where(hidden, 0, greatest - value) * SOFTMAX_ERROR + 2e-6
-        low, high = np.where(hidden, -np.inf, low - slack), np.where(hidden, -np.inf, high + slack)
-        lse_low, lse_high = log_sum(low), log_sum(high)
-        p_low = np.where(hidden, 0, np.exp(low - lse_high[..., None]))
-        p_high = np.where(hidden, 0, np.exp(np.minimum(high - lse_low[..., None], 0)))
+        # From the greatest: a float64 of the magnitude of a large score has no digits for the sum of exponentials.
+        base = np.where(np.isfinite(greatest), greatest, 0)
+        low, high = np.where(hidden, -np.inf, low - base - slack), np.where(hidden, -np.inf, high - base + slack)
+        sum_low, sum_high = log_sum(low), log_sum(high)
+        p_low = np.where(hidden, 0, np.exp(low - sum_high[..., None]))
+        p_high = np.where(hidden, 0, np.exp(np.minimum(high - sum_low[..., None], 0)))
+        lse_low, lse_high = base[..., 0] + sum_low, base[..., 0] + sum_high
         factor = keep(case) if case.dropout is not None else 1
         o_low, o_high = select_columns(case, p_low * factor), select_columns(case, p_high * factor)
         relative, absolute = ROUNDING[case.dtype]

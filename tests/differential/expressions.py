@@ -78,11 +78,12 @@ class Printer:
         if op == "load":
             if not operands:
                 return f"{node.payload}()", PRIMARY
+            # Indices are drawn of any size: a launch would refuse those that are plain.
             if self.either(0, 1):
-                return f"{node.payload}({arguments()})", PRIMARY
+                return f"clamped({node.payload}({arguments()}))", PRIMARY
             if self.either(0, 1):
-                return node.payload + "".join(f"[{self.at(x, LOWEST)}]" for x in operands), PRIMARY
-            return f"{node.payload}[{arguments()}]", PRIMARY
+                return f"clamped({node.payload}" + "".join(f"[{self.at(x, LOWEST)}]" for x in operands) + ")", PRIMARY
+            return f"clamped({node.payload}[{arguments()}])", PRIMARY
         if op in ("negate", "!", "~"):
             operand = self.at(operands[0], UNARY)
             # -5 is a literal, and - 5 as well.
