@@ -13,7 +13,7 @@
 // Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so
 // that l stays at 1 or above.
 //
-// What is on the right is exp2((x - m) c) for f16. For bf16 it is one multiply-add, exp2(c x + addend), whose addend is carried beside m (createAddend): rows for which its
+// What is on the right is exp2((x - m) c) for f16 and for `precise`. For bf16 it is one multiply-add, exp2(c x + addend), whose addend is carried beside m (createAddend): rows for which its
 // rounding would matter have an infinite addend, and go to the left in every tile. Where a row has seen no key m is the least finite float, and the addend the greatest: what is hidden
 // has exp2(-inf) = 0, and the first visible key exp2(inf).
 //
@@ -137,7 +137,7 @@ void splitFirstHalf(tile::MapOp map) {
   map.getInputsMutable().slice(0, 1).assign(first.getResult());
 }
 
-/// The loop with one more carried tile, which `next` is to follow as the last of its operands.
+/// The loop with one more carried tile, the last. Its next value is not there yet: the caller appends it to what `sched.next` takes.
 sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   OpBuilder builder(loop);
   SmallVector<Value> tiles(loop.getTiles());
@@ -279,7 +279,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         if (std::optional<Softmax> softmax = match(loop))
-          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(), kernel.getDtype().isBF16());
+          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(), kernel.getDtype().isBF16() && !kernel.getPrecise());
       });
     }
   }

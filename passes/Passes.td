@@ -296,7 +296,7 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
     Requires: a plan with `turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
     as maps of their own.
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the plan says `overlap` too; it moves, and sum and
-    accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
+    accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
     maximum moves in every tile, where |c m| >= 2^14.
     Why here: `tile-overlap-products` has set the first tile apart, whose maximum moves in any case.
     Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2((%x - %m1) * c)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
