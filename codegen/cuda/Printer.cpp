@@ -275,6 +275,9 @@ private:
   Expr parameter(tile::ParamOp op);
   /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
   bool canInline(Operation *op);
+  /// Whether the block combines so many conditions that `&` and `|` join them: `&&` and `||` are branches to NVRTC, in each of the elements that it unrolls, and their control flow
+  /// takes it many times as long as the arithmetic does.
+  bool hasManyTerms(Block *block);
 
   Expr value(Value value);
   Expr integer(Value value) { return asSigned(this->value(value)); }
@@ -329,6 +332,7 @@ private:
   unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
+  llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms
   std::string lastLine;
   std::optional<Error> error;
 };
@@ -458,6 +462,14 @@ void Printer::declare(OpResult result, const Expr &expr) {
   std::string name = nameFor(op, fallback);
   statement(op, "const " + type + " " + name + " = " + expr.text + ";");
   values[result] = {name, Primary, expr.isUnsigned, expr.isNatural};
+}
+
+bool Printer::hasManyTerms(Block *block) {
+  constexpr int fewTerms = 24;
+  auto [known, isNew] = manyTerms.try_emplace(block, false);
+  if (isNew)
+    known->second = llvm::count_if(*block, [](Operation &op) { return isa<arith::AndIOp, arith::OrIOp>(op) && op.getResult(0).getType().isInteger(1); }) > fewTerms;
+  return known->second;
 }
 
 Expr Printer::value(Value value) {
@@ -789,7 +801,7 @@ std::optional<Expr> Printer::arithmetic(Operation *op) {
   auto bitwise = [&](StringRef sign, Level level, StringRef logical, Level logicalLevel) -> Expr {
     Expr a = operand(0), b = operand(1);
     if (isBool)
-      return infix(a, logical, b, logicalLevel);
+      return hasManyTerms(op->getBlock()) ? infix(a, sign, b, level) : infix(a, logical, b, logicalLevel);
     bool isUnsigned = a.isUnsigned || b.isUnsigned;
     if (isUnsigned)
       for (Expr *expr : {&a, &b})

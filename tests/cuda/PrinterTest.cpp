@@ -145,6 +145,24 @@ TEST_CASE("a scope that ends gives its names back") {
   CHECK(count("const int x3 = ") == 0);
 }
 
+TEST_CASE("many conditions are joined without branches") {
+  auto source = [](int terms) {
+    std::string body = "%c2 = arith.constant 2 : i32\n %f0 = arith.cmpi eq, %t, %c2 : i32\n";
+    for (int i = 1; i <= terms; ++i)
+      body += fmt::format("%k{0} = arith.constant {0} : i32\n %e{0} = arith.cmpi eq, %t, %k{0} : i32\n %f{0} = arith.ori %f{1}, %e{0} : i1\n", i, i - 1);
+    return print(body + fmt::format("scf.if %f{} {{ sched.barrier }}\n", terms));
+  };
+  CHECK(source(24).find("|| (thread == 24)") != std::string::npos);
+  CHECK(source(24).find(" | ") == std::string::npos);
+  CHECK(source(25).find("| (thread == 25)") != std::string::npos);
+  CHECK(source(25).find("||") == std::string::npos);
+  if (Expected<const Nvrtc *> nvrtc = Nvrtc::get()) {
+    Expected<Nvrtc::Output> ptx = (*nvrtc)->compilePtx(source(25), "k", "sm_80");
+    INFO((ptx ? ptx->log : ptx.error().text()));
+    CHECK((ptx && ptx->log.empty()));
+  }
+}
+
 TEST_CASE("text in comments stays in its comment") {
   using codegen::commentText;
   CHECK(commentText("S = Q K^T, scaled by 1/sqrt(d): 50% of \"x\"") == "S = Q K^T, scaled by 1/sqrt(d): 50% of \"x\"");
