@@ -154,7 +154,8 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(loop);
     SmallVector<Value> inits(loop.getInits());
-    inits[maximum] = tile::named(tile::SplatOp::create(builder, loc, addend.getType(), constant(-greatest)), tile::nameOf(inits[maximum]));
+    Value start = inits[maximum];
+    inits[maximum] = tile::named(tile::SplatOp::create(builder, loc, addend.getType(), constant(-greatest)), tile::nameOf(start));
     inits.push_back(tile::named(tile::SplatOp::create(builder, loc, addend.getType(), constant(greatest)), "addend"));
     auto wider = tile::ForBlocksOp::create(builder, loop.getLoc(), loop.getDomain(), loop.getWithin(), inits);
     wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
@@ -165,6 +166,8 @@ private:
     wider.getYield().getValuesMutable().append(addend);
     loop.replaceAllUsesWith(wider.getResults().drop_back());
     loop.erase();
+    if (start.use_empty())
+      start.getDefiningOp()->erase();
     return body.getArguments().back();
   }
 

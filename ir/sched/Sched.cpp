@@ -143,8 +143,13 @@ LogicalResult KernelOp::verify() {
   });
   if (end > int64_t(getSharedBytes()))
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
+  return tile::verifyBounds(*this, getTensors(), getBounds());
+}
+
+LogicalResult KernelOp::verifyRegions() {
   // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
-  const int64_t threads = getThreads(), blocks = std::max<int64_t>(getBlocksPerSm(), 1);
+  // More blocks than registers leave none.
+  const int64_t threads = getThreads(), blocks = std::clamp<int64_t>(getBlocksPerSm(), 1, 65536);
   const int64_t ofThread = std::min<int64_t>(256, 65536 / (threads * blocks) / 8 * 8), atLaunch = ofThread * threads;
   int64_t warps = 0, registers = 0;
   for (RoleOp role : getBody().getOps<RoleOp>()) {
@@ -156,7 +161,7 @@ LogicalResult KernelOp::verify() {
   if (registers > atLaunch)
     return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
                          << " at its launch; give a role fewer";
-  return tile::verifyBounds(*this, getTensors(), getBounds());
+  return success();
 }
 
 LogicalResult NextVisibleOp::verify() {
@@ -191,6 +196,8 @@ LogicalResult ThreadIdOp::verify() {
 LogicalResult RoleOp::verify() {
   if (getWarps() < 1)
     return emitOpError("needs at least one warp");
+  if (getWarps() > 32)
+    return emitOpError() << getWarps() << " warps are more than a block has, 32";
   if (!getRegisters())
     return success();
   if (getWarps() % 4)

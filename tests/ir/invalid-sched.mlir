@@ -358,6 +358,22 @@ sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 
 // -----
 
 sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.role' op 9223372036854775807 warps are more than a block has, 32}}
+  sched.role "a" warps 9223372036854775807 { }
+  sched.role "b" warps 12 { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // expected-error @+1 {{'sched.role' op 9223372036854775807 registers is not a multiple of 8 from 24 to 256}}
+  sched.role "a" warps 4 registers 9223372036854775807 { }
+  sched.role "b" warps 8 registers 232 { }
+}
+
+// -----
+
+sched.kernel @bad arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op 6 warps are not whole warpgroups, which `registers` needs}}
   sched.role "a" warps 6 registers 64 { }
   sched.role "b" warps 6 { }

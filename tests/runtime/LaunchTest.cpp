@@ -796,7 +796,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
     Expected<KernelImage> read = KernelImage::fromMetadata(text);
     return read ? "no error" : read.error().message;
   };
-  CHECK(damaged("\"dim\":0", "\"dim\":1") == "kernel metadata lacks 'dim' or has it with another type; compile the kernel again");
+  CHECK(damaged("\"dim\":0", "\"dim\":1") == "kernel metadata has dim 1, required is 0 to 0; compile the kernel again");
   CHECK(damaged("[1,2,3,4]", "[1,2,3]") == "kernel metadata lacks 'coordinates' or has it with another type; compile the kernel again");
   CHECK(damaged("[1,2,3,4]", "[1,2,3,65537]") == "kernel metadata lacks 'index' or has it with another type; compile the kernel again");
   std::string text = image.metadata();
