@@ -1,6 +1,7 @@
 //===- Sched.cpp - The sched dialect ----------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "ir/Terminators.h"
 #include "ir/sched/Panels.h"
 #include "ir/Holds.h"
 
@@ -166,11 +167,11 @@ LogicalResult KernelOp::verifyRegions() {
 
 LogicalResult NextVisibleOp::verify() {
   Block &body = getCondition().front();
-  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !isa<VisibleOp>(body.getTerminator()))
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !terminatorOf<VisibleOp>(getCondition()))
     return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
   if (!getSeen().empty() && getSeen().size() != 3)
     return emitOpError("has ") << getSeen().size() << " values of a search before; its origin, visible and full are needed";
-  if (size_t asked = cast<VisibleOp>(body.getTerminator()).getParts().size(); asked != getBegins().size())
+  if (size_t asked = terminatorOf<VisibleOp>(getCondition()).getParts().size(); asked != getBegins().size())
     return emitOpError("the region asks for ") << asked << " parts of the rows, results are for " << getBegins().size();
   if (!getSeen().empty() && !getBegins().empty())
     return emitOpError("finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`");
@@ -420,7 +421,8 @@ LogicalResult ForTilesOp::verify() {
     return emitOpError("needs at least the tile index");
   SmallVector<Type> carried(getInits().getTypes());
   llvm::append_range(carried, getTiles().getTypes());
-  if (!llvm::equal(getBody().getArgumentTypes(), carried) || !llvm::equal(getNext().getValues().getTypes(), carried))
+  auto next = terminatorOf<NextOp>(getBody());
+  if (!next || !llvm::equal(getBody().getArgumentTypes(), carried) || !llvm::equal(next.getValues().getTypes(), carried))
     return emitOpError("initial, carried and next values differ in number or type");
   SmallVector<Type> results(getTiles().getTypes());
   if (getKeeps())

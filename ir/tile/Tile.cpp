@@ -1,6 +1,7 @@
 //===- Tile.cpp - Ops of the tile dialect -----------------------------------===//
 
 #include "ir/tile/Tile.h"
+#include "ir/Terminators.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -199,7 +200,7 @@ LogicalResult DomainOp::verify() {
   if (getWhere().empty())
     return success();
   Block &body = getWhere().front();
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  auto yield = terminatorOf<YieldOp>(getWhere());
   auto isFlag = [](Type type) { return type.isInteger(1); };
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !yield ||
       yield.getValues().size() != 2 || !llvm::all_of(yield.getValues().getTypes(), isFlag))
@@ -317,7 +318,8 @@ LogicalResult ForBlocksOp::verify() {
     return emitOpError("the body takes the first row (i32), the partial flag (i1) and the carried values");
   if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
     return emitOpError("initial values, carried values and results differ in type");
-  if (!llvm::equal(getYield().getValues().getTypes(), getResultTypes()))
+  auto yield = terminatorOf<YieldOp>(getBody());
+  if (!yield || !llvm::equal(yield.getValues().getTypes(), getResultTypes()))
     return emitOpError("the yielded values differ in type from the results");
   return success();
 }
@@ -563,8 +565,8 @@ OpFoldResult MapOp::fold(FoldAdaptor) {
 
 LogicalResult AnyOp::verify() {
   Block &body = getBody().front();
-  auto yield = cast<YieldOp>(body.getTerminator());
-  if (body.getNumArguments() != 1 || body.getArgument(0).getType() != getTile().getType().getElementType() ||
+  auto yield = terminatorOf<YieldOp>(getBody());
+  if (!yield || body.getNumArguments() != 1 || body.getArgument(0).getType() != getTile().getType().getElementType() ||
       yield.getValues().size() != 1 || !yield.getValues().front().getType().isInteger(1))
     return emitOpError("the region takes one element and yields one i1");
   return success();
@@ -594,7 +596,8 @@ LogicalResult MapOp::verify() {
   llvm::append_range(expected, getOrigins().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), expected))
     return emitOpError("the region takes one value for each input and one of its origin's type for each coordinate");
-  ValueRange values = getYield().getValues();
+  auto yield = terminatorOf<YieldOp>(getBody());
+  ValueRange values = yield ? ValueRange(yield.getValues()) : ValueRange();
   if (values.size() != 1 || values.front().getType() != result.getElementType())
     return emitOpError() << "the region must yield one " << result.getElementType();
   if (std::optional<ArrayRef<int64_t>> columns = getColumns()) {
