@@ -696,6 +696,17 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 // -----
 
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
+  %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
+  ^bb0(%j: i32):
+    %k = arith.addi %j, %j : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
