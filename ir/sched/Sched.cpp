@@ -532,7 +532,7 @@ LogicalResult LoadPairOp::verify() {
 LogicalResult SliceOp::verify() {
   ViewType view = getView().getType(), result = getResult().getType();
   if (view.getElementType() != result.getElementType() ||
-      view.getRank() != result.getRank() + int64_t(getIndices().size()))
+      view.getRank() - int64_t(getIndices().size()) != result.getRank())
     return emitOpError("removes one leading dimension for each index");
   return success();
 }
