@@ -292,7 +292,9 @@ void addIndices(const Variant &variant, KernelSignature &signature) {
       if (tensor.name == variant.tensors()[i].name && tensor.rank == variant.tensors()[i].rank)
         tensor.indices = std::move(indices[i]);
 }
-void addIndices(IrSummary &summary) {
+/// The variant that the module names, and what it tells of the indices.
+void addVariant(ModuleOp module, IrSummary &summary) {
+  summary.variantJson = variantJsonOf(module, summary);
   if (summary.variantJson.empty())
     return;
   if (Expected<Variant> variant = Variant::fromJson(summary.variantJson))
@@ -530,10 +532,8 @@ Expected<IrSummary> attune::driver::describe(const IrText &text) {
   if (!module)
     return module.error();
   Expected<IrSummary> summary = summarizeModule(**module);
-  if (summary) {
-    summary->variantJson = variantJsonOf(**module, *summary);
-    addIndices(*summary);
-  }
+  if (summary)
+    addVariant(**module, *summary);
   return summary;
 }
 
@@ -550,12 +550,10 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     return summary.error();
   if (Expected<void> good = checkStart(*summary, options, target, stage); !good)
     return good.error();
-  if (source.variant) {
+  if (source.variant)
     addIndices(*source.variant, summary->signature);
-  } else {
-    summary->variantJson = variantJsonOf(module, *summary);
-    addIndices(*summary);
-  }
+  else
+    addVariant(module, *summary);
 
   Lowered result;
   result.summary = *summary;
@@ -674,8 +672,7 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
     return summary.error();
   if (summary->stage != Stage::Sched)
     return Error{fmt::format("the text is at stage {}, only a schedule can be simulated; emit its sched text", name(summary->stage))};
-  summary->variantJson = variantJsonOf(*module, *summary);
-  addIndices(*summary);
+  addVariant(*module, *summary);
   Expected<Simulator> simulator = Simulator::load(*module);
   if (!simulator)
     return simulator.error();

@@ -23,23 +23,16 @@ inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm:
   return tile::named(map.getResult(), name);
 }
 
-/// Whether an element of the warp's `rows` meets `condition`.
-inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows,
-                             llvm::function_ref<mlir::Value(mlir::Value)> condition) {
-  auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
-  mlir::OpBuilder::InsertionGuard guard(builder);
-  mlir::Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
-  tile::YieldOp::create(builder, loc, condition(body->getArgument(0)));
-  return tile::named(any.getResult(), name);
-}
-
 /// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
 inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows, mlir::arith::CmpFPredicate predicate,
                              float constant) {
-  return createAny(builder, loc, name, rows, [&](mlir::Value element) -> mlir::Value {
-    mlir::Value with = mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(constant));
-    return mlir::arith::CmpFOp::create(builder, loc, predicate, element, with);
-  });
+  auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
+  mlir::Value with = mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(constant));
+  mlir::Value compares = mlir::arith::CmpFOp::create(builder, loc, predicate, body->getArgument(0), with);
+  tile::YieldOp::create(builder, loc, compares);
+  return tile::named(any.getResult(), name);
 }
 
 /// The row factor by which `map` multiplies its first input and nothing else, or null.

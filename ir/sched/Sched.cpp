@@ -224,10 +224,7 @@ void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order
                       SmallVector<Location>(arguments, state.location));
 }
 
-NextOp ForWorkOp::getNext() {
-  Block &body = getBody().front();
-  return body.empty() ? nullptr : dyn_cast<NextOp>(body.back());
-}
+NextOp ForWorkOp::getNext() { return terminatorOf<NextOp>(getBody()); }
 
 OperandRange ForWorkOp::getNextCarried() { return getNext().getValues().take_back(getInits().size()); }
 

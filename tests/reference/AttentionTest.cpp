@@ -2,6 +2,7 @@
 #include "tools/reference/Reference.h"
 
 #include "attune/Builtins.h"
+#include "tests/reference/Solve.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,6 +12,7 @@
 
 using namespace attune;
 using namespace attune::reference;
+using namespace attune::tests;
 
 namespace {
 
@@ -27,20 +29,6 @@ Problem randomProblem(const Variant &variant, DType dtype, int64_t batch, int64_
           .q = HostTensor::random(dtype, {batch, heads, queryLength, headDim}, 1),
           .k = HostTensor::random(dtype, {batch, kvHeads, keyLength, headDim}, 2),
           .v = HostTensor::random(dtype, {batch, kvHeads, keyLength, headDimV}, 3)};
-}
-
-Output solve(const Problem &problem) {
-  Expected<Output> output = attention(problem);
-  if (!output)
-    FAIL(output.error().message);
-  return *output;
-}
-
-Output solvePlain(const Problem &problem) {
-  Expected<Output> output = plainLowPrecision(problem);
-  if (!output)
-    FAIL(output.error().message);
-  return *output;
 }
 
 std::string errorOf(const Problem &problem) {

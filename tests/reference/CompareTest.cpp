@@ -1,6 +1,7 @@
 #include "tools/reference/Compare.h"
 
 #include "attune/Builtins.h"
+#include "tests/reference/Solve.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,6 +10,7 @@
 
 using namespace attune;
 using namespace attune::reference;
+using namespace attune::tests;
 
 namespace {
 
@@ -20,20 +22,6 @@ Problem randomProblem(const Variant &variant, DType dtype, int64_t heads, int64_
           .q = HostTensor::random(dtype, {1, heads, queries, headDim}, 1),
           .k = HostTensor::random(dtype, {1, heads, keys, headDim}, 2),
           .v = HostTensor::random(dtype, {1, heads, keys, headDimV}, 3)};
-}
-
-Output solve(const Problem &problem) {
-  Expected<Output> output = attention(problem);
-  if (!output)
-    FAIL(output.error().message);
-  return *output;
-}
-
-Output solvePlain(const Problem &problem) {
-  Expected<Output> output = plainLowPrecision(problem);
-  if (!output)
-    FAIL(output.error().message);
-  return *output;
 }
 
 /// Results of a kernel, in the dtypes that kernels write.

@@ -17,21 +17,6 @@ using namespace attune::tests;
 
 namespace {
 
-std::vector<std::string> linesOf(const std::string &text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back(line);
-  return lines;
-}
-
-std::string join(const std::vector<std::string> &lines) {
-  std::string text;
-  for (const std::string &line : lines)
-    text += line + "\n";
-  return text;
-}
-
 /// How an op of the text can be changed: what the first group of `pattern` matches is replaced.
 struct Change {
   std::string op, how, pattern;
@@ -61,6 +46,21 @@ const std::vector<Change> &changes() {
 }
 
 } // namespace
+
+std::vector<std::string> attune::tests::linesOf(const std::string &text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+std::string attune::tests::join(const std::vector<std::string> &lines) {
+  std::string text;
+  for (const std::string &line : lines)
+    text += line + "\n";
+  return text;
+}
 
 std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   static const std::regex op(

@@ -18,6 +18,10 @@ struct Mutant {
   std::string text;
 };
 
+std::vector<std::string> linesOf(const std::string &text);
+/// Each with a line break behind it.
+std::string join(const std::vector<std::string> &lines);
+
 /// All mutants of a kernel's text. Ops are counted in the order of the text. Some do not load: what an op's own verifier refuses.
 std::vector<Mutant> mutantsOf(const std::string &text);
 

@@ -18,6 +18,9 @@
 #include <sstream>
 
 using namespace attune;
+using attune::tests::join;
+using attune::tests::linesOf;
+using attune::tests::Mutant;
 
 namespace {
 
@@ -36,26 +39,6 @@ std::vector<Subject> subjects() {
         all.push_back({std::string(variant.name()), std::to_string(stages) + " stages" + (qRegisters ? ", q in registers" : ""), variant,
                        {.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = stages, .qRegisters = qRegisters}});
   return all;
-}
-
-struct Mutant {
-  std::string what;
-  std::string text;
-};
-
-std::vector<std::string> linesOf(const std::string &text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back(line);
-  return lines;
-}
-
-std::string join(const std::vector<std::string> &lines) {
-  std::string text;
-  for (const std::string &line : lines)
-    text += line + "\n";
-  return text;
 }
 
 /// "wait 2 of 3 ...": ops are counted in the order of the text.
@@ -256,7 +239,7 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
     subject.schedule.applyTo(test.options);
     Expected<std::string> text = tests::schedText(test, subject.schedule);
     REQUIRE(text);
-    for (const tests::Mutant &mutant : tests::mutantsOf(*text)) {
+    for (const Mutant &mutant : tests::mutantsOf(*text)) {
       INFO(subject.name << ", " << subject.schedule.describe() << ": " << mutant.what);
       // One that does not load counts for nothing.
       if (!Simulation::load({mutant.text, "mutant.mlir"}))
