@@ -138,11 +138,12 @@ LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 LogicalResult KernelOp::verify() {
   if (getThreads() <= 0 || getThreads() % 32 || getThreads() > 1024)
     return emitOpError() << getThreads() << " threads is not a multiple of 32 up to 1024";
-  int64_t end = 0;
+  // Neither is negative, so that their sum fits without a sign.
+  uint64_t end = 0;
   getBody().walk([&](SharedOp shared) {
-    end = std::max(end, int64_t(shared.getOffset()) + shared.getResult().getType().bytes());
+    end = std::max(end, shared.getOffset() + uint64_t(shared.getResult().getType().bytes()));
   });
-  if (end > int64_t(getSharedBytes()))
+  if (end > getSharedBytes())
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
   return tile::verifyBounds(*this, getTensors(), getBounds());
 }

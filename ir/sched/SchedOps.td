@@ -28,7 +28,7 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$arch, I64Attr:$threads, I64Attr:$blocks_per_sm,
-                       I64Attr:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
@@ -353,7 +353,7 @@ def SharedOp : SchedOp<"shared", [Effects]> {
     %o = sched.shared "o_tile" at 0 over %q : <stage 1 x q 128 x d 64, ...> , ...
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$offset, Optional<TileType>:$over);
+  let arguments = (ins StrAttr:$name, ConfinedAttr<I64Attr, [IntNonNegative]>:$offset, Optional<TileType>:$over);
   let results = (outs TileType:$result);
   let assemblyFormat = "$name `at` $offset (`over` $over^ `:` type($over) `,`):(`:`)? type($result) attr-dict";
   let skipDefaultBuilders = 1;
@@ -608,7 +608,7 @@ def RingOp : SchedOp<"ring", [Effects]> {
     %kr = sched.ring "k" at 98304 filled_by 1 emptied_by 8 : !sched.ring<2>
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$filled_by, I64Attr:$emptied_by);
+  let arguments = (ins StrAttr:$name, ConfinedAttr<I64Attr, [IntNonNegative]>:$offset, I64Attr:$filled_by, I64Attr:$emptied_by);
   let results = (outs RingType:$result);
   let assemblyFormat = "$name `at` $offset `filled_by` $filled_by `emptied_by` $emptied_by attr-dict `:` type($result)";
   let hasVerifier = 1;

@@ -85,6 +85,11 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, Arr
     if (llvm::is_contained(axes.take_front(i), axes[i]))
       return emitError() << "axis " << axes[i].getValue() << " appears twice";
   }
+  // Far beyond any memory of a block; products with sizes of elements and offsets cannot overflow.
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    if (llvm::MulOverflow(elements, size, elements) || elements > std::numeric_limits<int32_t>::max())
+      return emitError() << "a tile of more than 2^31 - 1 elements";
   if (!elementType.isIntOrFloat())
     return emitError() << "element type " << elementType << " is not an integer or a float";
   return success();

@@ -39,6 +39,26 @@ sched.kernel @bad arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 d
 
 // -----
 
+// expected-error @+1 {{'sched.kernel' op shared buffers end at byte 9223372036854792064, past shared_bytes 16384}}
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %0 = sched.shared "ring" at 9223372036854775680 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+// expected-error @+1 {{'sched.kernel' op attribute 'shared_bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'sched.shared' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = sched.shared "ring" at -128 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 16384}}
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %0 = sched.shared "ring" at 8192 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>

@@ -6,6 +6,16 @@ func.func private @bad(!tile.tile<q 0, f32, register>)
 
 // -----
 
+// expected-error @+1 {{a tile of more than 2^31 - 1 elements}}
+func.func private @bad(!tile.tile<q 65536 x k 32768, f32, register>)
+
+// -----
+
+// expected-error @+1 {{a tile of more than 2^31 - 1 elements}}
+func.func private @bad(!tile.tile<q 4611686018427387904 x k 4611686018427387904, f32, register>)
+
+// -----
+
 // expected-error @+1 {{axis q appears twice}}
 func.func private @bad(!tile.tile<q 16 x q 16, f32, register>)
 
