@@ -4,9 +4,9 @@
 // LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the row part moves to the LSE, and an
 // element costs one multiply-add.
 //
-// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query: an error of s' of at most
-// 2^-24 * |u| * tile_q more. For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^7 even where s' is 1; beyond,
-// neighbouring keys differ by more than their errors. f16 keeps the formula.
+// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product that starts from it truncates at each of
+// D / 16 steps: an error of s' of at most 2^-23 * |u| * tile_q * D / 16 more. For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256
+// even where s' is 1; beyond, neighbouring keys differ by more than their errors. f16 keeps the formula.
 //
 //===----------------------------------------------------------------------===//
 

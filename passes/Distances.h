@@ -136,4 +136,26 @@ inline bool isDenseBias(tile::MapOp map, tile::ElementOp load, llvm::function_re
   return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"), uniform);
 }
 
+/// Whether `value` is the same for every element of the map whose body is `block`.
+inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
+  mlir::Operation *op = value.getDefiningOp();
+  if (value.getParentBlock() != block)
+    return true;
+  return op && llvm::all_of(op->getOperands(), [&](mlir::Value operand) { return isBlockValue(operand, block); });
+}
+
+/// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
+inline bool isStaged(mlir::Value term, tile::MapOp map) {
+  if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
+    return false;
+  tile::PlanAttr plan = map->getParentOfType<tile::KernelOp>().getPlan();
+  if (!plan.getCopyWarps())
+    return false;
+  auto isSame = [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); };
+  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases() && isDenseBias(map, load, isSame))
+    return true;
+  DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](mlir::BlockArgument) { return false; });
+  return llvm::is_contained(values.roots(), term);
+}
+
 } // namespace attune

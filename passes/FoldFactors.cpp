@@ -3,12 +3,12 @@
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
-//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a > 0
+//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a >= 1 or t of f16
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
 // and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the scale at the end of the score, where
-// the exponent absorbs it. A finite t stays finite: of a magnitude above 3.4e38 * a, it counts as 3.4e38 * a. u / a is held below 2^96, so that its
-// products with integers are finite.
+// the exponent absorbs it. What is finite stays so: t is not divided by less than 1 (ScaleQueries sees to it that it need not be), and u / a is held
+// below 2^96, so that its products with integers are finite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,35 +68,20 @@ struct ProductOfConstants : OpRewritePattern<arith::MulFOp> {
 
 };
 
-/// Whether `value` is the same for every element of the map whose body is `block`.
-bool isBlockValue(Value value, Block *block) {
-  Operation *op = value.getDefiningOp();
-  if (value.getParentBlock() != block)
-    return true;
-  return op && llvm::all_of(op->getOperands(), [&](Value operand) { return isBlockValue(operand, block); });
+/// Whether every finite `term` is finite divided by a moderate `factor`.
+bool staysFinite(Value term, float factor) {
+  auto load = term.getDefiningOp<tile::ElementOp>();
+  return factor >= 1 || (load && load.getView().getType().getElementType().isF16());
 }
 
-/// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
-bool isStaged(Value term, tile::MapOp map) {
-  if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
-    return false;
-  tile::PlanAttr plan = map->getParentOfType<tile::KernelOp>().getPlan();
-  if (!plan.getCopyWarps())
-    return false;
-  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases())
-    return isDenseBias(map, load, [&](Value index) { return isBlockValue(index, &map.getBody().front()); });
-  DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](BlockArgument) { return false; });
-  return llvm::is_contained(values.roots(), term);
-}
-
-/// A bias that can be divided at no cost to its elements: the factor that the block computes of `factor * integer`, or a value that copy warps
-/// compute. The factor is what to divide, null where there is none.
-Value divisibleFactor(Value term, arith::AddFOp sum) {
+/// A bias that can be divided by `factor` at no cost to its elements: the factor that the block computes of `factor * integer`, or a value that copy
+/// warps bring. The factor is what to divide, null where there is none.
+Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   if (auto bias = term.getDefiningOp<arith::MulFOp>())
     for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())})
       if (n.getDefiningOp<arith::SIToFPOp>() && isBlockValue(u, sum->getBlock()))
         return u;
-  return isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
+  return staysFinite(term, factor) && isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
 }
 
 /// `slope`, or 2^96 of its sign where it is beyond and `finite` is not infinite.
@@ -118,12 +103,12 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
     for (auto [scaled, term] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
       auto product = scaled.getDefiningOp<arith::MulFOp>();
       auto [value, factor] = product && product->hasOneUse() ? splitFactor(product) : std::pair<Value, float>();
-      Value divisible = value && factor > 0 && isModerate(factor) ? divisibleFactor(term, op) : Value();
+      Value divisible = value && factor > 0 && isModerate(factor) ? divisibleFactor(term, op, factor) : Value();
       if (!divisible)
         continue;
       Value inverse = constant(rewriter, loc, 1.0f / factor), bias;
       if (divisible == term) {
-        bias = tile::MulFiniteOp::create(rewriter, loc, rewriter.getF32Type(), term, inverse);
+        bias = arith::MulFOp::create(rewriter, loc, term, inverse);
       } else {
         auto ofInteger = term.getDefiningOp<arith::MulFOp>();
         Value divided = bounded(rewriter, loc, arith::MulFOp::create(rewriter, loc, divisible, inverse), divisible);

@@ -13,13 +13,13 @@
 // Warpgroup-level products: no branch, which would keep what the scores do not decide from running beside what they do: with dropout it cost 11%.
 //
 //     m starts from the least finite float
-//     f     = |m| < 2^30 / c ? c : 2^k               2^k >= c, and <= 1
+//     f     = |m| < 2^30 / c ? c : 2^k               2^k >= c, but at most 1
 //     a     = -(m * f)                               carried: a of the tile before
 //     alpha = exp2(a - a_old)
 //     p     = exp2(fma(x, f, a))
 //
 // Below 2^30 the rounding of a, e <= 2^6, multiplies all exponentials of the row by 2^e, which leaves with the sum, since alpha is made of the rounded addends too. Beyond, m * 2^k
-// is exact, x = m gives 1, and the next smaller float32 is at least 2^6 less in the exponent. A row without a key needs no guard: its addend is finite, and p = exp2(-inf) = 0.
+// is exact, x = m gives 1, and the next smaller float32 is at least 2^5 less in the exponent. A row without a key needs no guard: its addend is finite, and p = exp2(-inf) = 0.
 //
 // For bf16: f16 has no room for 2^e and more digits than the first way leaves; float32 kernels are bound by their products. Warpgroups that take turns keep their maxima, and have a
 // multiply-add by that (tile-hold-maxima).
@@ -120,7 +120,7 @@ public:
     // In front of both.
     if (softmax.alpha->isBeforeInBlock(softmax.exponentials))
       builder.setInsertionPoint(softmax.alpha);
-    const float power = std::exp2(std::ceil(std::log2(factor)));
+    const float power = std::min(1.0f, std::exp2(std::ceil(std::log2(factor))));
     Value rowFactor = map("factor", maximum.getType(), maximum, [&](ValueRange v) -> Value {
       Value isFar = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGE, math::AbsFOp::create(builder, loc, v[0]), constant(0x1p30f / factor));
       return arith::SelectOp::create(builder, loc, isFar, constant(power), constant(factor));
@@ -192,7 +192,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
       for (Softmax softmax : all) {
         if (!kernel.getPlan().getCopyWarps())
           Fuser(softmax).withBranch();
-        else if (tile::ReduceOp maximum = guardedBy(softmax.base()); maximum && softmax.factor() <= 1)
+        else if (tile::ReduceOp maximum = guardedBy(softmax.base()); maximum && softmax.factor() <= 3)
           Fuser(softmax).withRowFactor(maximum);
       }
     }

@@ -63,6 +63,18 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
+  let summary = "a power of two of the score's factor moves to Q";
+  let description = [{
+    Requires: tile kernels whose scores begin with the product of Q and K.
+    Ensures: with copy warps and bf16, a score that adds a staged bias to the product times a constant below 1 multiplies Q by a power of two
+    instead, and the product by a constant from 1 to 2. Not with `precise`.
+    Why here: tile-fold-factors divides the bias by that constant, which is finite then.
+    Before: `%q = load`, `%x = map(%s) { s * 0.09 + t }`
+    After: `%q = scale (load) exponent -4`, `%x = map(%s) { s * 16 * 0.09 + t }`
+  }];
+}
+
 def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
   let summary = "merge constant factors of the score and turn divisions by constants into products";
   let description = [{
@@ -188,7 +200,7 @@ def FuseExponents : Pass<"tile-fuse-exponents", "::mlir::ModuleOp"> {
   let description = [{
     Requires: the softmax's exponentials, and by what the maximum's move changes those before, as maps to exp2((x - m) * c).
     Ensures: in bf16 kernels without `precise` and without `turns`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
-    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 1, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
+    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 3, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
     Why here: `tile-cancel-row-terms` asks for the difference.
     Before: `%alpha = map(%m0, %m) { exp2((m0 - m) * c) }`, `%p = map(%x, %m) { exp2((x - m) * c) }`
     After: `%f = map(%m) { |m| >= 2^30 / c ? 2^k : c }`, `%a = map(%m, %f) { -(m * f) }`, `%alpha = map(%a, %a0) { exp2(a - a0) }`, `%p = map(%x, %f, %a) { exp2(fma(x, f, a)) }`

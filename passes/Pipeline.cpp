@@ -50,6 +50,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   // mma.sync contracts 16 elements at a time; the CPU has no such granularity.
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
 
+  // Before a bias is divided by what is left of the scale.
+  passes.addPass(createScaleQueries());
   // The scale has met the score: first one factor, then into the exponent.
   passes.addPass(createFoldFactors());
   // Before hoisting: the folded addend of the exponent is then computed once a row.

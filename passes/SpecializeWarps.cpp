@@ -704,7 +704,12 @@ private:
   /// The first and the last op of the ring's block that read its tile; null where none does.
   static std::pair<Operation *, Operation *> readersOf(const Ring &ring) {
     Operation *first = nullptr, *last = nullptr;
-    for (Operation *user : ring.value().getUsers()) {
+    SmallVector<Operation *> users(ring.value().getUsers());
+    // What changes the tile in place is read in its stead.
+    for (Operation *user : ring.value().getUsers())
+      if (isa<tile::ScaleOp>(user))
+        llvm::append_range(users, user->getUsers());
+    for (Operation *user : users) {
       Operation *ancestor = ring.tile->getBlock()->findAncestorOpInBlock(*user);
       if (!first || ancestor->isBeforeInBlock(first))
         first = ancestor;

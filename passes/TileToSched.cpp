@@ -442,7 +442,7 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+              tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
               sched::MmaWaitOp, scf::IfOp>(
             [&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
@@ -1138,6 +1138,8 @@ private:
 
   /// Stage of a slot's ring, and the ring's buffer.
   std::pair<Value, Value> slotOf(Value tile) {
+    if (auto scale = tile.getDefiningOp<tile::ScaleOp>())
+      tile = scale.getTile();
     auto slot = tile.getDefiningOp<sched::SlotOp>();
     assert(slot && "shared tiles are slots of rings once copies are pipelined");
     return {buffers.lookup(slot.getRing()), mapping.lookup(slot.getStage())};
@@ -1221,6 +1223,8 @@ private:
   }
 
   /// First row of the warpgroup's 64.
+  /// The named barrier of a warpgroup's own.
+  Value warpgroupBarrier() { return add(group, 1); }
   Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
 
   LogicalResult expandOp(sched::MmaWaitOp op) {
@@ -1558,6 +1562,20 @@ private:
                                column0 ? add(column0, column) : Value());
   }
 
+  /// In place, each warpgroup the rows that its products read.
+  LogicalResult expandOp(tile::ScaleOp op) {
+    auto [shared, stage] = slotOf(op.getTile());
+    const int64_t columns = cast<TileType>(shared.getType()).getShape()[2], chunks = columns / 8;
+    Value own = rem(thread, 128), row0 = warpgroupRow();
+    repeat(64 * chunks / 128, "n", [&](Value n) {
+      Value flat = add(mul(n, 128), own);
+      sched::ScaleSharedOp::create(builder, loc, shared, stage, add(row0, div(flat, chunks)), mul(rem(flat, chunks), 8), op.getExponent());
+    });
+    sched::FenceAsyncOp::create(builder, loc);
+    sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
+    return success();
+  }
+
   LogicalResult expandOp(tile::StoreOp op) {
     if (cast<TileType>(op.getTile().getType()).rank() == 1)
       return storeRows(op);
@@ -1587,7 +1605,7 @@ private:
                                            ? queryBuffer
                                            : Value());
     }
-    Value barrier = add(group, 1);
+    Value barrier = warpgroupBarrier();
     if (plan.getPersistent()) {
       waitForBoxes(thread);
       sched::SyncWarpsOp::create(builder, loc, barrier, 128);

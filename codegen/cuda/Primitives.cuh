@@ -675,6 +675,18 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
 
+//@ scale_shared_16
+/// Eight bf16 elements times `factor`, in place. PTX 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11, st.shared.v4.
+__device__ __forceinline__ void scale_shared_16(unsigned address, float factor) {
+  unsigned by, x[4];
+  asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(by) : "f"(factor));
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    asm("mul.rn.bf16x2 %0, %0, %1;" : "+r"(x[i]) : "r"(by));
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
 //@ store_matrix
 /// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and stores, of each matrix, row l / 4,
 /// columns 2 (l % 4) and + 1. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.

@@ -15,6 +15,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Path.h"
 #include <charconv>
+#include <cmath>
 
 using namespace mlir;
 using namespace attune;
@@ -1180,6 +1181,10 @@ void Printer::printStatement(Operation *op) {
                                 {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what})
                               .text +
                           ";");
+      })
+      .Case([&](ScaleSharedOp o) {
+        Expr at = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
+        statement(op, primitive("scale_shared_16", {at, {printFloat(std::ldexp(1.0f, int(o.getExponent())))}}).text + ";");
       })
       .Case([&](StoreMatrixOp o) {
         SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())};

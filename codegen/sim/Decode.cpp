@@ -979,6 +979,9 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
       })
+      .Case([&](sched::ScaleSharedOp o) {
+        emit(o, sim::scaleShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())}, {int64_t(o.getExponent())});
+      })
       .Case([&](sched::StoreMatrixOp o) {
         emit(o, sim::storeMatrix,
              {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});

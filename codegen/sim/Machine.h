@@ -303,6 +303,7 @@ Go loadMatrix(Machine &, Warp &,
 Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
 Go loadPair(Machine &, Warp &, const Step &);    ///< in: stage, row, column; out: two; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
+Go scaleShared(Machine &, Warp &, const Step &); ///< in: stage, row, column; at[0]: shared; number[0]: exponent
 Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
 Go mmaAsync(Machine &, Warp &,

@@ -8,6 +8,7 @@
 #include "codegen/sim/Numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 using namespace attune;
@@ -1099,6 +1100,34 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
     warp.stored |= 1u << lane;
     uint32_t value = warp.get<uint32_t>(step.in[0], lane);
     std::memcpy(machine.memory.at(address), &value, 4);
+  }
+  return Go::Next;
+}
+
+Go sim::scaleShared(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const float factor = std::ldexp(1.0f, int(step.number[0]));
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 8))
+      return Go::Stop;
+    const int64_t address = buffer.place(at(0), at(1), at(2));
+    if (address % 16)
+      return machine.fail(warp, step, fmt::format("multiplies 16 bytes at byte {}, which is not a multiple of 16", address));
+    const Actor actor = machine.actor(warp, step, lane);
+    if (std::optional<Fault> fault = machine.memory.read(actor, address, 16))
+      return machine.fail(warp, step, "reads", buffer, at(0), *fault);
+    if (std::optional<Fault> fault = machine.memory.write(actor, address, 16))
+      return machine.fail(warp, step, "writes", buffer, at(0), *fault);
+    warp.stored |= 1u << lane;
+    for (int i = 0; i < 8; ++i) {
+      uint16_t element;
+      std::memcpy(&element, machine.memory.at(address + 2 * i), 2);
+      element = toBf16(fromBf16(element) * factor);
+      std::memcpy(machine.memory.at(address + 2 * i), &element, 2);
+    }
   }
   return Go::Next;
 }

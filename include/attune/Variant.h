@@ -131,9 +131,8 @@ public:
                   std::source_location where = std::source_location::current());
 
   /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written.
-  /// Without it 16-bit kernels may divide a bias by the scale: beyond 3.4e38 * scale in magnitude it then counts
-  /// as that. Masking by the least finite float so gives the same O, but in a row masked in full LSE is 3.4e38 *
-  /// scale below 0; and a slope beyond 2^96 * scale (ALiBi's u of u * (k - q)) counts as that.
+  /// Without it 16-bit kernels may divide the slope of a bias by distance (ALiBi's u of u * (k - q)) by the scale:
+  /// beyond 2^96 * scale in magnitude it counts as that.
   Variant &precise();
 
   /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...

@@ -503,6 +503,13 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+LogicalResult ScaleSharedOp::verify() {
+  TileType type = getShared().getType();
+  if (type.getSpace() != MemorySpace::Shared || !type.getElementType().isBF16())
+    return emitOpError() << "multiplies shared elements of bf16, got " << type;
+  return success();
+}
+
 LogicalResult LoadSharedOp::verify() {
   if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
     return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "

@@ -981,6 +981,21 @@ def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared)";
 }
 
+def ScaleSharedOp : SchedOp<"scale_shared", [Effects]> {
+  let summary = "16 bytes of shared memory times a power of two";
+  let description = [{
+    In place: the eight bf16 elements from a column that is a multiple of eight on. PTX ISA 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11,
+    st.shared.v4.
+
+    ```mlir
+    sched.scale_shared %q[%s, %row, %col] exponent -3 : !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, ConfinedAttr<I64Attr, [IntMinValue<-126>, IntMaxValue<126>]>:$exponent);
+  let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` `exponent` $exponent attr-dict `:` type($shared)";
+  let hasVerifier = 1;
+}
+
 def PackOp : SchedOp<"pack", [Pure]> {
   let summary = "two floats rounded to 16 bits and packed";
   let description = [{

@@ -370,6 +370,15 @@ LogicalResult SplatOp::verify() {
 
 LogicalResult ConvertOp::verify() { return verifySameShape(*this, getTile().getType(), getResult().getType()); }
 
+LogicalResult ScaleOp::verify() {
+  TileType type = getTile().getType();
+  if (type.getSpace() != MemorySpace::Shared || !type.getElementType().isBF16())
+    return emitOpError() << "multiplies a shared tile of bf16, got " << type;
+  if (!getTile().hasOneUse())
+    return emitOpError("takes the place of a tile that something else reads, too");
+  return success();
+}
+
 LogicalResult MmaOp::verify() {
   TileType lhs = getLhs().getType(), rhs = getRhs().getType(), result = getResult().getType();
   if (lhs.rank() != 2 || rhs.rank() != 2 || result.rank() != 2)

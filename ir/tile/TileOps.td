@@ -276,6 +276,22 @@ def ConvertOp : TileOp<"convert", [Pure]> {
   let hasVerifier = 1;
 }
 
+def ScaleOp : TileOp<"scale", [Pure, SameOperandsAndResultType]> {
+  let summary = "a shared tile times a power of two";
+  let description = [{
+    Of bf16 elements, whose products with powers of two are exact as long as these are not subnormal. Nothing else reads the tile: the product
+    takes its place in memory.
+
+    ```mlir
+    %eighth = tile.scale %q exponent -3 : !tile.tile<q 128 x d 64, bf16, shared>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, ConfinedAttr<I64Attr, [IntMinValue<-126>, IntMaxValue<126>]>:$exponent);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$tile `exponent` $exponent attr-dict `:` type($tile)";
+  let hasVerifier = 1;
+}
+
 def MmaOp : TileOp<"mma", [Pure]> {
   let summary = "matrix product over the axis that both operands share";
   let description = [{

@@ -39,6 +39,15 @@ sched.kernel @bad arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 d
 
 // -----
 
+sched.kernel @bad arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %zero = arith.constant 0 : i32
+  %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.scale_shared' op multiplies shared elements of bf16, got '!tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>'}}
+  sched.scale_shared %q[%zero, %zero, %zero] exponent -3 : !tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 9223372036854792064, past shared_bytes 16384}}
 sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %0 = sched.shared "ring" at 9223372036854775680 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>

@@ -434,6 +434,37 @@ tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, wa
 
 // -----
 
+tile.kernel @bad dtype f16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %b = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, f16>
+  %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, f16> -> !tile.tile<q 128 x d 64, f16, shared>
+  // expected-error @+1 {{'tile.scale' op multiplies a shared tile of bf16, got '!tile.tile<q 128 x d 64, f16, shared>'}}
+  %0 = tile.scale %q exponent -3 : !tile.tile<q 128 x d 64, f16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %b = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.scale' op attribute 'exponent' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is -126 whose maximum value is 126}}
+  %0 = tile.scale %q exponent -127 : !tile.tile<q 128 x d 64, bf16, shared>
+}
+
+// -----
+
+tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  %b = tile.block_index "b" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // expected-error @+1 {{'tile.scale' op takes the place of a tile that something else reads, too}}
+  %0 = tile.scale %q exponent -3 : !tile.tile<q 128 x d 64, bf16, shared>
+  %1 = tile.scale %q exponent -2 : !tile.tile<q 128 x d 64, bf16, shared>
+}
+
+// -----
+
 tile.kernel @bad dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, shared>

@@ -227,6 +227,8 @@ sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 1326
       %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       // CHECK: sched.store_matrix %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3 to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
       sched.store_matrix %work#3, %work#3, %work#3, %work#3 to %k[%zero, %zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.scale_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] exponent -3 : <stage 2 x k 64 x d 64, bf16
+      sched.scale_shared %k[%zero, %zero, %zero] exponent -3 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.next %[[WORK]]#3, %[[STAGE]] : i32, i32
       sched.next %work#3, %stage : i32, i32
     }

@@ -84,6 +84,9 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
 
   // CHECK: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} : <4, bf16> -> <q 128 x d 64, bf16, shared>
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // CHECK: tile.scale %{{.*}} exponent -3 : <q 128 x d 64, bf16, shared>
+  %loaded = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %eighth = tile.scale %loaded exponent -3 : !tile.tile<q 128 x d 64, bf16, shared>
   // CHECK: %[[ZERO:.*]] = tile.splat %{{.*}} : f32 -> <q 128 x dv 32, f32, register>
   %acc0 = tile.splat %cap : f32 -> !tile.tile<q 128 x dv 32, f32, register>
   // CHECK: %[[ROWS:.*]] = tile.splat %{{.*}} {tile.name = "row_max"} : f32 -> <q 128, f32, register>

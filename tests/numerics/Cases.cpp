@@ -274,14 +274,15 @@ Group largeScoreGroup() {
   add("times 1e30", "s * 1e30");
   add("times 1e8", "s * 1e8");
   add("times 300", "s * 300 + 4e6");
-  add("rising by 1e9", "s + 1e9 * f32(k / 16)");
-  add("falling by 1e9", "s - 1e9 * f32(k / 16)");
+  // By a power of two: the product is exact, so that it does not matter whether it is rounded before the sum.
+  add("rising by 2^30", "s + 1073741824.0 * f32(k / 16)");
+  add("falling by 2^30", "s - 1073741824.0 * f32(k / 16)");
   add("rising through 1e9", "s + f32(k) * 7e6");
   add("falling to -1e9", "s - f32(k) * 7e6", "q >= k");
   add("documents of the least float", "select(q % 3 == 0, -3.4028234e38, s)", "q / 50 == k / 50");
   add("dropout, less 1e10", "s - 1e10", "true", 0.3f);
   add("dropout, rows of the least float", "select(q % 3 == 0, -3.4028234e38, s)", "q >= k", 0.3f);
-  add("dropout, rising by 1e9", "s + 1e9 * f32(k / 16)", "true", 0.3f);
+  add("dropout, rising by 2^30", "s + 1073741824.0 * f32(k / 16)", "true", 0.3f);
   add("dropout, times 1e30", "s * 1e30", "true", 0.3f);
   add("plus infinity", "select(k == 77, inf, s)", "q >= k");
   for (DType dtype : dtypes) {
@@ -301,16 +302,21 @@ Group largeScoreGroup() {
         test.problem.tensors[name] = tensor;
       };
     };
-    // Divided by the scale where the product with K starts from it: O is right, LSE that of the greatest bias that is finite then.
-    auto leastWithoutLse = [=](const char *name, std::vector<int64_t> extents) {
+    // Different values beyond the greatest float times the scale.
+    auto large = [](const char *name, std::vector<int64_t> extents) {
       return [=](Case &test) {
-        least(name, extents)(test);
-        test.layout.withoutLse = dtype != f32;
+        HostTensor tensor = HostTensor::zeros(f32, extents);
+        for (int64_t i = 0; i < tensor.size(); ++i)
+          tensor.set(i, i % 5 == 2 ? -3.3e38 : -3.4028234e38);
+        test.problem.tensors[name] = tensor;
       };
     };
-    b.add("rows hidden by a bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, leastWithoutLse("bias", {2, 130, 300}));
+    b.add("rows hidden by a bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, least("bias", {2, 130, 300}));
     b.add("distances hidden by a table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) { return s + captured("t", f32, rank(2))[h][q - k + 300]; }), dtype,
-          shape, leastWithoutLse("t", {2, 430}));
+          shape, least("t", {2, 430}));
+    b.add("a large bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, large("bias", {2, 130, 300}));
+    b.add("a large table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) { return s + captured("t", f32, rank(2))[h][q - k + 300]; }), dtype, shape,
+          large("t", {2, 430}));
     b.add("keys hidden by a tensor", Variant("keys").score([](Score s, Index, Index, Index, Index k) { return s + captured("t", f32, rank(1))[k]; }), dtype, shape,
           least("t", {300}));
   }

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s --split-input-file --attn-to-tile=granularity=16 --canonicalize --tile-fold-factors --tile-fold-softmax-scale --canonicalize --tile-hoist-invariants --tile-stage-biases --canonicalize --cse --tile-accumulate-bias | FileCheck %s
+// RUN: attune-opt %s --split-input-file --attn-to-tile=granularity=16 --canonicalize --tile-scale-queries --tile-fold-factors --tile-fold-softmax-scale --canonicalize --tile-hoist-invariants --tile-stage-biases --canonicalize --cse --tile-accumulate-bias | FileCheck %s
 
 // The product starts from a staged bias where warpgroups take turns, with or without their own softmax beside their products, and where they come as they do.
 // CHECK-LABEL: tile.kernel @turns

@@ -61,10 +61,22 @@ attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {d
 
 // -----
 
-// A factor above 1 times the greatest scores would overflow; f16 has no room for what is rounded; with turns tile-hold-maxima makes the multiply-add.
+// A factor above 1: rows whose maximum is large have the factor 1.
 // CHECK-LABEL: tile.kernel @unscaled
-// CHECK-NOT:     math.fma
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 1.442695
+// CHECK-DAG:     %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK:         arith.select %{{.*}}, %[[ONE]], %[[FACTOR]] : f32
+// CHECK:         math.fma
 attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+} mask {
+}
+
+// -----
+
+// Above 3 the next smaller score would be too near; f16 has no room for what is rounded; with turns tile-hold-maxima makes the multiply-add.
+// CHECK-LABEL: tile.kernel @upscaled
+// CHECK-NOT:     math.fma
+attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
 } mask {
 }
 

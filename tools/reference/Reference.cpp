@@ -469,10 +469,12 @@ private:
     }
     size_t at = size_t(row.index);
     output.oError[at] = finite ? std::sqrt(sum / double(finite)) : 0;
-    bool fast = accuracy.function > 0x1p-20 && prepared.score && prepared.score->callsFunctions();
+    bool fast = accuracy.function > 0x1p-20 && prepared.score, functions = fast && prepared.score->callsFunctions();
+    // Products that start from a bias, of some tens where it matters, are truncated there by tensor cores for each 16 of D.
+    const double truncated = 0x1p-18 * (fast ? std::max(1.0, double(prepared.headDim) / 64) : 1);
     // l is rescaled at each tile, of 64 keys say, by exp2 of a difference that is rounded where m is.
     output.lseError[at] = lseShift + 0x1p-20 * spread + 0x1p-25 * std::fabs(m) * visible / 64 +
-                          (visible ? 0x1p-22 * std::fabs(output.lse[at]) : 0) + (fast ? 5e-5 : 0x1p-18);
+                          (visible ? 0x1p-22 * std::fabs(output.lse[at]) : 0) + (functions ? 5e-5 : truncated);
     output.hiddenNonFinite[at] = hiddenNonFinite(row, scratch);
   }
 
