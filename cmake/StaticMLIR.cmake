@@ -1,4 +1,4 @@
-# attune_static_mlir: MLIR and LLVM from their archives, for an executable that needs only libc and libm.
+# attune_static_mlir: MLIR and LLVM from their archives, for what needs neither libMLIR.so nor libLLVM.so.
 #
 # The CMake targets of the archives export links to libLLVM.so and libMLIR.so (Debian builds them so), hence the archives are
 # named by path. lld takes from them only the members that something refers to, in any order.
@@ -10,5 +10,4 @@ list(FILTER archives EXCLUDE REGEX "/lib(MLIRCAPI|MLIR[A-Za-z]*Test|LLVMTestingS
 add_library(attune_static_mlir INTERFACE)
 target_link_libraries(attune_static_mlir INTERFACE ${archives} ${ATTUNE_LIBZ} ${ATTUNE_LIBZSTD} Threads::Threads ${CMAKE_DL_LIBS} rt m)
 target_link_options(attune_static_mlir INTERFACE
-  -static-libstdc++ -static-libgcc
-  -Wl,--gc-sections -Wl,--icf=all -Wl,--as-needed -Wl,-z,pack-relative-relocs)
+  -Wl,--gc-sections -Wl,--icf=all -Wl,--as-needed)

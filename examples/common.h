@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "device_memory.h"
+
 #include "attune/attune.h"
-#include "runtime/CudaDriver.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,12 +23,6 @@ using namespace attune;
 inline int report(const Error &error) {
   std::fprintf(stderr, "%s\n", error.text().c_str());
   return 1;
-}
-
-/// Exits where a call has failed that only a broken machine lets fail.
-inline void require(const Expected<void> &done) {
-  if (!done)
-    std::exit(report(done.error()));
 }
 
 /// The element as memory holds it; bf16 is the upper half of a float, rounded to nearest even.
@@ -60,11 +55,8 @@ public:
       store(dtype, value(i), &bytes[i * byteSize(dtype)]);
     if (!target.isCuda())
       return;
-    Expected<const CudaDriver *> cuda = cudaDriver();
-    require(cuda ? (*cuda)->makeCurrent(target.device) : cuda.error());
-    Expected<DeviceBuffer> copy = DeviceBuffer::copyOf(bytes.data(), bytes.size());
-    require(copy ? Expected<void>() : copy.error());
-    device = std::move(*copy);
+    device = DeviceMemory(target.device, bytes.size());
+    device.write(bytes.data());
   }
 
   /// Normally distributed.
@@ -81,7 +73,7 @@ public:
   /// Brings the device's values to the host, after all work before.
   void fetch() {
     if (target.isCuda())
-      require(device.copyToHost(bytes.data(), bytes.size()));
+      device.read(bytes.data());
   }
   float operator[](int64_t i) const { return load(dtype, &bytes[i * byteSize(dtype)]); }
 
@@ -90,7 +82,7 @@ private:
   DType dtype;
   std::vector<int64_t> shape;
   std::vector<char> bytes;
-  DeviceBuffer device;
+  DeviceMemory device;
 };
 
 struct Sizes {

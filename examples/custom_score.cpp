@@ -19,8 +19,10 @@ int main() {
       .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 128; });
 
   auto kernel = compile(variant, {.dtype = bf16, .headDim = 128}, target); // target: Target::detect()
-  if (!kernel)
-    return report(kernel.error());
+  if (!kernel) {
+    std::fprintf(stderr, "%s\n", kernel.error().text().c_str());
+    return 1;
+  }
   auto launched = kernel->launch(stream, {.q = q, .k = k, .v = v, .o = o, .tensors = {{"slopes", view}}});
   // README]
   if (!launched)

@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// A condition on (b, h, q, k). Combines with &&, || and !; made of a lambda by Mask(lambda).
@@ -134,3 +135,4 @@ const std::vector<BuiltinVariant> &builtinVariants();
 const BuiltinVariant *findBuiltin(std::string_view name);
 
 } // namespace attune
+#pragma GCC visibility pop

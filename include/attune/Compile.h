@@ -46,6 +46,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// The stages of a compilation, in order. `--emit`, dump files and errors use their names.
@@ -160,3 +161,4 @@ std::string_view buildId();
 Expected<std::string> cacheKey(const Variant &variant, const CompileOptions &options, const Target &target);
 
 } // namespace attune
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// Element type of a tensor or a scalar. Inside expressions f16 and bf16 values are promoted to f32.
@@ -66,3 +67,4 @@ constexpr std::optional<DType> parseDType(std::string_view text) {
 }
 
 } // namespace attune
+#pragma GCC visibility pop

@@ -4,7 +4,7 @@
 //
 //     Expected<Kernel> kernel = compile(variant, options, target);
 //     if (!kernel)
-//       return report(kernel.error());   // error().text() is what a user reads
+//       return report(kernel.error());   // your function; error().text() is what a user reads
 //     kernel->launch(...);
 //
 // A message is lower case without a final period and says subject, actual against required, and the
@@ -20,6 +20,7 @@
 #include <utility>
 #include <variant>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// A place in the user's source. `line` and `column` count from 1; line 0 means unknown.
@@ -89,3 +90,4 @@ private:
 };
 
 } // namespace attune
+#pragma GCC visibility pop

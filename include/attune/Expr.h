@@ -57,6 +57,7 @@
 #include <type_traits>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 //===----------------------------------------------------------------------===//
@@ -407,3 +408,4 @@ requires std::integral<T> || std::floating_point<T> Expr::Expr(T literal, std::s
 }
 
 } // namespace attune
+#pragma GCC visibility pop

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// A read outside of a captured tensor.
@@ -55,3 +56,4 @@ struct IndexFault {
 Expected<std::optional<IndexFault>> findIndexFault(const Variant &variant, const LaunchArgs &args);
 
 } // namespace attune
+#pragma GCC visibility pop

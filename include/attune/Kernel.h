@@ -55,6 +55,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// A CUstream or cudaStream_t; null is the default stream. Ignored by CPU kernels.
@@ -372,3 +373,4 @@ Expected<Kernel> loadCudaKernel(KernelImage image, int device);
 Kernel makeHostKernel(KernelImage image, HostEntry entry, std::shared_ptr<void> owner);
 
 } // namespace attune
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// The fixed part of a kernel's parameters. Strides count elements; the head-dim stride is 1.
@@ -69,3 +70,4 @@ constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors, bool 
 }
 
 } // namespace attune
+#pragma GCC visibility pop

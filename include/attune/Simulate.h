@@ -21,6 +21,7 @@
 #include <memory>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 struct SimulationOptions {
@@ -61,3 +62,4 @@ private:
 };
 
 } // namespace attune
+#pragma GCC visibility pop

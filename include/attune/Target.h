@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// Where a kernel runs: the CPU, or one CUDA device with the architecture to compile for.
@@ -49,3 +50,4 @@ struct Target {
 };
 
 } // namespace attune
+#pragma GCC visibility pop

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// The device on which a tensor lies.
@@ -100,3 +101,4 @@ Expected<Tensor> fromDLPack(const void *managedTensor);
 Expected<Tensor> fromDLPackVersioned(const void *managedTensor);
 
 } // namespace attune
+#pragma GCC visibility pop

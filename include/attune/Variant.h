@@ -58,6 +58,7 @@
 #include <type_traits>
 #include <vector>
 
+#pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
 /// A block-sparse pattern: bool tensor [H or 1, ceil(Sq/rows), ceil(Sk/columns)], or without the first
@@ -208,3 +209,4 @@ private:
 };
 
 } // namespace attune
+#pragma GCC visibility pop

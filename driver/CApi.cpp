@@ -1,0 +1,384 @@
+//===- CApi.cpp - attune/c.h over the C++ front ------------------------------===//
+
+#include "attune/c.h"
+
+#include "attune/attune.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <new>
+
+using namespace attune;
+
+struct attune_error {
+  std::string text, message;
+};
+
+struct attune_variant {
+  Variant variant;
+};
+
+struct attune_kernel {
+  Kernel kernel;
+};
+
+namespace {
+
+/// What is left where there is no memory for an error. It is freed like any other.
+attune_error *outOfMemory() {
+  static attune_error error{"error: memory ran out", "memory ran out"};
+  return &error;
+}
+
+/// The error that `body` gives, or null; no exception leaves.
+template <typename Body>
+attune_error *guarded(Body &&body) noexcept {
+  try {
+    const Expected<void> done = body();
+    return done ? nullptr : new attune_error{done.error().text(), done.error().message};
+  } catch (const std::bad_alloc &) {
+    return outOfMemory();
+  } catch (const std::exception &unforeseen) {
+    return new attune_error{fmt::format("error: {}", unforeseen.what()), unforeseen.what()};
+  }
+}
+
+Error missing(std::string_view what) { return {fmt::format("{} is NULL", what)}; }
+
+/// The caller's struct, whose header may be older: what it lacks is as `init` has it.
+template <typename Struct>
+Expected<Struct> current(const Struct *given, Struct init, std::string_view name) {
+  if (!given)
+    return missing(name);
+  if (given->size > sizeof(Struct) || given->size < sizeof given->size)
+    return Error{fmt::format("{}.size is {}, but must be {} or, of an older header, less; start from {}_init()", name, given->size, sizeof(Struct), name)};
+  std::memcpy(&init, given, given->size);
+  return init;
+}
+
+Expected<DType> dtypeOf(attune_dtype dtype, std::string_view what) {
+  if (dtype < ATTUNE_F32 || dtype > ATTUNE_BOOL)
+    return Error{fmt::format("the dtype of {} is {}, but must be one of attune_dtype, 1 to {}", what, int(dtype), int(ATTUNE_BOOL))};
+  static constexpr DType types[] = {f32, f16, bf16, i32, i64, boolean};
+  return types[dtype - ATTUNE_F32];
+}
+
+std::string textOr(const char *text) { return text ? text : ""; }
+
+Expected<void> giveText(const std::string &text, char **to) {
+  if (!to)
+    return missing("where the text goes");
+  auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
+  if (!copy)
+    return Error{"memory ran out"};
+  std::copy(text.begin(), text.end(), copy);
+  copy[text.size()] = 0;
+  *to = copy;
+  return {};
+}
+
+Expected<void> giveVariant(Expected<Variant> variant, attune_variant **to) {
+  if (!variant)
+    return variant.error();
+  if (!to)
+    return missing("where the variant goes");
+  *to = new attune_variant{std::move(*variant)};
+  return {};
+}
+
+Expected<TextVariant> textOf(const attune_text_variant &given) {
+  TextVariant text;
+  text.score = textOr(given.score);
+  text.mask = textOr(given.mask);
+  if ((given.tensor_count && !given.tensors) || (given.scalar_count && !given.scalars))
+    return missing(given.tensors ? "scalars" : "tensors");
+  for (size_t i = 0; i < given.tensor_count; ++i) {
+    Expected<DType> dtype = dtypeOf(given.tensors[i].dtype, fmt::format("tensor '{}'", textOr(given.tensors[i].name)));
+    if (!dtype)
+      return dtype.error();
+    text.tensors.push_back({.name = textOr(given.tensors[i].name), .dtype = *dtype, .rank = given.tensors[i].rank});
+  }
+  for (size_t i = 0; i < given.scalar_count; ++i) {
+    Expected<DType> dtype = dtypeOf(given.scalars[i].dtype, fmt::format("scalar '{}'", textOr(given.scalars[i].name)));
+    if (!dtype)
+      return dtype.error();
+    text.scalars.push_back({.name = textOr(given.scalars[i].name), .dtype = *dtype});
+  }
+  if (given.scale)
+    text.scale = *given.scale;
+  if (given.dropout)
+    text.dropout = *given.dropout;
+  text.precise = given.precise;
+  text.qOffset = given.q_offset;
+  if (given.blocks)
+    text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
+  return text;
+}
+
+Expected<CompileOptions> optionsOf(const attune_options *given) {
+  Expected<attune_options> options = current(given, attune_options_init(), "attune_options");
+  if (!options)
+    return options.error();
+  Expected<DType> dtype = dtypeOf(options->dtype, "Q, K, V and O");
+  if (!dtype)
+    return dtype.error();
+  auto chosen = [](int value) { return value ? std::optional(value) : std::nullopt; };
+  CompileOptions result;
+  result.dtype = *dtype;
+  result.headDim = options->head_dim;
+  result.headDimV = options->head_dim_v;
+  result.sramBudget = options->sram_budget;
+  result.tileQ = chosen(options->tile_q);
+  result.tileK = chosen(options->tile_k);
+  result.warps = chosen(options->warps);
+  result.stages = chosen(options->stages);
+  result.dvWarps = chosen(options->dv_warps);
+  if (options->q_registers >= 0)
+    result.qRegisters = options->q_registers != 0;
+  result.cacheDir = textOr(options->cache_dir);
+  result.useCache = !options->no_cache;
+  return result;
+}
+
+/// What is compiled, how, and for what.
+struct Job {
+  const Variant &variant;
+  CompileOptions options;
+  Target target;
+};
+
+Expected<Job> jobOf(const attune_variant *variant, const attune_options *given, const char *target) {
+  if (!variant)
+    return missing("variant");
+  Expected<CompileOptions> options = optionsOf(given);
+  if (!options)
+    return options.error();
+  Expected<Target> parsed = target ? Target::parse(target) : Target::detect();
+  if (!parsed)
+    return parsed.error();
+  return Job{variant->variant, *options, *parsed};
+}
+
+Expected<Tensor> tensorOf(const attune_tensor &given, std::string_view name) {
+  Expected<DType> dtype = dtypeOf(given.dtype, name);
+  if (!dtype)
+    return dtype.error();
+  if (given.rank < 0 || given.rank > ATTUNE_MAX_RANK)
+    return Error{fmt::format("{} has rank {}, but at most {} dimensions are possible", name, given.rank, ATTUNE_MAX_RANK)};
+  if (given.device < ATTUNE_CPU)
+    return Error{fmt::format("{} is on device {}, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU", name, given.device)};
+  const size_t rank = size_t(given.rank);
+  return Tensor::strided(given.data, *dtype, std::span(given.shape, rank), std::span(given.strides, rank),
+                         given.device == ATTUNE_CPU ? Device::cpu() : Device::cuda(given.device));
+}
+
+Expected<ScalarValue> scalarOf(const attune_named_scalar &given) {
+  Expected<DType> dtype = dtypeOf(given.dtype, fmt::format("scalar '{}'", given.name));
+  if (!dtype)
+    return dtype.error();
+  switch (*dtype) {
+  case DType::F32:
+    return ScalarValue(given.value.f32);
+  case DType::I32:
+    return ScalarValue(given.value.i32);
+  case DType::I64:
+    return ScalarValue(given.value.i64);
+  case DType::Bool:
+    return ScalarValue(given.value.boolean != 0);
+  default:
+    return Error{fmt::format("scalar '{}' is {}, but must be f32, i32, i64 or bool", given.name, name(*dtype))};
+  }
+}
+
+Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
+  Expected<attune_launch_args> copy = current(given, attune_launch_args_init(), "attune_launch_args");
+  if (!copy)
+    return copy.error();
+  LaunchArgs args;
+  const std::tuple<const attune_tensor &, Tensor &, const char *> operands[] = {
+      {copy->q, args.q, "q"}, {copy->k, args.k, "k"}, {copy->v, args.v, "v"}, {copy->o, args.o, "o"}};
+  for (const auto &[from, to, what] : operands) {
+    Expected<Tensor> tensor = tensorOf(from, what);
+    if (!tensor)
+      return tensor.error();
+    to = *tensor;
+  }
+  if (copy->lse) {
+    Expected<Tensor> lse = tensorOf(*copy->lse, "lse");
+    if (!lse)
+      return lse.error();
+    args.lse = *lse;
+  }
+  if ((copy->tensor_count && !copy->tensors) || (copy->scalar_count && !copy->scalars))
+    return missing(copy->tensors || !copy->tensor_count ? "scalars" : "tensors");
+  for (size_t i = 0; i < copy->tensor_count; ++i) {
+    const attune_named_tensor &named = copy->tensors[i];
+    if (!named.name)
+      return missing(fmt::format("the name of captured tensor {}", i));
+    Expected<Tensor> tensor = tensorOf(named.tensor, fmt::format("captured tensor '{}'", named.name));
+    if (!tensor)
+      return tensor.error();
+    args.tensors.push_back({named.name, *tensor});
+  }
+  for (size_t i = 0; i < copy->scalar_count; ++i) {
+    const attune_named_scalar &named = copy->scalars[i];
+    if (!named.name)
+      return missing(fmt::format("the name of scalar {}", i));
+    Expected<ScalarValue> value = scalarOf(named);
+    if (!value)
+      return value.error();
+    args.scalars.push_back({named.name, *value});
+  }
+  if (copy->dropout)
+    args.dropout = *copy->dropout;
+  args.seed = copy->seed;
+  args.offset = copy->offset;
+  args.seedPointer = copy->seed_pointer;
+  args.offsetPointer = copy->offset_pointer;
+  if (copy->q_offset)
+    args.qOffset = copy->q_offset;
+  args.workspace = copy->workspace;
+  args.workspaceBytes = copy->workspace_bytes;
+  return args;
+}
+
+/// `use` with the C++ form of the arguments.
+template <typename Use>
+attune_error *withArguments(const attune_kernel *kernel, const attune_launch_args *args, Use &&use) noexcept {
+  return guarded([&]() -> Expected<void> {
+    if (!kernel)
+      return missing("kernel");
+    Expected<LaunchArgs> arguments = argumentsOf(args);
+    return arguments ? use(kernel->kernel, *arguments) : arguments.error();
+  });
+}
+
+} // namespace
+
+extern "C" {
+
+const char *attune_version() {
+  static const std::string version(versionText());
+  return version.c_str();
+}
+
+const char *attune_error_text(const attune_error *error) { return error ? error->text.c_str() : ""; }
+const char *attune_error_message(const attune_error *error) { return error ? error->message.c_str() : ""; }
+void attune_error_free(attune_error *error) {
+  if (error != outOfMemory())
+    delete error;
+}
+void attune_text_free(char *text) { std::free(text); }
+
+attune_error *attune_variant_from_text(const attune_text_variant *text, attune_variant **variant) {
+  return guarded([&]() -> Expected<void> {
+    Expected<attune_text_variant> given = current(text, attune_text_variant_init(), "attune_text_variant");
+    if (!given)
+      return given.error();
+    Expected<TextVariant> source = textOf(*given);
+    return source ? giveVariant(Variant::parse(textOr(given->name), *source), variant) : source.error();
+  });
+}
+
+attune_error *attune_variant_from_json(const char *json, attune_variant **variant) {
+  return guarded([&]() -> Expected<void> { return json ? giveVariant(Variant::fromJson(json), variant) : missing("json"); });
+}
+
+attune_error *attune_variant_json(const attune_variant *variant, char **json) {
+  return guarded([&]() -> Expected<void> { return variant ? giveText(variant->variant.toJson(), json) : missing("variant"); });
+}
+
+void attune_variant_free(attune_variant *variant) { delete variant; }
+
+attune_error *attune_compile(const attune_variant *variant, const attune_options *options, const char *target, attune_kernel **kernel) {
+  return guarded([&]() -> Expected<void> {
+    if (!kernel)
+      return missing("where the kernel goes");
+    Expected<Job> job = jobOf(variant, options, target);
+    if (!job)
+      return job.error();
+    Expected<Kernel> compiled = compile(job->variant, job->options, job->target);
+    if (!compiled)
+      return compiled.error();
+    *kernel = new attune_kernel{std::move(*compiled)};
+    return {};
+  });
+}
+
+attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target, const char *stage, char **text,
+                          size_t *bytes) {
+  return guarded([&]() -> Expected<void> {
+    Expected<Job> job = jobOf(variant, options, target);
+    if (!job)
+      return job.error();
+    std::optional<Stage> asked = parseStage(textOr(stage));
+    if (!asked)
+      return Error{fmt::format("stage '{}' is none of dsl, attn, tile, sched, cuda, ptx and cubin", textOr(stage))};
+    Expected<std::string> emitted = emit(job->variant, job->options, job->target, *asked);
+    if (!emitted)
+      return emitted.error();
+    Expected<void> given = giveText(*emitted, text);
+    if (given && bytes)
+      *bytes = emitted->size();
+    return given;
+  });
+}
+
+attune_error *attune_explain(const attune_variant *variant, const attune_options *options, const char *target, char **json) {
+  return guarded([&]() -> Expected<void> {
+    Expected<Job> job = jobOf(variant, options, target);
+    if (!job)
+      return job.error();
+    Expected<std::string> explained = explain(job->variant, job->options, job->target);
+    return explained ? giveText(*explained, json) : explained.error();
+  });
+}
+
+void attune_kernel_free(attune_kernel *kernel) { delete kernel; }
+
+attune_error *attune_kernel_json(const attune_kernel *kernel, char **json) {
+  return guarded([&]() -> Expected<void> { return kernel ? giveText(kernel->kernel.image().metadata(), json) : missing("kernel"); });
+}
+
+int attune_kernel_cache_hit(const attune_kernel *kernel) { return kernel && kernel->kernel.cacheHit(); }
+
+attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device, int rank, const int64_t *shape) {
+  attune_tensor tensor = {};
+  tensor.dtype = dtype;
+  tensor.device = device;
+  if (rank < 0 || rank > ATTUNE_MAX_RANK || (rank && !shape))
+    return tensor;
+  tensor.data = const_cast<void *>(data);
+  tensor.rank = rank;
+  uint64_t stride = 1; // wraps where the shape is beyond any memory, which a launch refuses
+  for (int i = rank - 1; i >= 0; stride *= uint64_t(shape[i--])) {
+    tensor.shape[i] = shape[i];
+    tensor.strides[i] = int64_t(stride);
+  }
+  return tensor;
+}
+
+attune_error *attune_launch(const attune_kernel *kernel, void *stream, const attune_launch_args *args) {
+  return withArguments(kernel, args, [&](const Kernel &k, const LaunchArgs &arguments) { return k.launch(stream, arguments); });
+}
+
+attune_error *attune_check(const attune_kernel *kernel, const attune_launch_args *args) {
+  return withArguments(kernel, args, [&](const Kernel &k, const LaunchArgs &arguments) { return k.check(arguments); });
+}
+
+attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_launch_args *args, size_t *bytes) {
+  return withArguments(kernel, args, [&](const Kernel &k, const LaunchArgs &arguments) -> Expected<void> {
+    if (!bytes)
+      return missing("where the bytes go");
+    *bytes = k.workspaceBytes(arguments);
+    return {};
+  });
+}
+
+attune_error *attune_load(const attune_kernel *kernel) {
+  return guarded([&]() -> Expected<void> { return kernel ? kernel->kernel.load() : missing("kernel"); });
+}
+
+} // extern "C"

@@ -1,0 +1,239 @@
+#include "attune/c.h"
+
+#include "attune/attune.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// The error's text, freed; "" where there is none.
+std::string textOf(attune_error *error) {
+  std::string text = error ? attune_error_text(error) : "";
+  attune_error_free(error);
+  return text;
+}
+void require(attune_error *error) { REQUIRE(textOf(error) == ""); }
+
+struct FreeVariant {
+  void operator()(attune_variant *variant) const { attune_variant_free(variant); }
+};
+struct FreeKernel {
+  void operator()(attune_kernel *kernel) const { attune_kernel_free(kernel); }
+};
+using VariantHandle = std::unique_ptr<attune_variant, FreeVariant>;
+using KernelHandle = std::unique_ptr<attune_kernel, FreeKernel>;
+
+attune_text_variant textVariant(const char *name, const char *score, const char *mask) {
+  attune_text_variant text = attune_text_variant_init();
+  text.name = name;
+  text.score = score;
+  text.mask = mask;
+  return text;
+}
+
+VariantHandle variantOf(const attune_text_variant &text) {
+  attune_variant *variant = nullptr;
+  require(attune_variant_from_text(&text, &variant));
+  return VariantHandle(variant);
+}
+
+attune_options optionsOf(int headDim) {
+  attune_options options = attune_options_init();
+  options.dtype = ATTUNE_F32;
+  options.head_dim = headDim;
+  options.no_cache = 1;
+  return options;
+}
+
+KernelHandle kernelOf(const attune_variant *variant, int headDim) {
+  attune_kernel *kernel = nullptr;
+  const attune_options options = optionsOf(headDim);
+  require(attune_compile(variant, &options, "cpu", &kernel));
+  return KernelHandle(kernel);
+}
+
+std::string givenText(attune_error *error, char *&text) {
+  require(error);
+  std::string copy = text;
+  attune_text_free(text);
+  return copy;
+}
+
+constexpr int64_t heads = 2, length = 40, dim = 16;
+
+/// Q, K, V and O of one batch, with values that follow from their place.
+struct Arrays {
+  std::vector<float> q = values(1), k = values(2), v = values(3), o = std::vector<float>(q.size(), NAN);
+
+  static std::vector<float> values(int seed) {
+    std::vector<float> array(heads * length * dim);
+    for (size_t i = 0; i < array.size(); ++i)
+      array[i] = std::sin(float(i * size_t(seed) % 97));
+    return array;
+  }
+  attune_launch_args args() {
+    const int64_t shape[4] = {1, heads, length, dim};
+    attune_launch_args args = attune_launch_args_init();
+    args.q = attune_contiguous(q.data(), ATTUNE_F32, ATTUNE_CPU, 4, shape);
+    args.k = attune_contiguous(k.data(), ATTUNE_F32, ATTUNE_CPU, 4, shape);
+    args.v = attune_contiguous(v.data(), ATTUNE_F32, ATTUNE_CPU, 4, shape);
+    args.o = attune_contiguous(o.data(), ATTUNE_F32, ATTUNE_CPU, 4, shape);
+    return args;
+  }
+};
+
+} // namespace
+
+TEST_CASE("the C interface computes what the C++ front does, bit for bit") {
+  const attune_tensor_decl tensors[] = {{"slopes", ATTUNE_F32, 1}};
+  const attune_scalar_decl scalars[] = {{"cap", ATTUNE_F32}, {"window", ATTUNE_I32}};
+  attune_text_variant text = textVariant("mine", "softcap(s, cap) + slopes[h] * (k - q)", "q >= k && q - k < window");
+  text.tensors = tensors;
+  text.tensor_count = 1;
+  text.scalars = scalars;
+  text.scalar_count = 2;
+  VariantHandle variant = variantOf(text);
+  KernelHandle kernel = kernelOf(variant.get(), dim);
+
+  Arrays mine, theirs;
+  std::vector<float> slopes = {0.5f, 0.25f}, lse(heads * length, NAN), otherLse = lse;
+  const int64_t slopeShape[] = {heads}, lseShape[] = {1, heads, length};
+  const attune_tensor lseView = attune_contiguous(lse.data(), ATTUNE_F32, ATTUNE_CPU, 3, lseShape);
+  attune_named_tensor named[] = {{"slopes", attune_contiguous(slopes.data(), ATTUNE_F32, ATTUNE_CPU, 1, slopeShape)}};
+  attune_named_scalar values[2] = {{"cap", ATTUNE_F32, {}}, {"window", ATTUNE_I32, {}}};
+  values[0].value.f32 = 3;
+  values[1].value.i32 = 7;
+  attune_launch_args args = mine.args();
+  args.lse = &lseView;
+  args.tensors = named;
+  args.tensor_count = 1;
+  args.scalars = values;
+  args.scalar_count = 2;
+  size_t workspace = 1;
+  require(attune_workspace_bytes(kernel.get(), &args, &workspace));
+  CHECK(workspace == 0);
+  require(attune_check(kernel.get(), &args));
+  require(attune_load(kernel.get()));
+  require(attune_launch(kernel.get(), nullptr, &args));
+
+  using namespace attune;
+  Expected<Variant> parsed = Variant::parse("mine", {.score = text.score,
+                                                     .mask = text.mask,
+                                                     .tensors = {{"slopes", f32, 1}},
+                                                     .scalars = {{"cap", f32}, {"window", i32}}});
+  REQUIRE(parsed);
+  Expected<Kernel> other = compile(*parsed, {.dtype = f32, .headDim = dim, .useCache = false}, Target::cpu());
+  REQUIRE(other);
+  auto view = [](std::vector<float> &array, std::initializer_list<int64_t> shape) { return Tensor::contiguous(array.data(), f32, shape); };
+  Expected<void> launched = other->launch(nullptr, {.q = view(theirs.q, {1, heads, length, dim}),
+                                                    .k = view(theirs.k, {1, heads, length, dim}),
+                                                    .v = view(theirs.v, {1, heads, length, dim}),
+                                                    .o = view(theirs.o, {1, heads, length, dim}),
+                                                    .lse = view(otherLse, {1, heads, length}),
+                                                    .tensors = {{"slopes", view(slopes, {heads})}},
+                                                    .scalars = {{"cap", 3.0f}, {"window", 7}}});
+  REQUIRE(launched);
+  CHECK(mine.o == theirs.o);
+  CHECK(lse == otherLse);
+  CHECK(std::isfinite(mine.o.front()));
+}
+
+TEST_CASE("variants, stages, plans and kernels have their texts in C") {
+  VariantHandle variant = variantOf(textVariant("windowed", nullptr, "q >= k"));
+  char *text = nullptr;
+  const std::string json = givenText(attune_variant_json(variant.get(), &text), text);
+  attune_variant *again = nullptr;
+  require(attune_variant_from_json(json.c_str(), &again));
+  VariantHandle owner(again);
+  CHECK(givenText(attune_variant_json(again, &text), text) == json);
+
+  const attune_options options = optionsOf(64);
+  size_t bytes = 0;
+  require(attune_emit(variant.get(), &options, "sm_80", "cuda", &text, &bytes));
+  CHECK(std::string(text).size() == bytes);
+  CHECK(std::string(text).find("windowed") != std::string::npos);
+  attune_text_free(text);
+  CHECK(givenText(attune_explain(variant.get(), &options, "sm_90a", &text), text).find("\"candidates\"") != std::string::npos);
+  KernelHandle kernel = kernelOf(variant.get(), 64);
+  CHECK(givenText(attune_kernel_json(kernel.get(), &text), text).find("\"windowed\"") != std::string::npos);
+  CHECK(attune_kernel_cache_hit(kernel.get()) == 0);
+  CHECK(attune_version() == std::string(attune::versionText()));
+}
+
+TEST_CASE("errors of the C interface, to the letter") {
+  attune_variant *variant = nullptr;
+  attune_text_variant text = textVariant("mine", "softcap(s, 30", nullptr);
+  attune_error *error = attune_variant_from_text(&text, &variant);
+  REQUIRE(error);
+  CHECK(std::string(attune_error_message(error)) == "expected \")\", but found the end of the text");
+  CHECK(textOf(error) == "score:1:14: error: expected \")\", but found the end of the text\nsoftcap(s, 30\n             ^");
+  CHECK(variant == nullptr);
+  CHECK(textOf(attune_variant_from_text(nullptr, &variant)) == "error: attune_text_variant is NULL");
+  CHECK(textOf(attune_variant_from_json(nullptr, &variant)) == "error: json is NULL");
+  text.score = "s";
+  CHECK(textOf(attune_variant_from_text(&text, nullptr)) == "error: where the variant goes is NULL");
+  const attune_tensor_decl forgotten[] = {{"t", attune_dtype(0), 1}};
+  text.tensors = forgotten;
+  text.tensor_count = 1;
+  CHECK(textOf(attune_variant_from_text(&text, &variant)) == "error: the dtype of tensor 't' is 0, but must be one of attune_dtype, 1 to 6");
+  text.tensors = nullptr;
+  CHECK(textOf(attune_variant_from_text(&text, &variant)) == "error: tensors is NULL");
+  text.size += 8;
+  CHECK(textOf(attune_variant_from_text(&text, &variant)).find("attune_text_variant.size is ") != std::string::npos);
+
+  VariantHandle good = variantOf(textVariant("mine", nullptr, nullptr));
+  attune_kernel *kernel = nullptr;
+  attune_options options = optionsOf(12);
+  CHECK(textOf(attune_compile(good.get(), &options, "cpu", &kernel)).find("error: ") != std::string::npos);
+  CHECK(textOf(attune_compile(nullptr, &options, "cpu", &kernel)) == "error: variant is NULL");
+  CHECK(textOf(attune_compile(good.get(), nullptr, "cpu", &kernel)) == "error: attune_options is NULL");
+  CHECK(textOf(attune_compile(good.get(), &options, "cpu", nullptr)) == "error: where the kernel goes is NULL");
+  options.dtype = attune_dtype(0);
+  CHECK(textOf(attune_compile(good.get(), &options, "cpu", &kernel)) == "error: the dtype of Q, K, V and O is 0, but must be one of attune_dtype, 1 to 6");
+  CHECK(kernel == nullptr);
+  options = optionsOf(16);
+  char *stage = nullptr;
+  CHECK(textOf(attune_emit(good.get(), &options, "cpu", "sass!", &stage, nullptr)) ==
+        "error: stage 'sass!' is none of dsl, attn, tile, sched, cuda, ptx and cubin");
+
+  KernelHandle compiled = kernelOf(good.get(), dim);
+  Arrays arrays;
+  attune_launch_args args = arrays.args();
+  CHECK(textOf(attune_launch(nullptr, nullptr, &args)) == "error: kernel is NULL");
+  CHECK(textOf(attune_launch(compiled.get(), nullptr, nullptr)) == "error: attune_launch_args is NULL");
+  args.o.rank = 9;
+  CHECK(textOf(attune_check(compiled.get(), &args)) == "error: o has rank 9, but at most 8 dimensions are possible");
+  args = arrays.args();
+  args.v.device = -2;
+  CHECK(textOf(attune_check(compiled.get(), &args)) == "error: v is on device -2, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU");
+  args = arrays.args();
+  args.scalar_count = 1;
+  CHECK(textOf(attune_check(compiled.get(), &args)) == "error: scalars is NULL");
+  const attune_named_scalar half[] = {{"cap", ATTUNE_F16, {}}};
+  args.scalars = half;
+  CHECK(textOf(attune_check(compiled.get(), &args)) == "error: scalar 'cap' is f16, but must be f32, i32, i64 or bool");
+  attune_error_free(nullptr);
+  attune_text_free(nullptr);
+}
+
+TEST_CASE("a struct of an older header is taken as far as it goes") {
+  VariantHandle variant = variantOf(textVariant("old", nullptr, nullptr));
+  attune_options options = optionsOf(16);
+  options.size = offsetof(attune_options, cache_dir); // what lies behind is never read
+  options.cache_dir = reinterpret_cast<const char *>(1);
+  attune_kernel *kernel = nullptr;
+  char folder[] = "/tmp/attune-c-XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  setenv("ATTUNE_CACHE_DIR", folder, 1);
+  require(attune_compile(variant.get(), &options, "cpu", &kernel));
+  unsetenv("ATTUNE_CACHE_DIR");
+  attune_kernel_free(kernel);
+  options.size = 4;
+  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)).find("attune_options.size is 4, but must be") != std::string::npos);
+}
