@@ -16,17 +16,16 @@ target_compile_features(attune_library INTERFACE cxx_std_20)
 target_link_libraries(attune_library PRIVATE
   attune_cli attune_static_mlir)
 # Its code stays: threads of a pool and compiled kernels may outlive a dlclose.
-target_link_options(attune_library PRIVATE -Wl,--version-script=${exports} -Wl,--no-undefined -Wl,-z,nodelete -Wl,-u,attune_main $<$<CONFIG:Release,MinSizeRel>:-Wl,-s>)
+target_link_options(attune_library PRIVATE -Wl,--version-script=${exports} $<$<NOT:$<BOOL:${ATTUNE_SANITIZE}>>:-Wl,--no-undefined> -Wl,-z,nodelete -Wl,-u,attune_main $<$<CONFIG:Release,MinSizeRel>:-Wl,-s>)
 
-# The command, as installed: all of it is in the library.
-add_executable(attune_command ${PROJECT_SOURCE_DIR}/tools/attune/main.cpp)
-target_include_directories(attune_command PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(attune_command PRIVATE attune_library)
-set_target_properties(attune_command PROPERTIES OUTPUT_NAME attune RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package
-  INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
+# The command: all of it is in the library.
+add_executable(attune ${PROJECT_SOURCE_DIR}/tools/attune/main.cpp)
+target_include_directories(attune PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(attune PRIVATE attune_library)
+set_target_properties(attune PROPERTIES INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
 
 install(TARGETS attune_library EXPORT attuneTargets)
-install(TARGETS attune_command RUNTIME)
+install(TARGETS attune RUNTIME)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/attune TYPE INCLUDE)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/attune)
 install(EXPORT attuneTargets NAMESPACE attune:: DESTINATION ${package})

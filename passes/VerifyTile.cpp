@@ -53,6 +53,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     for (Type type : op->getResultTypes())
       if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
         return failure();
+    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForCopyWarps(op))
+      return op->emitOpError("is for a GPU's copy warps and what they share, which the CPU target lacks; start from attn text or the variant");
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
@@ -61,6 +63,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return verifyStaged(convert, kernel);
     if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
+    if (isa<tile::ScaleOp>(op) && !kernel.getPlan().getCopyWarps())
+      return op->emitOpError("multiplies in shared memory, which the plan has no copy_warps for, beside which warpgroups do so; multiply the scores");
     if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
       return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come");
     if (auto part = dyn_cast<tile::PartRowOp>(op))
@@ -70,6 +74,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     if (auto param = dyn_cast<tile::ParamOp>(op))
       return verifyParameter(param, kernel);
     return success();
+  }
+
+  /// What is in a kernel for what its plan's copy warps bring, or because warpgroups hold parts of the rows beside them.
+  static bool isForCopyWarps(Operation *op) {
+    auto convert = dyn_cast<tile::ConvertOp>(op);
+    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
   }
 
   static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
