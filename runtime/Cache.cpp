@@ -259,8 +259,10 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
         return good.error();
     return decoded;
   }();
-  if (image)
+  if (image) {
+    image->cacheHit = true;
     return std::move(*image);
+  }
   state->warnBad(name, image.error().message);
   return std::nullopt;
 }

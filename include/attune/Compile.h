@@ -138,13 +138,16 @@ struct ProblemSizes {
 
 /// The cost model's view, as JSON, without compiling to CUDA:
 ///
-///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion",
+///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion", "rankedBy",
 ///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
 ///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "dvWarps", "blocksPerSm", "text",
-///                      "chosen", "rejected", "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
+///                      "chosen", "rejected", "passedOver", "sharedBytes", "registers", "registerLimit", "trafficBytes", "hbmBytes",
+///                      "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
 ///      "plan": {...}}
 ///
-/// `candidates` are ranked for `sizes`, the rejected ones last; `plan` is KernelImage::planJson of the one that
+/// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or with warpgroup-level
+/// products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth, a half and twice the length. `passedOver`
+/// says why compile() does not take a candidate that fits: "compiled: spills 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that
 /// compile() chooses, which serves every size and is ranked for the default sizes (registers as estimated).
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
                               const ProblemSizes &sizes = {});

@@ -34,6 +34,11 @@ def read_json(path):
         return json.load(file)
 
 
+def read_text(path):
+    with open(path) as file:
+        return file.read()
+
+
 def write_npy(path, shape, values):
     header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).encode()
     header += b" " * ((64 - (len(header) + 11) % 64) % 64) + b"\n"
@@ -121,6 +126,15 @@ class Cli(unittest.TestCase):
     def test_version(self):
         self.assertTrue(self.attune("--version").startswith("attune 0.1.0 (build "))
         self.assertEqual(self.json("--version")["version"], "0.1.0")
+
+    def test_demo_prints_what_can_be_pasted(self):
+        demo = read_text(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "demo"))
+        show = re.search(r"(?ms)^show\(\) \{.*?^\}", demo).group()
+        words = ["softcap(s, 50) + slopes[h] * (k - q)", "it's", "a  b", "$HOME", "slopes=f32:x.npy", "", "*", "--arch", "q >= k", "\\"]
+        shown = subprocess.run(["bash", "-c", show + "\nshow true \"$@\"", "-", *words], capture_output=True, text=True, check=True).stdout
+        self.assertTrue(shown.startswith("$ true "))
+        again = subprocess.run(["bash", "-c", "printf '%s\\0' " + shown[len("$ true "):]], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(again.split("\0")[:-1], words)
 
     def test_help(self):
         for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["cache", "list"], ["cache", "clear"],
@@ -402,6 +416,23 @@ class Cli(unittest.TestCase):
             self.assertIn(field, meta)
         self.assertEqual(read_npy(os.path.join(folder, "o.npy"))[0], (2, 4, 19, 24))
 
+    def test_visible_keys(self):
+        """What a window hides is no work, whether the results are checked or not."""
+        run = ["run", "--mask", "abs(q - k) < 4", "--target", "cpu", "--dtype", "f32", "--shape", "2,3,3,100,100,16,24"]
+        visible = 6 * sum(abs(q - k) < 4 for q in range(100) for k in range(100))
+        for extra in [[], ["--no-check"]]:
+            result = self.json(*run, *extra)
+            self.assertEqual(result["visibleKeys"], visible)
+            self.assertAlmostEqual(result["gflopsPerSecond"] * result["milliseconds"] * 1e6, 2 * visible * (16 + 24), delta=1)
+        self.assertRegex(self.attune(*run, "--no-check"), r"(?m)^  time           [0-9.]+ ms, median \([0-9.]+ GFLOP/s of the 6.88% of keys that are visible\)$")
+        self.assertRegex(self.attune("run", "--target", "cpu", "--shape", "1,1,1,20,20,16,16"), r"median \([0-9.]+ GFLOP/s\)\n")
+        file = self.path("anonymous.mlir")
+        self.attune("compile", "causal", "--arch", "cpu", "--head-dim", 16, "--emit", "tile", "-o", file)
+        self.write("anonymous.mlir", re.sub(r"attn.variant = \".*?[^\\]\"", "", read_text(file)))
+        unknown = ["run", file, "--target", "cpu", "--shape", "1,1,1,20,20,16,16"]
+        self.assertRegex(self.attune(*unknown), r"median \([0-9.]+ GFLOP/s, hidden keys counted\)\n")
+        self.assertIsNone(self.json(*unknown)["visibleKeys"])
+
     def test_dropout_dump(self):
         folder = self.path("dropout")
         self.attune("run", "causal-bottom-right", "--dropout", 0.3, "--dtype", "f32", "--target", "cpu", "--shape",
@@ -534,13 +565,59 @@ class Cli(unittest.TestCase):
 
     def test_explain(self):
         text = self.attune("explain", "causal", "--arch", "sm_80", "--head-dim", 64, "--sram-budget", 65536)
-        for word in ["sram", "of 65536 bytes", "registers", "hbm", "ranking", "limited by"]:
+        for word in ["sram", "of 65536 bytes", "registers", " between L2 and shared memory, ", " between HBM and L2\n", "ranking", "limited by"]:
             self.assertIn(word, text)
         explained = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)
         self.assertEqual(sum(candidate["chosen"] for candidate in explained["candidates"]), 1)
         self.assertLessEqual(explained["plan"]["shared"]["bytes"], explained["plan"]["shared"]["budget"])
         self.assertEqual(explained["plan"]["dvWarps"], 1)
         self.assertNotIn("dv split", text)
+
+    def test_ranking(self):
+        """The order is that of the number shown, but for what says why it stands elsewhere; every candidate says why it is not taken."""
+        for args, by in [(["causal", "--arch", "sm_90", "--head-dim", 128], "microseconds"), (["causal", "--arch", "cpu"], "microseconds"),
+                         (["alibi", "--arch", "sm_90a", "--head-dim", 128], "meanMicroseconds"),
+                         (["block-sparse", "--arch", "sm_80", "--head-dim", 64, "--shape", "2,8,8,1000,1000,64,64"], "microseconds")]:
+            with self.subTest(args=args):
+                explained = self.json("explain", *args)
+                self.assertEqual(explained["rankedBy"], by)
+                fit = [each for each in explained["candidates"] if not each["rejected"]]
+                chosen = next(i for i, each in enumerate(fit) if each["chosen"])
+                self.assertEqual(fit[chosen]["passedOver"], "")
+                for each in fit[:chosen]:
+                    self.assertRegex(each["passedOver"], "^compiled: spills [1-9][0-9]* bytes$|^not compiled: a plan ahead of it spills, and|"
+                                                         r"slower at the sizes that compile\(\) ranks for$")
+                behind = [each for each in fit[chosen + 1:] if each["passedOver"] not in ("expected to spill registers",
+                                                                                          "the tile does not divide the block pattern")]
+                for each in behind:
+                    slower = 100 * (each[by] / fit[chosen][by] - 1)
+                    self.assertEqual(each["passedOver"], f"{slower:.1f}% slower" if slower >= 0.05 else "no quicker")
+                self.assertEqual(behind, sorted(behind, key=lambda each: each[by]))
+                self.assertGreater(len(behind), 1)
+                for each in fit:
+                    self.assertEqual(each["limitedBy"], re.match("(.*?) [0-9]+%", each["busy"]).group(1))
+        head = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64, "--candidates", 2).split("ranking of ")[1].splitlines()
+        self.assertRegex(head[0], r"^[0-9]+ schedules that fit \([0-9]+ do not\) by mean us for B 4 H 32 Hkv 32 Sq 4096 Sk 4096; the mean is the geometric one$")
+        self.assertEqual(head[1], "of the times of as many tokens in sequences of an eighth, a half and twice this length")
+        self.assertRegex(head[2], r"^  rank    mean us         us    traffic      sram regs  schedule; limited by; why it is passed over \(\* the")
+        cpu = self.attune("explain", "causal", "--arch", "cpu", "--candidates", 3)
+        for text in ["  plan           64 x 128\n", " between the shared cache and the core's, ", "  limited by     products\n", "  busy           products "]:
+            self.assertIn(text, cpu)
+        for text in ["per SM", "warp", "stage", "regs"]:
+            self.assertNotIn(text, cpu)
+
+    def test_plans_that_spill_are_passed_over(self):
+        """What the compiler makes of the plans that it tries stands in the ranking."""
+        variant = ["causal", "--dtype", "f32", "--head-dim", 96, "--arch", "sm_80"]
+        explained = self.json("explain", *variant)
+        plan = self.json("compile", *variant)["plan"]
+        self.assertGreater(len(plan["attempts"]), 2)
+        for attempt in plan["attempts"]:
+            ranked = next(each for each in explained["candidates"] if each["text"] == attempt["text"])
+            self.assertEqual(ranked["passedOver"], "" if attempt["text"] == plan["text"] else f"compiled: spills {attempt['spillBytes']} bytes")
+        self.assertIn(f"; compiled: spills {plan['attempts'][0]['spillBytes']} bytes\n", self.attune("explain", *variant, "--candidates", 1))
+        ahead = explained["candidates"][: next(i for i, each in enumerate(explained["candidates"]) if each["chosen"])]
+        self.assertIn("not compiled: a plan ahead of it spills, and it leaves no more registers free", [each["passedOver"] for each in ahead])
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
@@ -604,9 +681,20 @@ class Cli(unittest.TestCase):
         run = ["run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,32,32", "--cache-dir", cache]
         self.assertFalse(self.json(*run)["compile"]["cacheHit"])
         self.assertTrue(self.json(*run)["compile"]["cacheHit"])
-        self.assertIn("cache hit", self.attune(*run))
+        self.assertRegex(self.attune(*run), rf"(?m)^  compile        from the cache \({cache}\) in [0-9.]+ ms, load [0-9.]+ ms; compiled then in "
+                                            r"[0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$")
         entries = self.json("cache", "list", "--cache-dir", cache)["entries"]
         self.assertEqual([entry["name"] for entry in entries], ["causal"])
+        # compile says the same of its own run.
+        compiling = ["compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 32, "--cache-dir"]
+        other = self.path("other_cache")
+        self.assertRegex(self.attune(*compiling, other), r"(?m)^  compile        [0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$")
+        then = "compiled then in [0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$"
+        self.assertRegex(self.attune(*compiling, other), rf"(?m)^  compile        from the cache \({other}\) in [0-9.]+ ms; {then}")
+        hit = self.json(*compiling, other)
+        self.assertTrue(hit["cacheHit"])
+        self.assertLess(hit["totalMilliseconds"], hit["milliseconds"]["nvrtc"])
+        self.assertFalse(self.json(*compiling, other, "--no-cache")["cacheHit"])
         self.attune("cache", "verify", "--cache-dir", cache)
         with open(entries[0]["path"], "r+b") as entry:
             entry.seek(200)

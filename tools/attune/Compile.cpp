@@ -39,8 +39,9 @@ int summarize(const CompileFlags &flags, const Request &request) {
                            {"registers", image->registers},
                            {"spillBytes", image->spillBytes},
                            {"binaryBytes", image->binary.size()},
-                           {"milliseconds", timesJson(image->times)},
+                           {"cacheHit", image->cacheHit},
                            {"totalMilliseconds", milliseconds},
+                           {"milliseconds", timesJson(image->times)},
                            {"log", image->log},
                            {"plan", plan}};
     print("{}\n", result.dump(2));
@@ -49,7 +50,7 @@ int summarize(const CompileFlags &flags, const Request &request) {
   print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype),
              image->signature.headDim, image->signature.headDimV, image->arch, image->path, planText(plan));
   print("  {:<14} {} bytes\n", "binary", image->binary.size());
-  print("  {:<14} {}\n", "compile", timesText(image->times, request.target.isCuda()));
+  print("  {:<14} {}\n", "compile", compileText(image->times, image->cacheHit, milliseconds, request));
   if (!image->log.empty())
     printError("NVRTC: {}\n", image->log);
   return done;
