@@ -12,6 +12,7 @@
 #include "runtime/ArchInfo.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
+#include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
 
 #include <cerrno>
@@ -200,6 +201,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.spillBytes = facts->frameBytes;
   } else {
     image.times.nvrtc = lowered->objectMilliseconds;
+    logLine(LogLevel::Info, "LLVM compiled {} in {:.1f} ms: {} bytes", image.name, image.times.nvrtc, lowered->object.size());
     image.binary = std::move(lowered->object);
     image.sharedBytes = lowered->scratchBytes;
     image.path = "cpu";
@@ -282,6 +284,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     if (free(candidate) <= tried)
       continue;
     tried = free(candidate);
+    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->spillBytes, candidate.plan.text());
     Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
@@ -302,13 +305,16 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   return best;
 }
 
+static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
+
 static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
 
 /// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the cost model's first
 /// choice stands.
-static std::optional<KernelImage> settledChoice(const Source &source, const CompileOptions &options, const Target &target) {
+static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
   if (!choosesSchedule(source, options, target))
     return std::nullopt;
+  options.printAfterAll = false;
   Expected<KernelImage> image = imageOfSource(source, options, target);
   return image ? std::optional(std::move(*image)) : std::nullopt;
 }
@@ -346,7 +352,7 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
   auto begin = std::chrono::steady_clock::now();
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
     auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
-    if (!options.useCache) {
+    if (!usesCache(options)) {
       Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
       if (!image)
         return image.error();
@@ -372,7 +378,7 @@ static Expected<KernelImage> imageOfSource(const Source &source, const CompileOp
     return good.error();
   openCompiler(target);
   auto begin = std::chrono::steady_clock::now();
-  if (!options.useCache)
+  if (!usesCache(options))
     return settleImage(source, options, target, millisecondsSince(begin));
   Expected<std::string> key = keyOf(source, options, target);
   if (!key)

@@ -78,6 +78,7 @@ struct CompileOptions {
   std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
   std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
+  bool printAfterAll = false;             ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
 };
 
 /// The kernel for `variant`, loaded for `target` (on a CUDA target into the context that a launch from this thread

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -141,6 +142,108 @@ class Cli(unittest.TestCase):
                      ["cache", "verify"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
+
+    def test_help_verb(self):
+        self.assertEqual(self.attune("help"), self.attune("--help"))
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["completion"], ["help"], ["cache", "verify"]]:
+            with self.subTest(verb=verb):
+                # --help alone names the verb without attune.
+                self.assertEqual(self.attune("help", *verb), self.attune(*verb, "--help"))
+        table = dict(line.split(None, 1) for line in self.attune("help", "environment").splitlines())
+        self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
+                                         "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
+        self.attune("help", "paint", code=2)
+        self.assertIn("error: topic: paint not in {list,compile,run,explain,cache,clear,verify,completion,help,environment}\n", self.err)
+        self.attune("help", "run", "list", code=2)
+        self.assertIn("error: help: attune run has no verb list\n", self.err)
+
+    def completions(self, *words):
+        """What bash offers behind these words, the last of which is begun."""
+        script = ('source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _attune; printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "-", ATTUNE, "attune", *words], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_completion(self):
+        variants = [entry["name"] for entry in self.json("list")["variants"]]
+        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "cache", "completion", "help"])
+        self.assertEqual(self.completions("c"), ["compile", "cache", "completion"])
+        self.assertEqual(self.completions("run", ""), variants)
+        self.assertEqual(self.completions("compile", "--no-cache", "caus"), ["causal", "causal-bottom-right"])
+        self.assertEqual(self.completions("run", "causal", "--ta"), ["--target"])
+        self.assertEqual(self.completions("run", "causal", "--target", ""), ["cpu", "gpu"])
+        self.assertEqual(self.completions("run", "causal", "--target", "=", "g"), ["gpu"])
+        self.assertEqual(self.completions("run", "causal", "--target", "="), ["cpu", "gpu"])
+        self.assertEqual(self.completions("compile", "--arch", "sm_9"), ["sm_90", "sm_90a"])
+        self.assertEqual(self.completions("compile", "--emit", "c"), ["cuda", "cubin"])
+        self.assertEqual(self.completions("compile", "-o", "x"), []) # files follow
+        self.assertEqual(self.completions("compile", "--emit", "cuda", "--json", "--bu"), [])
+        self.assertEqual(self.completions("cache", ""), ["list", "clear", "verify"])
+        self.assertEqual(self.completions("cache", "list", "-"), ["--help", "-h", "--cache-dir", "--json"])
+        self.assertEqual(self.completions("help", "env"), ["environment"])
+        self.assertEqual(self.completions("completion", ""), ["bash", "zsh", "fish"])
+        # Every option that --help shows is offered, once.
+        for verb in ["compile", "run", "explain"]:
+            offered = self.completions(verb, "--")
+            shown = re.findall(r"^ +(?:-\w,)?(--[\w-]+)", self.attune(verb, "--help"), re.M)
+            self.assertEqual(sorted(offered), sorted(set(shown)))
+            self.assertEqual(len(offered), len(set(offered)))
+        registered = subprocess.run(["bash", "-c", f"source <({ATTUNE} completion bash); complete -p attune"], capture_output=True, text=True)
+        self.assertEqual(registered.stdout, "complete -o default -F _attune attune\n")
+        zsh = self.attune("completion", "zsh")
+        self.assertTrue(zsh.startswith("#compdef attune\nautoload -U +X bashcompinit && bashcompinit\n_attune() {\n"))
+        fish = self.attune("completion", "fish")
+        self.assertIn("complete -c attune -n '__attune_at run' -l target -x -a 'cpu gpu' -d 'cpu or gpu; the GPU where there is one'\n", fish)
+        self.assertIn("complete -c attune -n '__attune_at cache' -f -a verify\n", fish)
+        for shell, text in [("zsh", zsh), ("fish", fish)]:
+            if shutil.which(shell):
+                checked = subprocess.run([shell, "-n", self.write(f"completion.{shell}", text)], capture_output=True, text=True)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        self.attune("completion", "tcsh", code=2)
+        self.assertIn("error: shell: tcsh not in {bash,zsh,fish}\n", self.err)
+
+    def logged(self, level, *args):
+        self.environment["ATTUNE_LOG"] = level
+        try:
+            self.attune(*args)
+        finally:
+            del self.environment["ATTUNE_LOG"]
+        return self.err.splitlines()
+
+    def test_log(self):
+        compiling = ["compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 40]
+        missed, llvm = self.logged("info", *compiling)
+        entry = re.fullmatch(rf"attune: info: not in the cache: ({self.path('cache')}/[0-9a-f]{{64}}\.attune)", missed).group(1)
+        self.assertRegex(llvm, r"^attune: info: LLVM compiled causal in [0-9.]+ ms: [0-9]+ bytes$")
+        self.assertEqual(self.logged("info", *compiling), [f"attune: info: causal for cpu from the cache: {entry}"])
+        for level in ["", "off", "warning"]:
+            self.assertEqual(self.logged(level, *compiling), [])
+        passes = [re.fullmatch(r"attune: debug: pass ([a-z-]+): [0-9]+\.[0-9]{2} ms", line) for line in self.logged("debug", *compiling, "--no-cache")]
+        self.assertIn("attn-tile-size", [line.group(1) for line in passes if line])
+        launches = self.logged("debug", "run", "causal", "--target", "cpu", "--shape", "2,4,2,100,70,16,16", "--repeats", 1)
+        self.assertIn("attune: debug: launch causal for cpu: tiles 64 x 128, 16 blocks of 1 threads, B 2 H 4 Hkv 2 Sq 100 Sk 70", launches)
+        self.assertEqual(self.logged("loud", *compiling), ["attune: warning: ATTUNE_LOG is 'loud'; use off, warning, info or debug"])
+        # A bad entry is a warning, which off silences.
+        for level, lines in [("off", 0), ("warning", 1)]:
+            with open(entry, "r+b") as file:
+                file.seek(200)
+                file.write(b"damage")
+            self.assertEqual(len(self.logged(level, *compiling)), lines)
+
+    def test_print_after_all(self):
+        compiling = ["compile", "causal", "--head-dim", 64, "--print-after-all"]
+        out = self.attune(*compiling, "--arch", "cpu")
+        self.assertNotIn("IR Dump", out)
+        dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
+        self.assertEqual(dumps.count("attn-tile-size"), 1)
+        self.assertEqual(dumps[-1], "tile-verify")
+        self.assertIn("attn.attention @causal", self.err)
+        self.assertIn("tile.kernel @causal", self.err)
+        tile = self.attune(*compiling, "--arch", "sm_80", "--emit", "tile")
+        dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
+        self.assertEqual(dumps.count("attn-tile-size"), 1)
+        self.assertEqual(tile, self.attune("compile", "causal", "--head-dim", 64, "--arch", "sm_80", "--emit", "tile"))
+        self.assertEqual(self.err, "")
 
     def test_list(self):
         self.assertIn("sliding-window", self.attune("list"))
