@@ -891,10 +891,10 @@ std::string Plan::text() const {
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
                        turns ? overlap ? ", in turn, overlapped" : ", in turn" : "", persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "");
-  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
-                     warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
-                     stages == 1 ? "" : "s",
-                     qRegisters ? "registers" : "shared memory", blocksPerSm, blocksPerSm == 1 ? "" : "s");
+  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
+                     dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
+                     qRegisters ? "registers" : "shared memory",
+                     blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "");
 }
 
 void PlanRequest::setReferenceSizes(int64_t length) {

@@ -85,7 +85,7 @@ struct Plan {
   int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp owns.
   int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
-  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2. A plan that does not fit has no blocks.
   std::string text() const;
   friend bool operator==(const Plan &, const Plan &) = default;
 };
