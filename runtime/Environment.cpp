@@ -16,13 +16,14 @@ static constexpr EnvironmentEntry table[] = {
     {V::CudaPath, "CUDA_PATH", "the same"},
     {V::VirtualEnv, "VIRTUAL_ENV", "a Python environment, looked at after the toolkits and the loader's own folders"},
     {V::TmpDir, "TMPDIR", "where CUDA text is kept that NVRTC rejects; /tmp without"},
+    {V::NvtxInjection, "NVTX_INJECTION64_PATH", "set by nsys and ncu: launches are then NVTX ranges of the variant's name"},
 };
 
 static constexpr bool inOrder() {
   for (size_t i = 0; i < std::size(table); ++i)
     if (size_t(table[i].variable) != i)
       return false;
-  return std::size(table) == size_t(V::TmpDir) + 1;
+  return std::size(table) == size_t(V::NvtxInjection) + 1;
 }
 static_assert(inOrder());
 

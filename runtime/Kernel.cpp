@@ -3,6 +3,7 @@
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
 #include "runtime/Log.h"
+#include "runtime/ProfilerRange.h"
 #include "runtime/TensorMaps.h"
 #include "runtime/ThreadPool.h"
 
@@ -396,6 +397,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
     return good;
   if (packed.blocks == 0)
     return {};
+  const ProfilerRange range(state->image.name.c_str());
   if (state->cuda)
     return state->launchCuda(stream, packed);
   makeBounds(state->image.signature, args);

@@ -151,7 +151,7 @@ class Cli(unittest.TestCase):
                 self.assertEqual(self.attune("help", *verb), self.attune(*verb, "--help"))
         table = dict(line.split(None, 1) for line in self.attune("help", "environment").splitlines())
         self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
-                                         "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
+                                         "NVTX_INJECTION64_PATH", "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
         self.attune("help", "paint", code=2)
         self.assertIn("error: topic: paint not in {list,compile,run,explain,cache,clear,verify,completion,help,environment}\n", self.err)
         self.attune("help", "run", "list", code=2)

@@ -14,7 +14,7 @@ static constexpr const char *environmentTopic = "environment";
 
 static void printEnvironment() {
   for (const EnvironmentEntry &entry : environmentTable())
-    print("{:<19} {}\n", entry.name, entry.meaning);
+    print("{:<22} {}\n", entry.name, entry.meaning);
 }
 
 /// The help of the verb that `words` name, as `attune VERB --help` prints it.
