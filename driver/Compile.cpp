@@ -12,6 +12,7 @@
 #include "runtime/ArchInfo.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
+#include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
 
 #include <cerrno>
@@ -200,6 +201,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.spillBytes = facts->frameBytes;
   } else {
     image.times.nvrtc = lowered->objectMilliseconds;
+    logLine(LogLevel::Info, "LLVM compiled {} in {:.1f} ms: {} bytes", image.name, image.times.nvrtc, lowered->object.size());
     image.binary = std::move(lowered->object);
     image.sharedBytes = lowered->scratchBytes;
     image.path = "cpu";
@@ -257,10 +259,11 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
 
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
 /// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same estimate,
-/// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids.
+/// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids. The image's plan lists
+/// what was compiled.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
-  constexpr int maxAttempts = 4;
+  constexpr size_t maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
   if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
       std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(planOf(*best).copyWarps > 0))
@@ -270,17 +273,22 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   if (!ranked)
     return best;
   auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
-  int attempts = 1, unchanged = 0, tried = free(ranked->front());
+  auto attemptOf = [](const KernelImage &image) {
+    return ordered_json{{"text", ordered_json::parse(image.planJson).at("text")}, {"spillBytes", image.spillBytes}};
+  };
+  ordered_json attempts = {attemptOf(*best)};
+  int unchanged = 0, tried = free(ranked->front());
   for (const RankedPlan &candidate : *ranked) {
-    if (attempts == maxAttempts || !candidate.accepted())
+    if (attempts.size() == maxAttempts || !candidate.accepted())
       break;
     if (free(candidate) <= tried)
       continue;
     tried = free(candidate);
-    ++attempts;
+    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->spillBytes, candidate.plan.text());
     Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
+    attempts.push_back(attemptOf(*next));
     unchanged = next->spillBytes == best->spillBytes ? unchanged + 1 : 0;
     for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
       next->times.*time += best->times.*time;
@@ -291,17 +299,29 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     if (unchanged == 2 || best->spillBytes == 0)
       break;
   }
+  ordered_json plan = ordered_json::parse(best->planJson);
+  plan["attempts"] = attempts;
+  best->planJson = plan.dump();
   return best;
 }
 
+static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
+
 static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
 
-/// `options` with the schedule that compile() settles on, so that every stage shows the same kernel. Without NVRTC nothing can be
-/// compiled, and the cost model's first choice stands.
-static CompileOptions settledOptions(const Source &source, const CompileOptions &options, const Target &target) {
+/// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the cost model's first
+/// choice stands.
+static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
   if (!choosesSchedule(source, options, target))
-    return options;
+    return std::nullopt;
+  options.printAfterAll = false;
   Expected<KernelImage> image = imageOfSource(source, options, target);
+  return image ? std::optional(std::move(*image)) : std::nullopt;
+}
+
+/// `options` with the schedule that compile() settles on, so that every stage shows the same kernel.
+static CompileOptions settledOptions(const Source &source, const CompileOptions &options, const Target &target) {
+  std::optional<KernelImage> image = settledChoice(source, options, target);
   return image ? withPlan(options, planOf(*image)) : options;
 }
 
@@ -332,7 +352,7 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
   auto begin = std::chrono::steady_clock::now();
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
     auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
-    if (!options.useCache) {
+    if (!usesCache(options)) {
       Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
       if (!image)
         return image.error();
@@ -358,7 +378,7 @@ static Expected<KernelImage> imageOfSource(const Source &source, const CompileOp
     return good.error();
   openCompiler(target);
   auto begin = std::chrono::steady_clock::now();
-  if (!options.useCache)
+  if (!usesCache(options))
     return settleImage(source, options, target, millisecondsSince(begin));
   Expected<std::string> key = keyOf(source, options, target);
   if (!key)
@@ -408,6 +428,38 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   return std::string(output->code.begin(), output->code.end());
 }
 
+namespace {
+/// Why compile() passes over the candidates that fit. `here` is the chosen plan as ranked for the sizes that are explained, `own` the ranking for
+/// those that compile() ranks for.
+struct PassedOver {
+  RankedPlan here;
+  const std::vector<RankedPlan> &own;
+  ordered_json attempts; ///< "attempts" of the settled image's plan
+
+  std::string operator()(const RankedPlan &candidate) const {
+    if (!candidate.accepted() || candidate.plan == here.plan)
+      return "";
+    for (const ordered_json &attempt : attempts)
+      if (attempt.at("text") == candidate.plan.text())
+        return fmt::format("compiled: spills {} bytes", attempt.at("spillBytes").get<int>());
+    const auto owned = find(candidate), chosen = find(here);
+    if (owned < chosen)
+      return "not compiled: a plan ahead of it spills, and it leaves no more registers free";
+    if (!candidate.demoted.empty() && candidate.demoted != here.demoted)
+      return candidate.demoted;
+    if (const double slower = candidate.cost.mixSeconds / here.cost.mixSeconds - 1; slower >= 0.0005)
+      return fmt::format("{:.1f}% slower", 100 * slower);
+    const double slower = owned == own.end() ? 0 : owned->cost.mixSeconds / chosen->cost.mixSeconds - 1;
+    return slower >= 0.0005 ? fmt::format("{:.1f}% slower at the sizes that compile() ranks for", 100 * slower) : "no quicker";
+  }
+
+private:
+  std::vector<RankedPlan>::const_iterator find(const RankedPlan &candidate) const {
+    return std::find_if(own.begin(), own.end(), [&](const RankedPlan &each) { return each.plan == candidate.plan; });
+  }
+};
+} // namespace
+
 static Expected<std::string> explainSource(const Source &source, const CompileOptions &options, const Target &target,
                                            const ProblemSizes &sizes) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
@@ -420,25 +472,29 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
     return Error{"no schedule fits; raise the SRAM budget or fix fewer schedule fields"};
   // A kernel serves every size, so compile() ranks for sizes of its own.
   Lowered forCompile;
-  Expected<std::vector<RankedPlan>> compiled =
-      rank(source, settledOptions(source, options, target), target, {}, forCompile);
-  if (!compiled)
-    return compiled.error();
+  const std::optional<KernelImage> settled = settledChoice(source, options, target);
+  Expected<std::vector<RankedPlan>> own = rank(source, options, target, {}, forCompile);
+  Expected<std::vector<RankedPlan>> compiled = rank(source, settled ? withPlan(options, planOf(*settled)) : options, target, {}, forCompile);
+  if (!own || !compiled)
+    return own ? compiled.error() : own.error();
   lowered.plan = compiled->front().plan;
   for (const RankedPlan &candidate : *ranked)
     if (candidate.plan == lowered.plan)
       lowered.predicted = candidate;
+  ordered_json attempts = settled ? ordered_json::parse(settled->planJson).value("attempts", ordered_json::array()) : ordered_json::array();
+  const PassedOver passedOver{lowered.predicted.value_or(compiled->front()), *own, std::move(attempts)};
   lowered.threads = lowered.plan.threads();
   const KernelSignature &signature = lowered.summary.signature;
   ordered_json candidates = ordered_json::array();
   for (const RankedPlan &candidate : *ranked)
-    candidates.push_back(candidateJson(candidate, candidate.plan == lowered.plan));
+    candidates.push_back(candidateJson(candidate, target, candidate.plan == lowered.plan, passedOver(candidate)));
   ordered_json result = {{"variant", lowered.summary.name},
                          {"arch", target.arch},
                          {"dtype", name(signature.dtype)},
                          {"headDim", signature.headDim},
                          {"headDimV", signature.headDimV},
                          {"costModelVersion", costModelVersion},
+                         {"rankedBy", usesWarpgroups(*lowered.request) ? "meanMicroseconds" : "microseconds"},
                          {"sizes", sizesJson(*lowered.request)},
                          {"plan", planJson(lowered, options, target, nullptr)},
                          {"candidates", candidates}};

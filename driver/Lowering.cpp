@@ -1,6 +1,7 @@
 //===- Lowering.cpp - From a variant or IR text to CUDA source or an object -===//
 
 #include "driver/Lowering.h"
+#include "driver/PassLog.h"
 #include "driver/ScheduleText.h"
 
 #include "codegen/cpu/Cpu.h"
@@ -359,9 +360,10 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
 }
 
 template <typename AddPasses>
-Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses) {
+Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll = false) {
   Diagnostics diagnostics(module.getContext(), text);
   PassManager passes(module.getContext());
+  observePasses(passes, printAfterAll);
   addPasses(passes);
   if (failed(passes.run(module)))
     return diagnostics.error("a pass");
@@ -569,7 +571,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   }
   if (at == Stage::Attn && stage > Stage::Attn) {
     Expected<void> ran =
-        runPasses(module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); });
+        runPasses(module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran.error();
     at = Stage::Tile;
@@ -583,7 +585,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   }
   if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
     Expected<void> ran =
-        runPasses(module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); });
+        runPasses(module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran.error();
     at = Stage::Sched;

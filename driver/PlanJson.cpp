@@ -18,7 +18,12 @@ ordered_json attune::driver::sizesJson(const PlanRequest &request) {
           {"keys", request.keys}};
 }
 
-ordered_json attune::driver::candidateJson(const RankedPlan &candidate, bool chosen) {
+/// A thread of the CPU has tiles and nothing else.
+static std::string planText(const Plan &plan, const Target &target) {
+  return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
+}
+
+ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen, const std::string &passedOver) {
   const Plan &plan = candidate.plan;
   ordered_json result = {{"tileQ", plan.tileQ},
                          {"tileK", plan.tileK},
@@ -27,16 +32,21 @@ ordered_json attune::driver::candidateJson(const RankedPlan &candidate, bool cho
                          {"qRegisters", plan.qRegisters},
                          {"dvWarps", plan.dvWarps},
                          {"blocksPerSm", plan.blocksPerSm},
-                         {"text", plan.text()},
+                         {"text", planText(plan, target)},
                          {"chosen", chosen},
                          {"rejected", candidate.rejected},
+                         {"passedOver", passedOver},
                          {"sharedBytes", candidate.cost.sharedBytes},
                          {"registers", candidate.cost.registers},
                          {"registerLimit", candidate.cost.registerLimit}};
   if (candidate.accepted()) {
-    result["hbmBytes"] = candidate.cost.hbmBytes;
-    result["microseconds"] = candidate.cost.totalSeconds * 1e6;
-    result["why"] = candidate.cost.why;
+    const PlanCost &cost = candidate.cost;
+    result["trafficBytes"] = cost.trafficBytes;
+    result["hbmBytes"] = cost.hbmBytes;
+    result["microseconds"] = cost.totalSeconds * 1e6;
+    result["meanMicroseconds"] = cost.mixSeconds * 1e6;
+    result["limitedBy"] = cost.limitedBy;
+    result["busy"] = cost.busy;
   }
   return result;
 }
@@ -79,7 +89,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"turns", plan.turns},
                          {"overlap", plan.overlap},
                          {"stageBiases", plan.stageBiases},
-                         {"text", plan.text()}};
+                         {"text", planText(plan, target)}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},
                       {"buffers", buffers}};
@@ -98,11 +108,12 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     result["registers"] = registers;
   }
   if (cost) {
-    result["hbm"] = {{"bytes", cost->hbmBytes},
-                     {"standardAttentionBytes", cost->standardAttentionBytes},
-                     {"ratio", cost->hbmBytes > 0 ? cost->standardAttentionBytes / cost->hbmBytes : 0.0},
-                     {"sizes", sizesJson(*lowered.request)}};
-    result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6}, {"why", cost->why}};
+    result["traffic"] = {{"bytes", cost->trafficBytes},
+                         {"hbmBytes", cost->hbmBytes},
+                         {"standardAttentionBytes", cost->standardAttentionBytes},
+                         {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
+                         {"sizes", sizesJson(*lowered.request)}};
+    result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6}, {"limitedBy", cost->limitedBy}, {"busy", cost->busy}};
   }
   return result;
 }
@@ -124,8 +135,9 @@ static const ordered_json &planExample() {
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
-    plan["hbm?"] = {{"bytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
-    plan["predicted?"] = {{"microseconds", 0.0}, {"why", ""}};
+    plan["traffic?"] = {{"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
+    plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}};
+    plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;
   }();
   return example;

@@ -11,7 +11,7 @@ int main() {
   auto variant = Variant("causal").mask(causal());
   const Target target = Target::cuda("sm_90");
 
-  std::printf("causal, bf16, head dim 128, for %s\n%10s %8s  %s\n", target.text().c_str(), "budget", "HBM GB", "plan");
+  std::printf("causal, bf16, head dim 128, for %s\n%10s %8s  %s\n", target.text().c_str(), "budget", "L2 GB", "plan");
   double lastBytes = 0;
   for (size_t budget : {size_t(0), size_t(64) << 10, size_t(32) << 10}) {
     Expected<std::string> text = explain(variant, {.dtype = bf16, .headDim = 128, .sramBudget = budget}, target);
@@ -19,7 +19,7 @@ int main() {
       return report(text.error());
     const auto plan = nlohmann::json::parse(*text)["plan"];
     const size_t used = plan["shared"]["bytes"], limit = plan["shared"]["budget"];
-    const double bytes = plan["hbm"]["bytes"];
+    const double bytes = plan["traffic"]["bytes"];
     std::printf("%10zu %8.2f  %s: %zu bytes\n", limit, bytes / 1e9, plan["text"].get<std::string>().c_str(), used);
     if (used > limit || bytes < 0.95 * lastBytes) // less memory on the chip is more traffic off it
       return 1;

@@ -247,7 +247,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   const double columns = request.headDim + request.headDimV;
   const double rowsOnce = B * H * Sq * (columns * e + 4);
   const double keyBytes = B * H * tiles.keyRows * columns * e;
-  cost.hbmBytes = rowsOnce + keyBytes;
+  cost.trafficBytes = rowsOnce + keyBytes;
   cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
 
   // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
@@ -260,7 +260,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   double reads = 1;
   if (runningHeads * headBytes > calibration.l2Share * arch.l2Bytes)
     reads = std::max(1.0, std::ceil(queryTiles * group / running));
-  cost.l2Bytes = rowsOnce + std::min(keyBytes, reads * B * Hkv * headBytes);
+  cost.hbmBytes = rowsOnce + std::min(keyBytes, reads * B * Hkv * headBytes);
 }
 
 /// Registers of what a variant adds to plain attention.
@@ -390,7 +390,7 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 // Time
 //===----------------------------------------------------------------------===//
 
-static std::string whyText(const PlanCost &cost, const ArchInfo &arch) {
+static void setBusy(PlanCost &cost, const ArchInfo &arch) {
   std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, arch.isCpu() ? "products" : "tensor cores"},
                                                         {cost.specialSeconds, "special functions"},
                                                         {cost.aluSeconds, "arithmetic"},
@@ -398,11 +398,9 @@ static std::string whyText(const PlanCost &cost, const ArchInfo &arch) {
   if (!arch.isCpu())
     units.push_back({cost.sharedSeconds, "shared memory"});
   std::sort(units.begin(), units.end(), std::greater<>());
-  std::string text;
+  cost.limitedBy = units.front().second;
   for (auto [seconds, name] : units)
-    fmt::format_to(std::back_inserter(text), "{}{} {:.0f}%", text.empty() ? "busy: " : ", ", name,
-                   100 * seconds / cost.totalSeconds);
-  return text;
+    fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name, 100 * seconds / cost.totalSeconds);
 }
 
 namespace {
@@ -434,9 +432,9 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.specialSeconds = spread(of.special);
   cost.aluSeconds = spread(of.alu) + heads * tiles.partial * of.maskAlu / (arch.smCount * clock);
   cost.sharedSeconds = spread(of.shared);
-  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
   cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
-  cost.why = whyText(cost, arch);
+  setBusy(cost, arch);
 }
 
 static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
@@ -581,9 +579,9 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.mmaSeconds = spread(mma);
   cost.specialSeconds = spread(special);
   cost.aluSeconds = spread(alu);
-  cost.hbmSeconds = cost.l2Bytes / arch.memoryBytesPerSecond;
+  cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
   cost.totalSeconds = std::max(work / (arch.smCount * clock), cost.hbmSeconds);
-  cost.why = whyText(cost, arch);
+  setBusy(cost, arch);
 }
 
 //===----------------------------------------------------------------------===//
@@ -893,10 +891,10 @@ std::string Plan::text() const {
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
                        turns ? overlap ? ", in turn, overlapped" : ", in turn" : "", persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "");
-  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}, {} block{} per SM", tileQ, tileK, warps,
-                     warps == 1 ? "" : "s", dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages,
-                     stages == 1 ? "" : "s",
-                     qRegisters ? "registers" : "shared memory", blocksPerSm, blocksPerSm == 1 ? "" : "s");
+  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
+                     dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
+                     qRegisters ? "registers" : "shared memory",
+                     blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "");
 }
 
 void PlanRequest::setReferenceSizes(int64_t length) {
@@ -924,14 +922,22 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
     plans.push_back(evaluate(request, plan, arch, budget));
   if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))
     return nothingFits(request, plans, arch, budget);
+  const int headDim = std::max(request.headDim, request.headDimV);
+  auto expectedToSpill = [&](const RankedPlan &p) { return headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills; };
+  for (RankedPlan &p : plans) {
+    if (!p.accepted())
+      continue;
+    if (patternMisses(request, p.plan))
+      p.demoted = "the tile does not divide the block pattern";
+    else if (expectedToSpill(p))
+      p.demoted = "expected to spill registers";
+  }
   // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
   std::vector<size_t> order(plans.size());
   std::iota(order.begin(), order.end(), 0);
-  const int headDim = std::max(request.headDim, request.headDimV);
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
-    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills,
-                      p.cost.mixSeconds, i);
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, expectedToSpill(p), p.cost.mixSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::vector<RankedPlan> ranked;

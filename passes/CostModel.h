@@ -9,7 +9,7 @@
 //     if (!plans)
 //       return plans.error();                 // the smallest tile does not fit: lists each buffer
 //     plans->front().plan                     // 128 x 64, 4 warps, ...
-//     plans->front().cost.hbmBytes            // exact for this tiling
+//     plans->front().cost.trafficBytes        // exact for this tiling
 //
 // The kernel that a plan describes (forward): one block of `warps` warps owns tileQ rows of one head. Each warp
 // owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head
@@ -34,7 +34,7 @@
 //     + loads of score and mask: 2 Mw for each vector over rows, tileK/4 for each over columns, more for each over both
 //     P overlaps S: fragments are packed as exp2 is taken.
 //
-// HBM bytes, exact: bytes that cross between global memory and SMs. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
+// Traffic, exact: bytes that cross between L2 and shared memory. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
 // and R(i) the rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
 //
 //     B*H * ( Sq*D*e + Sq*Dv*e + 4*Sq + sum_i R(i) * (D + Dv) * e )
@@ -85,7 +85,7 @@ struct Plan {
   int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp owns.
   int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
-  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2. A plan that does not fit has no blocks.
   std::string text() const;
   friend bool operator==(const Plan &, const Plan &) = default;
 };
@@ -173,14 +173,14 @@ struct SharedBuffer {
 
 /// What a plan costs. Seconds are those of each unit if it alone limited the kernel, spread over all SMs.
 struct PlanCost {
-  double hbmBytes = 0;               ///< exact for this tiling; for MaskShape::Fraction the expected value
-  double l2Bytes = 0;                ///< estimate of what misses L2
+  double trafficBytes = 0;           ///< between L2 and shared memory: exact for this tiling; for MaskShape::Fraction the expected value
+  double hbmBytes = 0;               ///< between HBM and L2: an estimate of what misses L2
   double standardAttentionBytes = 0; ///< reads and writes of S and P included
   double mmaSeconds = 0;
   double specialSeconds = 0;
   double aluSeconds = 0;
   double sharedSeconds = 0;
-  double hbmSeconds = 0; ///< of l2Bytes
+  double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
   double mixSeconds = 0;   ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's; else totalSeconds
   double visitedTiles = 0; ///< tiles of S over all heads
@@ -192,13 +192,15 @@ struct PlanCost {
   int64_t sharedBytes = 0;
   int64_t sramBudget = 0;
   int blocksPerSm = 0;
-  std::string why; ///< what limits it: "tensor cores 41%, shared memory 24%, ..."
+  std::string limitedBy; ///< the unit that is busiest: "tensor cores"
+  std::string busy;      ///< how busy each unit is: "tensor cores 41%, shared memory 24%, ..."
 };
 
 struct RankedPlan {
   Plan plan;
   PlanCost cost;
   std::string rejected; ///< empty, or the limit that the plan breaks; no times are predicted then
+  std::string demoted;  ///< empty, or why it stands behind accepted plans that are predicted to be slower: "the tile does not divide the block pattern"
 
   bool accepted() const { return rejected.empty(); }
 };

@@ -1,13 +1,13 @@
 #include "runtime/Cache.h"
 
 #include "runtime/CacheFolder.h"
+#include "runtime/Environment.h"
+#include "runtime/Log.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fmt/format.h>
@@ -130,8 +130,7 @@ struct KernelCache::State {
     std::string line = fmt::format(text, std::forward<Args>(args)...);
     if (warning)
       return warning(line);
-    line = "attune: warning: " + line + "\n";
-    std::fputs(line.c_str(), stderr); // where that cannot be written, nobody is left to tell
+    logLine(LogLevel::Warning, "{}", line);
   }
 
   /// One warning of a kind, however often it is tried.
@@ -211,15 +210,11 @@ KernelCache &KernelCache::process() {
 }
 
 std::string KernelCache::defaultDirectory() {
-  auto environment = [](const char *name) {
-    const char *value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (std::string chosen = environment("ATTUNE_CACHE_DIR"); !chosen.empty())
+  if (std::string chosen = valueOf(EnvironmentVariable::CacheDir); !chosen.empty())
     return chosen;
-  if (std::string base = environment("XDG_CACHE_HOME"); !base.empty())
+  if (std::string base = valueOf(EnvironmentVariable::XdgCacheHome); !base.empty())
     return base + "/attune";
-  if (std::string home = environment("HOME"); !home.empty())
+  if (std::string home = valueOf(EnvironmentVariable::Home); !home.empty())
     return home + "/.cache/attune";
   return "";
 }
@@ -234,9 +229,13 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
   if (state->directory.empty())
     return std::nullopt;
   std::optional<CacheFolder> folder = state->open();
-  if (!folder)
-    return std::nullopt;
   const std::string name = nameOf(key);
+  auto missed = [&] {
+    logLine(LogLevel::Info, "not in the cache: {}", state->pathOf(name));
+    return std::nullopt;
+  };
+  if (!folder)
+    return missed();
   FileProblem problem;
   std::optional<std::string> file = folder->read(name, maxEntryBytes, problem);
   if (!file && problem.kind == FileProblem::Kind::Untrusted)
@@ -246,7 +245,7 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
   else if (!file && problem.kind == FileProblem::Kind::Unusable)
     state->warnBad(name, problem.text);
   if (!file)
-    return std::nullopt;
+    return missed();
   Expected<KernelImage> image = [&]() -> Expected<KernelImage> {
     Expected<Sections> sections = decode(*file);
     if (!sections)
@@ -259,8 +258,11 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
         return good.error();
     return decoded;
   }();
-  if (image)
+  if (image) {
+    image->cacheHit = true;
+    logLine(LogLevel::Info, "{} for {} from the cache: {}", image->name, image->arch, state->pathOf(name));
     return std::move(*image);
+  }
   state->warnBad(name, image.error().message);
   return std::nullopt;
 }
@@ -379,6 +381,7 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
     slot->finished.wait(lock, [&] { return slot->done; });
     if (!*slot->result)
       return slot->result->error();
+    logLine(LogLevel::Debug, "{} for {} from this process's memory", (**slot->result).image().name, device);
     return (**slot->result).withCacheHit(true);
   }
 

@@ -2,6 +2,8 @@
 #include "runtime/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
+#include "runtime/Log.h"
+#include "runtime/ProfilerRange.h"
 #include "runtime/TensorMaps.h"
 #include "runtime/ThreadPool.h"
 
@@ -203,6 +205,11 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   return {};
 }
 
+static void logLaunch(const KernelImage &image, const LaunchParams &params, int64_t blocks) {
+  logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}", image.name, image.arch, image.tileQ,
+          image.tileK, blocks, image.threads, params.batch, params.heads, params.kvHeads, params.queryLength, params.keyLength);
+}
+
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
   CudaContext current = cuda->currentContext();
   if (tensorMaps)
@@ -222,6 +229,7 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
   const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork) : packed.blocks;
+  logLaunch(image, packed.params(), blocks);
   int code = 0;
   if (image.signature.waitsForBounds && cuda->launchesDependents()) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
@@ -356,6 +364,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
   const LaunchParams &params = packed.params();
+  logLaunch(image, params, packed.blocks);
   ThreadPool::process().run(size_t(packed.blocks), host.scratchBytes, [&](size_t block, void *scratch) {
     // The tiles of one head follow each other and share its keys. The last tile comes first: under a
     // causal mask it is the longest.
@@ -388,6 +397,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
     return good;
   if (packed.blocks == 0)
     return {};
+  const ProfilerRange range(state->image.name.c_str());
   if (state->cuda)
     return state->launchCuda(stream, packed);
   makeBounds(state->image.signature, args);

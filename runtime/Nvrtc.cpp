@@ -1,5 +1,8 @@
 #include "runtime/Nvrtc.h"
+
 #include "runtime/CudaDriver.h"
+#include "runtime/Environment.h"
+#include "runtime/Log.h"
 
 #include <algorithm>
 #include <charconv>
@@ -69,24 +72,20 @@ std::vector<std::string> Nvrtc::candidates() {
     addFolder(prefix + "/nvidia/cu13/lib");
     addFolder(prefix + "/nvidia/cuda_nvrtc/lib");
   };
-  auto environment = [](const char *name) {
-    const char *value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (std::string chosen = environment("ATTUNE_NVRTC_PATH"); !chosen.empty()) {
+  if (std::string chosen = valueOf(EnvironmentVariable::NvrtcPath); !chosen.empty()) {
     if (chosen.find(".so") != std::string::npos)
       paths.push_back(chosen);
     addFolder(chosen);
     addPrefix(chosen);
   }
-  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (std::string home = environment(variable); !home.empty())
+  for (EnvironmentVariable variable : {EnvironmentVariable::CudaHome, EnvironmentVariable::CudaPath})
+    if (std::string home = valueOf(variable); !home.empty())
       addFolder(home + "/lib64");
   addFolder("/usr/local/cuda/lib64");
   addFolder("/usr/local/cuda-*/lib64");
   paths.push_back("libnvrtc.so.13");
   paths.push_back("libnvrtc.so.12");
-  if (std::string venv = environment("VIRTUAL_ENV"); !venv.empty())
+  if (std::string venv = valueOf(EnvironmentVariable::VirtualEnv); !venv.empty())
     addPrefix(venv + "/lib/python3*/site-packages");
   addPrefix("/usr/local/lib/python3*/dist-packages");
   addPrefix("/usr/local/lib/python3*/site-packages");
@@ -141,8 +140,10 @@ Expected<const Nvrtc *> Nvrtc::get() {
     std::string tried;
     for (const std::string &path : candidates()) {
       Expected<std::unique_ptr<const Nvrtc>> opened = open(path);
-      if (opened)
+      if (opened) {
+        logLine(LogLevel::Debug, "NVRTC {} is {}", cudaVersionText((*opened)->version()), path);
         return std::move(*opened).release();
+      }
       tried += fmt::format("{}  {}", tried.empty() ? "" : "\n", opened.error().message);
     }
     return Error{
@@ -160,11 +161,11 @@ Expected<const Nvrtc *> Nvrtc::get() {
 
 /// Writes the source where it stays, and returns the path ("" when no folder takes it).
 static std::string keepSource(const std::string &source, const std::string &name) {
-  const char *folder = std::getenv("TMPDIR");
+  const std::string folder = valueOf(EnvironmentVariable::TmpDir);
   std::string stem;
   for (char c : name)
     stem += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
-  std::string path = fmt::format("{}/attune-{}-XXXXXX.cu", folder && *folder ? folder : "/tmp", stem);
+  std::string path = fmt::format("{}/attune-{}-XXXXXX.cu", folder.empty() ? "/tmp" : folder, stem);
   int file = mkstemps(path.data(), 3);
   if (file < 0)
     return "";
@@ -230,8 +231,11 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
   }
   output.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  if (code == 0)
+  if (code == 0) {
+    logLine(LogLevel::Info, "NVRTC {} compiled {} for {} in {:.1f} ms: {} bytes", cudaVersionText(library->version), name, archName, output.milliseconds,
+            output.code.size());
     return output;
+  }
 
   std::string kept = keepSource(source, name);
   std::string standard = "--std=c++17"; // nvcc has no --modify-stack-limit

@@ -1,5 +1,7 @@
 #include "runtime/ThreadPool.h"
 
+#include "runtime/Environment.h"
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -135,13 +137,11 @@ ThreadPool::~ThreadPool() = default;
 unsigned ThreadPool::threads() const { return unsigned(state->workers.size()) + 1; }
 
 static unsigned defaultThreads() {
-  if (const char *text = std::getenv("ATTUNE_NUM_THREADS")) {
-    unsigned value = 0;
-    const char *end = text + std::strlen(text);
-    auto [stop, code] = std::from_chars(text, end, value);
-    if (code == std::errc() && stop == end && value >= 1 && value <= 1024)
-      return value;
-  }
+  const std::string text = valueOf(EnvironmentVariable::NumThreads);
+  unsigned value = 0;
+  auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code == std::errc() && stop == text.data() + text.size() && value >= 1 && value <= 1024)
+    return value;
   return std::max(std::thread::hardware_concurrency(), 1u);
 }
 

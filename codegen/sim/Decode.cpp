@@ -115,17 +115,17 @@ Run compareIntegers(arith::CmpIOp op) {
   case P::sle:
     return bits<[](auto a, decltype(a) b) { return whole(a) <= whole(b); }>(op);
   case P::sgt:
-    return bits<[](auto a, decltype(a) b) { return whole(a) > whole(b); }>(op);
+    return bits<[](auto a, decltype(a) b) { return (whole(a) > whole(b)); }>(op);
   case P::sge:
-    return bits<[](auto a, decltype(a) b) { return whole(a) >= whole(b); }>(op);
+    return bits<[](auto a, decltype(a) b) { return (whole(a) >= whole(b)); }>(op);
   case P::ult:
     return bits<[](auto a, decltype(a) b) { return natural(a) < natural(b); }>(op);
   case P::ule:
     return bits<[](auto a, decltype(a) b) { return natural(a) <= natural(b); }>(op);
   case P::ugt:
-    return bits<[](auto a, decltype(a) b) { return natural(a) > natural(b); }>(op);
+    return bits<[](auto a, decltype(a) b) { return (natural(a) > natural(b)); }>(op);
   case P::uge:
-    return bits<[](auto a, decltype(a) b) { return natural(a) >= natural(b); }>(op);
+    return bits<[](auto a, decltype(a) b) { return (natural(a) >= natural(b)); }>(op);
   }
   llvm_unreachable("unknown predicate");
 }

@@ -79,6 +79,7 @@ struct CompileOptions {
   std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
   std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
+  bool printAfterAll = false;             ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
 };
 
 /// The kernel for `variant`, loaded for `target` (on a CUDA target into the context that a launch from this thread
@@ -139,13 +140,16 @@ struct ProblemSizes {
 
 /// The cost model's view, as JSON, without compiling to CUDA:
 ///
-///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion",
+///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion", "rankedBy",
 ///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
 ///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "dvWarps", "blocksPerSm", "text",
-///                      "chosen", "rejected", "sharedBytes", "registers", "registerLimit", "hbmBytes", "microseconds", "why"}],
+///                      "chosen", "rejected", "passedOver", "sharedBytes", "registers", "registerLimit", "trafficBytes", "hbmBytes",
+///                      "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
 ///      "plan": {...}}
 ///
-/// `candidates` are ranked for `sizes`, the rejected ones last; `plan` is KernelImage::planJson of the one that
+/// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or with warpgroup-level
+/// products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth, a half and twice the length. `passedOver`
+/// says why compile() does not take a candidate that fits: "compiled: spills 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that
 /// compile() chooses, which serves every size and is ranked for the default sizes (registers as estimated).
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
                               const ProblemSizes &sizes = {});

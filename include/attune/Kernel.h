@@ -192,7 +192,8 @@ struct KernelImage {
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
   std::string log;          ///< NVRTC's log
-  CompileTimes times = {};
+  CompileTimes times = {};  ///< of the process that compiled it
+  bool cacheHit = false;    ///< whether it was read from the disk cache; not in metadata()
 
   /// Everything but `cudaSource` and `binary`, as one JSON object.
   std::string metadata() const;

@@ -196,7 +196,7 @@ class Cache(unittest.TestCase):
             self.skipTest("no NVRTC")
         path = self.entry()
         expected = self.attune(*compiling, "--emit", "sched")
-        for field, value in [("plan", "{}"), ("plan.warps", "4"), ("plan.schedule", {"roles": None}), ("plan.hbm.sizes", 3)]:
+        for field, value in [("plan", "{}"), ("plan.warps", "4"), ("plan.schedule", {"roles": None}), ("plan.traffic.sizes", 3)]:
             with self.subTest(field=field):
                 self.forge(path, field, value)
                 self.assertEqual(self.attune(*compiling, "--emit", "sched"), expected)

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -32,6 +33,11 @@ def read_npy(path):
 def read_json(path):
     with open(path) as file:
         return json.load(file)
+
+
+def read_text(path):
+    with open(path) as file:
+        return file.read()
 
 
 def write_npy(path, shape, values):
@@ -122,11 +128,122 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.attune("--version").startswith("attune 0.1.0 (build "))
         self.assertEqual(self.json("--version")["version"], "0.1.0")
 
+    def test_demo_prints_what_can_be_pasted(self):
+        demo = read_text(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "demo"))
+        show = re.search(r"(?ms)^show\(\) \{.*?^\}", demo).group()
+        words = ["softcap(s, 50) + slopes[h] * (k - q)", "it's", "a  b", "$HOME", "slopes=f32:x.npy", "", "*", "--arch", "q >= k", "\\"]
+        shown = subprocess.run(["bash", "-c", show + "\nshow true \"$@\"", "-", *words], capture_output=True, text=True, check=True).stdout
+        self.assertTrue(shown.startswith("$ true "))
+        again = subprocess.run(["bash", "-c", "printf '%s\\0' " + shown[len("$ true "):]], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(again.split("\0")[:-1], words)
+
     def test_help(self):
         for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["cache", "list"], ["cache", "clear"],
                      ["cache", "verify"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
+
+    def test_help_verb(self):
+        self.assertEqual(self.attune("help"), self.attune("--help"))
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["completion"], ["help"], ["cache", "verify"]]:
+            with self.subTest(verb=verb):
+                # --help alone names the verb without attune.
+                self.assertEqual(self.attune("help", *verb), self.attune(*verb, "--help"))
+        table = dict(line.split(None, 1) for line in self.attune("help", "environment").splitlines())
+        self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
+                                         "NVTX_INJECTION64_PATH", "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
+        self.attune("help", "paint", code=2)
+        self.assertIn("error: topic: paint not in {list,compile,run,explain,cache,clear,verify,completion,help,environment}\n", self.err)
+        self.attune("help", "run", "list", code=2)
+        self.assertIn("error: help: attune run has no verb list\n", self.err)
+
+    def completions(self, *words):
+        """What bash offers behind these words, the last of which is begun."""
+        script = ('source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _attune; printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "-", ATTUNE, "attune", *words], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_completion(self):
+        variants = [entry["name"] for entry in self.json("list")["variants"]]
+        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "cache", "completion", "help"])
+        self.assertEqual(self.completions("c"), ["compile", "cache", "completion"])
+        self.assertEqual(self.completions("run", ""), variants)
+        self.assertEqual(self.completions("compile", "--no-cache", "caus"), ["causal", "causal-bottom-right"])
+        self.assertEqual(self.completions("run", "causal", "--ta"), ["--target"])
+        self.assertEqual(self.completions("run", "causal", "--target", ""), ["cpu", "gpu"])
+        self.assertEqual(self.completions("run", "causal", "--target", "=", "g"), ["gpu"])
+        self.assertEqual(self.completions("run", "causal", "--target", "="), ["cpu", "gpu"])
+        self.assertEqual(self.completions("compile", "--arch", "sm_9"), ["sm_90", "sm_90a"])
+        self.assertEqual(self.completions("compile", "--emit", "c"), ["cuda", "cubin"])
+        self.assertEqual(self.completions("compile", "-o", "x"), []) # files follow
+        self.assertEqual(self.completions("compile", "--emit", "cuda", "--json", "--bu"), [])
+        self.assertEqual(self.completions("cache", ""), ["list", "clear", "verify"])
+        self.assertEqual(self.completions("cache", "list", "-"), ["--help", "-h", "--cache-dir", "--json"])
+        self.assertEqual(self.completions("help", "env"), ["environment"])
+        self.assertEqual(self.completions("completion", ""), ["bash", "zsh", "fish"])
+        # Every option that --help shows is offered, once.
+        for verb in ["compile", "run", "explain"]:
+            offered = self.completions(verb, "--")
+            shown = re.findall(r"^ +(?:-\w,)?(--[\w-]+)", self.attune(verb, "--help"), re.M)
+            self.assertEqual(sorted(offered), sorted(set(shown)))
+            self.assertEqual(len(offered), len(set(offered)))
+        registered = subprocess.run(["bash", "-c", f"source <({ATTUNE} completion bash); complete -p attune"], capture_output=True, text=True)
+        self.assertEqual(registered.stdout, "complete -o default -F _attune attune\n")
+        zsh = self.attune("completion", "zsh")
+        self.assertTrue(zsh.startswith("#compdef attune\nautoload -U +X bashcompinit && bashcompinit\n_attune() {\n"))
+        fish = self.attune("completion", "fish")
+        self.assertIn("complete -c attune -n '__attune_at run' -l target -x -a 'cpu gpu' -d 'cpu or gpu; the GPU where there is one'\n", fish)
+        self.assertIn("complete -c attune -n '__attune_at cache' -f -a verify\n", fish)
+        for shell, text in [("zsh", zsh), ("fish", fish)]:
+            if shutil.which(shell):
+                checked = subprocess.run([shell, "-n", self.write(f"completion.{shell}", text)], capture_output=True, text=True)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        self.attune("completion", "tcsh", code=2)
+        self.assertIn("error: shell: tcsh not in {bash,zsh,fish}\n", self.err)
+
+    def logged(self, level, *args):
+        self.environment["ATTUNE_LOG"] = level
+        try:
+            self.attune(*args)
+        finally:
+            del self.environment["ATTUNE_LOG"]
+        return self.err.splitlines()
+
+    def test_log(self):
+        compiling = ["compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 40]
+        missed, llvm = self.logged("info", *compiling)
+        entry = re.fullmatch(rf"attune: info: not in the cache: ({self.path('cache')}/[0-9a-f]{{64}}\.attune)", missed).group(1)
+        self.assertRegex(llvm, r"^attune: info: LLVM compiled causal in [0-9.]+ ms: [0-9]+ bytes$")
+        self.assertEqual(self.logged("info", *compiling), [f"attune: info: causal for cpu from the cache: {entry}"])
+        for level in ["", "off", "warning"]:
+            self.assertEqual(self.logged(level, *compiling), [])
+        passes = [re.fullmatch(r"attune: debug: pass ([a-z-]+): [0-9]+\.[0-9]{2} ms", line) for line in self.logged("debug", *compiling, "--no-cache")]
+        self.assertIn("attn-tile-size", [line.group(1) for line in passes if line])
+        launches = self.logged("debug", "run", "causal", "--target", "cpu", "--shape", "2,4,2,100,70,16,16", "--repeats", 1)
+        self.assertIn("attune: debug: launch causal for cpu: tiles 64 x 128, 16 blocks of 1 threads, B 2 H 4 Hkv 2 Sq 100 Sk 70", launches)
+        self.assertEqual(self.logged("loud", *compiling), ["attune: warning: ATTUNE_LOG is 'loud'; use off, warning, info or debug"])
+        # A bad entry is a warning, which off silences.
+        for level, lines in [("off", 0), ("warning", 1)]:
+            with open(entry, "r+b") as file:
+                file.seek(200)
+                file.write(b"damage")
+            self.assertEqual(len(self.logged(level, *compiling)), lines)
+
+    def test_print_after_all(self):
+        compiling = ["compile", "causal", "--head-dim", 64, "--print-after-all"]
+        out = self.attune(*compiling, "--arch", "cpu")
+        self.assertNotIn("IR Dump", out)
+        dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
+        self.assertEqual(dumps.count("attn-tile-size"), 1)
+        self.assertEqual(dumps[-1], "tile-verify")
+        self.assertIn("attn.attention @causal", self.err)
+        self.assertIn("tile.kernel @causal", self.err)
+        tile = self.attune(*compiling, "--arch", "sm_80", "--emit", "tile")
+        dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
+        self.assertEqual(dumps.count("attn-tile-size"), 1)
+        self.assertEqual(tile, self.attune("compile", "causal", "--head-dim", 64, "--arch", "sm_80", "--emit", "tile"))
+        self.assertEqual(self.err, "")
 
     def test_list(self):
         self.assertIn("sliding-window", self.attune("list"))
@@ -402,6 +519,23 @@ class Cli(unittest.TestCase):
             self.assertIn(field, meta)
         self.assertEqual(read_npy(os.path.join(folder, "o.npy"))[0], (2, 4, 19, 24))
 
+    def test_visible_keys(self):
+        """What a window hides is no work, whether the results are checked or not."""
+        run = ["run", "--mask", "abs(q - k) < 4", "--target", "cpu", "--dtype", "f32", "--shape", "2,3,3,100,100,16,24"]
+        visible = 6 * sum(abs(q - k) < 4 for q in range(100) for k in range(100))
+        for extra in [[], ["--no-check"]]:
+            result = self.json(*run, *extra)
+            self.assertEqual(result["visibleKeys"], visible)
+            self.assertAlmostEqual(result["gflopsPerSecond"] * result["milliseconds"] * 1e6, 2 * visible * (16 + 24), delta=1)
+        self.assertRegex(self.attune(*run, "--no-check"), r"(?m)^  time           [0-9.]+ ms, median \([0-9.]+ GFLOP/s of the 6.88% of keys that are visible\)$")
+        self.assertRegex(self.attune("run", "--target", "cpu", "--shape", "1,1,1,20,20,16,16"), r"median \([0-9.]+ GFLOP/s\)\n")
+        file = self.path("anonymous.mlir")
+        self.attune("compile", "causal", "--arch", "cpu", "--head-dim", 16, "--emit", "tile", "-o", file)
+        self.write("anonymous.mlir", re.sub(r"attn.variant = \".*?[^\\]\"", "", read_text(file)))
+        unknown = ["run", file, "--target", "cpu", "--shape", "1,1,1,20,20,16,16"]
+        self.assertRegex(self.attune(*unknown), r"median \([0-9.]+ GFLOP/s, hidden keys counted\)\n")
+        self.assertIsNone(self.json(*unknown)["visibleKeys"])
+
     def test_dropout_dump(self):
         folder = self.path("dropout")
         self.attune("run", "causal-bottom-right", "--dropout", 0.3, "--dtype", "f32", "--target", "cpu", "--shape",
@@ -534,13 +668,59 @@ class Cli(unittest.TestCase):
 
     def test_explain(self):
         text = self.attune("explain", "causal", "--arch", "sm_80", "--head-dim", 64, "--sram-budget", 65536)
-        for word in ["sram", "of 65536 bytes", "registers", "hbm", "ranking", "limited by"]:
+        for word in ["sram", "of 65536 bytes", "registers", " between L2 and shared memory, ", " between HBM and L2\n", "ranking", "limited by"]:
             self.assertIn(word, text)
         explained = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)
         self.assertEqual(sum(candidate["chosen"] for candidate in explained["candidates"]), 1)
         self.assertLessEqual(explained["plan"]["shared"]["bytes"], explained["plan"]["shared"]["budget"])
         self.assertEqual(explained["plan"]["dvWarps"], 1)
         self.assertNotIn("dv split", text)
+
+    def test_ranking(self):
+        """The order is that of the number shown, but for what says why it stands elsewhere; every candidate says why it is not taken."""
+        for args, by in [(["causal", "--arch", "sm_90", "--head-dim", 128], "microseconds"), (["causal", "--arch", "cpu"], "microseconds"),
+                         (["alibi", "--arch", "sm_90a", "--head-dim", 128], "meanMicroseconds"),
+                         (["block-sparse", "--arch", "sm_80", "--head-dim", 64, "--shape", "2,8,8,1000,1000,64,64"], "microseconds")]:
+            with self.subTest(args=args):
+                explained = self.json("explain", *args)
+                self.assertEqual(explained["rankedBy"], by)
+                fit = [each for each in explained["candidates"] if not each["rejected"]]
+                chosen = next(i for i, each in enumerate(fit) if each["chosen"])
+                self.assertEqual(fit[chosen]["passedOver"], "")
+                for each in fit[:chosen]:
+                    self.assertRegex(each["passedOver"], "^compiled: spills [1-9][0-9]* bytes$|^not compiled: a plan ahead of it spills, and|"
+                                                         r"slower at the sizes that compile\(\) ranks for$")
+                behind = [each for each in fit[chosen + 1:] if each["passedOver"] not in ("expected to spill registers",
+                                                                                          "the tile does not divide the block pattern")]
+                for each in behind:
+                    slower = 100 * (each[by] / fit[chosen][by] - 1)
+                    self.assertEqual(each["passedOver"], f"{slower:.1f}% slower" if slower >= 0.05 else "no quicker")
+                self.assertEqual(behind, sorted(behind, key=lambda each: each[by]))
+                self.assertGreater(len(behind), 1)
+                for each in fit:
+                    self.assertEqual(each["limitedBy"], re.match("(.*?) [0-9]+%", each["busy"]).group(1))
+        head = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64, "--candidates", 2).split("ranking of ")[1].splitlines()
+        self.assertRegex(head[0], r"^[0-9]+ schedules that fit \([0-9]+ do not\) by mean us for B 4 H 32 Hkv 32 Sq 4096 Sk 4096; the mean is the geometric one$")
+        self.assertEqual(head[1], "of the times of as many tokens in sequences of an eighth, a half and twice this length")
+        self.assertRegex(head[2], r"^  rank    mean us         us    traffic      sram regs  schedule; limited by; why it is passed over \(\* the")
+        cpu = self.attune("explain", "causal", "--arch", "cpu", "--candidates", 3)
+        for text in ["  plan           64 x 128\n", " between the shared cache and the core's, ", "  limited by     products\n", "  busy           products "]:
+            self.assertIn(text, cpu)
+        for text in ["per SM", "warp", "stage", "regs"]:
+            self.assertNotIn(text, cpu)
+
+    def test_plans_that_spill_are_passed_over(self):
+        """What the compiler makes of the plans that it tries stands in the ranking."""
+        variant = ["causal", "--dtype", "f32", "--head-dim", 96, "--arch", "sm_80"]
+        explained = self.json("explain", *variant)
+        plan = self.json("compile", *variant)["plan"]
+        self.assertGreater(len(plan["attempts"]), 2)
+        for attempt in plan["attempts"]:
+            ranked = next(each for each in explained["candidates"] if each["text"] == attempt["text"])
+            self.assertEqual(ranked["passedOver"], "" if attempt["text"] == plan["text"] else f"compiled: spills {attempt['spillBytes']} bytes")
+        self.assertIn(f"; compiled: spills {plan['attempts'][0]['spillBytes']} bytes\n", self.attune("explain", *variant, "--candidates", 1))
+        ahead = explained["candidates"][: next(i for i, each in enumerate(explained["candidates"]) if each["chosen"])]
+        self.assertIn("not compiled: a plan ahead of it spills, and it leaves no more registers free", [each["passedOver"] for each in ahead])
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
@@ -604,9 +784,20 @@ class Cli(unittest.TestCase):
         run = ["run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,32,32", "--cache-dir", cache]
         self.assertFalse(self.json(*run)["compile"]["cacheHit"])
         self.assertTrue(self.json(*run)["compile"]["cacheHit"])
-        self.assertIn("cache hit", self.attune(*run))
+        self.assertRegex(self.attune(*run), rf"(?m)^  compile        from the cache \({cache}\) in [0-9.]+ ms, load [0-9.]+ ms; compiled then in "
+                                            r"[0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$")
         entries = self.json("cache", "list", "--cache-dir", cache)["entries"]
         self.assertEqual([entry["name"] for entry in entries], ["causal"])
+        # compile says the same of its own run.
+        compiling = ["compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 32, "--cache-dir"]
+        other = self.path("other_cache")
+        self.assertRegex(self.attune(*compiling, other), r"(?m)^  compile        [0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$")
+        then = "compiled then in [0-9]+ ms: trace [0-9.]+ ms, IR [0-9.]+ ms, LLVM [0-9]+ ms$"
+        self.assertRegex(self.attune(*compiling, other), rf"(?m)^  compile        from the cache \({other}\) in [0-9.]+ ms; {then}")
+        hit = self.json(*compiling, other)
+        self.assertTrue(hit["cacheHit"])
+        self.assertLess(hit["totalMilliseconds"], hit["milliseconds"]["nvrtc"])
+        self.assertFalse(self.json(*compiling, other, "--no-cache")["cacheHit"])
         self.attune("cache", "verify", "--cache-dir", cache)
         with open(entries[0]["path"], "r+b") as entry:
             entry.seek(200)

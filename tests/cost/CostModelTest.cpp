@@ -68,7 +68,7 @@ static Walk walk(const PlanRequest &r, const Plan &plan, const std::function<boo
   return result;
 }
 
-TEST_CASE("hbm bytes equal a walk over the tiles") {
+TEST_CASE("traffic equals a walk over the tiles") {
   struct Case {
     MaskShape mask;
     std::function<bool(int64_t, int64_t)> visible;
@@ -105,7 +105,7 @@ TEST_CASE("hbm bytes equal a walk over the tiles") {
           entry->second = walk(request, ranked.plan, c.visible);
         INFO(ranked.plan.text() << ", " << queries << " x " << keys << ", band " << c.mask.left << " " << c.mask.right
                                 << " " << c.mask.prefix);
-        CHECK(ranked.cost.hbmBytes == double(entry->second.bytes));
+        CHECK(ranked.cost.trafficBytes == double(entry->second.bytes));
         CHECK(ranked.cost.visitedTiles == double(entry->second.visited));
         // A tile that only band and prefix together make full is partial to the model.
         CHECK(ranked.cost.partialTiles >= double(entry->second.partial));
@@ -158,7 +158,7 @@ TEST_CASE("tiles are counted in periods of rows as they are one by one") {
       INFO(ranked.plan.text() << ", " << request.queries << " x " << request.keys << ", band " << left << " " << right << " " << request.mask.prefix);
       CHECK(ranked.cost.visitedTiles == double(entry->second.visited));
       CHECK(ranked.cost.partialTiles == double(entry->second.partial));
-      CHECK(ranked.cost.hbmBytes == double(entry->second.bytes));
+      CHECK(ranked.cost.trafficBytes == double(entry->second.bytes));
     }
   }
 }
@@ -204,10 +204,10 @@ TEST_CASE("attention moves fewer bytes than standard attention, and fewer with m
     request.fixed.tileQ = tileQ;
     RankedPlan plan = best(request);
     // 8 bytes for each element of S and P against 4 D / tileQ for its share of K and V.
-    CHECK(plan.cost.hbmBytes < 1.05 * plan.cost.standardAttentionBytes * (4.0 * 64 / tileQ) / 8);
-    CHECK(plan.cost.hbmBytes < previous);
-    CHECK(plan.cost.l2Bytes <= plan.cost.hbmBytes);
-    previous = plan.cost.hbmBytes;
+    CHECK(plan.cost.trafficBytes < 1.05 * plan.cost.standardAttentionBytes * (4.0 * 64 / tileQ) / 8);
+    CHECK(plan.cost.trafficBytes < previous);
+    CHECK(plan.cost.hbmBytes <= plan.cost.trafficBytes);
+    previous = plan.cost.trafficBytes;
   }
 }
 
@@ -231,7 +231,7 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   REQUIRE(plan.tileQ % 16 == 0);
   REQUIRE(plan.tileK % 16 == 0);
   REQUIRE(cost.totalSeconds > 0);
-  REQUIRE(cost.hbmBytes > 0);
+  REQUIRE(cost.trafficBytes > 0);
   if (arch.isCpu())
     return;
   if (plan.copyWarps) {
@@ -338,7 +338,7 @@ TEST_CASE("warps that split dv share rows, repeat S and read global memory once"
   CHECK(split.plan.rowWarps() == 4);
   CHECK(split.plan.rowTilesPerWarp() == 1);
   CHECK(split.plan.text() == "64 x 32, 8 warps (2 split dv), 1 stage, q in shared memory, 1 block per SM");
-  CHECK(split.cost.hbmBytes == whole.cost.hbmBytes);
+  CHECK(split.cost.trafficBytes == whole.cost.trafficBytes);
   CHECK(split.cost.sharedBytes == whole.cost.sharedBytes);
   CHECK(split.cost.registers == whole.cost.registers - 64);               // 128 of 256 columns of 16 rows over 32 lanes
   CHECK(split.cost.mmaSeconds == Approx(1.5 * whole.cost.mmaSeconds));    // S twice, P V once
@@ -707,7 +707,7 @@ TEST_CASE("tiles of the cpu target stay in its caches") {
     Plan plan = best(request).plan;
     CHECK(plan.warps == 1);
     CHECK(plan.stages == 1);
-    CHECK(best(request).cost.why.find("busy: products ") == 0);
+    CHECK(best(request).cost.limitedBy == "products");
     if (headDim <= 128)
       CHECK(std::tuple(plan.tileQ, plan.tileK) == std::tuple(64, 128));
   }
@@ -715,9 +715,10 @@ TEST_CASE("tiles of the cpu target stay in its caches") {
 
 TEST_CASE("a plan says what limits it") {
   RankedPlan plan = best(makeRequest(128));
-  CHECK(plan.cost.why.find("busy: tensor cores ") == 0);
+  CHECK(plan.cost.limitedBy == "tensor cores");
+  CHECK(plan.cost.busy.starts_with("tensor cores "));
   for (const char *unit : {"special functions", "arithmetic", "shared memory", "HBM"})
-    CHECK(plan.cost.why.find(unit) != std::string::npos);
+    CHECK(plan.cost.busy.find(unit) != std::string::npos);
   CHECK(plan.plan.text() == "128 x 64, 4 warps, 2 stages, q in shared memory, 2 blocks per SM");
 }
 

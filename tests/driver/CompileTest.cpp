@@ -357,7 +357,7 @@ TEST_CASE("the ranking explains the choice") {
     if (candidate["chosen"]) {
       ++chosen;
       CHECK(candidate["tileQ"] == explained["plan"]["tileQ"]);
-      CHECK(candidate["hbmBytes"] == explained["plan"]["hbm"]["bytes"]);
+      CHECK(candidate["trafficBytes"] == explained["plan"]["traffic"]["bytes"]);
     }
   CHECK(chosen == 1);
   CHECK(explained["plan"]["shared"]["bytes"] <= explained["plan"]["shared"]["budget"]);
@@ -394,6 +394,8 @@ TEST_CASE("an image for a GPU that is not here") {
   CHECK(json::parse(image->planJson)["shared"]["bytes"] == image->sharedBytes);
   CHECK(folder.entries() == 1);
   Expected<KernelImage> again = compileImage(causalVariant(), options, Target::cuda("sm_90"));
+  CHECK_FALSE(image->cacheHit);
+  CHECK((again && again->cacheHit));
   REQUIRE(again);
   CHECK(again->binary == image->binary);
 }

@@ -231,6 +231,52 @@ TEST_CASE("a block pattern hides blocks, per head or shared") {
   }
 }
 
+TEST_CASE("visible keys are counted without their data, as often as rows repeat") {
+  auto countOf = [](Problem problem, int64_t most = 1 << 20) {
+    for (HostTensor *tensor : {&problem.q, &problem.k, &problem.v})
+      tensor->data.clear();
+    Expected<std::optional<int64_t>> count = countVisible(problem, most);
+    if (!count)
+      FAIL(count.error().message);
+    return *count;
+  };
+  Variant plain("plain"), rows("rows"), keys("keys"), all("all"), score("score"), blocks("blocks");
+  rows.mask([](Index, Index, Index q, Index k) { return q >= k; }).qOffset();
+  keys.mask([](Index, Index, Index, Index k) { return k % 3 != 0; });
+  all.mask([](Index b, Index h, Index q, Index k) { return (b + 2 * h + 3 * q + 5 * k) % 4 == 0; });
+  score.score([](Score s, Index, Index, Index, Index k) { return select(k < 5, s, negativeInfinity); });
+  blocks.blocks(captured("blocks", boolean, rank(3)), 16, 32).mask(causal());
+  Problem problem = randomProblem(plain, f32, 2, 4, 2, 40, 300, 8, 8);
+  CHECK(countOf(problem) == 2 * 4 * 40 * 300);
+  problem.variant = &keys;
+  CHECK(countOf(problem) == 2 * 4 * 40 * 200);
+  CHECK(countOf(problem, 300) == 2 * 4 * 40 * 200);
+  CHECK(countOf(problem, 299) == std::nullopt);
+  problem.variant = &score;
+  CHECK(countOf(problem) == 2 * 4 * 40 * 300);
+  problem.variant = &rows;
+  problem.qOffset = 7;
+  CHECK(countOf(problem) == 2 * 4 * (40 * 41 / 2 + 40 * 7));
+  problem.qOffset = 0;
+  problem.variant = &all;
+  int64_t expected = 0;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 4; ++h)
+      for (int64_t q = 0; q < 40; ++q)
+        for (int64_t k = 0; k < 300; ++k)
+          expected += (b + 2 * h + 3 * q + 5 * k) % 4 == 0;
+  CHECK(countOf(problem) == expected);
+  problem.variant = &blocks;
+  HostTensor table = HostTensor::random(boolean, {4, 3, 10}, 5);
+  problem.tensors = {{"blocks", table}};
+  expected = 0;
+  for (int64_t h = 0; h < 4; ++h)
+    for (int64_t q = 0; q < 40; ++q)
+      for (int64_t k = 0; k <= q; ++k)
+        expected += 2 * table.intAt((h * 3 + q / 16) * 10 + k / 32);
+  CHECK(countOf(problem) == expected);
+}
+
 TEST_CASE("dropout keeps what the formula keeps, at the promised rate") {
   Variant variant("dropped");
   variant.dropout(0.3f);

@@ -252,6 +252,37 @@ TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][
         "workspace reaches bytes 0 to 2097151 of an allocation of 1048576 bytes; correct its shape or strides");
 }
 
+/// What the fake NVTX was told, cleared at first.
+static std::vector<std::string> &profilerEvents() {
+  void *library = dlopen("libnvtx3interop.so.1", RTLD_NOW);
+  auto *events = library ? reinterpret_cast<std::vector<std::string> *(*)()>(dlsym(library, "fakeNvtx")) : nullptr;
+  if (!events)
+    FAIL("run through CTest, which puts the fake libnvtx3interop.so.1 on LD_LIBRARY_PATH");
+  events()->clear();
+  return *events();
+}
+
+TEST_CASE("profiler: a launch is a range with the kernel's name", "[profiler][.]") {
+  FakeSetup s;
+  std::vector<std::string> &events = profilerEvents();
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(events == std::vector<std::string>{"push variant", "pop"});
+  s.fake.launchResult = 1;
+  CHECK_FALSE(kernel->launch(nullptr, s.args));
+  CHECK(events == std::vector<std::string>{"push variant", "pop", "push variant", "pop"});
+}
+
+TEST_CASE("fake: without a profiler there are no ranges", "[fake][.]") {
+  FakeSetup s;
+  std::vector<std::string> &events = profilerEvents();
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  CHECK(events.empty());
+}
+
 TEST_CASE("fake: empty work does not launch", "[fake][.]") {
   FakeSetup s;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);

@@ -54,6 +54,8 @@ static int runTool(int argc, char **argv) {
   addRun(app, exitCode);
   addExplain(app, exitCode);
   addCache(app, exitCode);
+  addCompletion(app);
+  addHelp(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) { // --help

@@ -15,6 +15,7 @@ namespace {
 struct CompileFlags : Flags {
   std::string stage;
   std::string output;
+  bool printAfterAll = false;
 };
 
 /// Without --emit: compile into the cache and say what came out.
@@ -39,8 +40,9 @@ int summarize(const CompileFlags &flags, const Request &request) {
                            {"registers", image->registers},
                            {"spillBytes", image->spillBytes},
                            {"binaryBytes", image->binary.size()},
-                           {"milliseconds", timesJson(image->times)},
+                           {"cacheHit", image->cacheHit},
                            {"totalMilliseconds", milliseconds},
+                           {"milliseconds", timesJson(image->times)},
                            {"log", image->log},
                            {"plan", plan}};
     print("{}\n", result.dump(2));
@@ -49,7 +51,7 @@ int summarize(const CompileFlags &flags, const Request &request) {
   print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype),
              image->signature.headDim, image->signature.headDimV, image->arch, image->path, planText(plan));
   print("  {:<14} {} bytes\n", "binary", image->binary.size());
-  print("  {:<14} {}\n", "compile", timesText(image->times, request.target.isCuda()));
+  print("  {:<14} {}\n", "compile", compileText(image->times, image->cacheHit, milliseconds, request));
   if (!image->log.empty())
     printError("NVRTC: {}\n", image->log);
   return done;
@@ -66,6 +68,7 @@ int compileVerb(const CompileFlags &flags) {
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
+  request->options.printAfterAll = flags.printAfterAll;
   // A machine without a GPU still compiles for one.
   if (flags.arch.empty() && !request->target.isCuda() && !(request->summary && request->summary->stage == Stage::Sched))
     request->target = Target::cuda("sm_90a");
@@ -110,6 +113,7 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, cuda, ptx or cubin")
       ->check(CLI::IsMember({"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
+  verb->add_flag("--print-after-all", flags->printAfterAll, "print the IR after each pass to standard error; compiles without the cache");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = compileVerb(*flags); });
 }

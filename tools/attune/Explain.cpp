@@ -24,22 +24,29 @@ void printRanking(const ordered_json &explained, int limit) {
   for (const ordered_json &candidate : candidates)
     accepted += candidate["rejected"].get<std::string>().empty();
   const ordered_json &sizes = explained["sizes"];
-  print("ranking of {} schedules that fit ({} do not), predicted for B {} H {} Hkv {} Sq {} Sk {}\n", accepted,
-             candidates.size() - accepted, sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(),
-             sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>());
-  print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}\n", "rank", "us", "hbm", "sram", "regs",
-             "schedule (* the compiler's choice, for any size): limited by");
+  const bool byMean = explained["rankedBy"] == "meanMicroseconds", cpu = explained["arch"] == "cpu";
+  print("ranking of {} schedules that fit ({} do not) by {} for B {} H {} Hkv {} Sq {} Sk {}{}\n", accepted, candidates.size() - accepted,
+        byMean ? "mean us" : "predicted us", sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(), sizes["headsKv"].get<int64_t>(),
+        sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>(),
+        byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth, a half and twice this length" : "");
+  // A column has its content, or nothing.
+  auto row = [&](std::string_view mark, std::string_view rank, std::string_view mean, std::string_view time, std::string_view traffic,
+                 std::string_view sram, std::string_view registers, std::string_view rest) {
+    print(" {}{:>4} {}{:>10} {:>10} {:>9}{}  {}\n", mark, rank, byMean ? fmt::format("{:>10} ", mean) : "", time, traffic, sram,
+          cpu ? "" : fmt::format(" {:>4}", registers), rest);
+  };
+  row(" ", "rank", "mean us", "us", "traffic", "sram", "regs", "schedule; limited by; why it is passed over (* the compiler's choice, for any size)");
   int shown = 0, shownRejected = 0;
   for (const ordered_json &candidate : candidates) {
-    std::string rejected = candidate["rejected"];
-    std::string text = candidate["text"];
+    const std::string rejected = candidate["rejected"], text = candidate["text"], passedOver = candidate["passedOver"];
+    const std::string sram = std::to_string(candidate["sharedBytes"].get<int64_t>()), registers = std::to_string(candidate["registers"].get<int>());
+    auto microseconds = [&](const char *key) { return fmt::format("{:.1f}", candidate[key].get<double>()); };
     if (rejected.empty() && (++shown <= limit || candidate["chosen"]))
-      print(" {}{:>4} {:>10.1f} {:>10} {:>9} {:>4}  {}: {}\n", candidate["chosen"] ? '*' : ' ', shown, candidate["microseconds"].get<double>(),
-                 bytesText(candidate["hbmBytes"].get<double>()), candidate["sharedBytes"].get<int64_t>(),
-                 candidate["registers"].get<int>(), text, candidate.value("why", ""));
+      row(candidate["chosen"] ? "*" : " ", std::to_string(shown), microseconds("meanMicroseconds"), microseconds("microseconds"),
+          bytesText(candidate["trafficBytes"].get<double>()), sram, registers,
+          fmt::format("{}; {}{}{}", text, candidate["limitedBy"].get<std::string>(), passedOver.empty() ? "" : "; ", passedOver));
     else if (!rejected.empty() && shownRejected++ < std::min(limit, 5))
-      print("  {:>4} {:>10} {:>10} {:>9} {:>4}  {}: {}\n", "-", "", "", candidate["sharedBytes"].get<int64_t>(),
-                 candidate["registers"].get<int>(), text, rejected);
+      row(" ", "-", "", "", "", sram, registers, text + "; " + rejected);
   }
 }
 
@@ -64,7 +71,7 @@ int explainVerb(const ExplainFlags &flags) {
   if (image) {
     ordered_json plan = planOf(*image);
     if (plan.is_object()) {
-      for (const char *part : {"hbm", "predicted"})
+      for (const char *part : {"traffic", "predicted"})
         if (explained["plan"].contains(part))
           plan[part] = explained["plan"][part];
       explained["plan"] = plan;

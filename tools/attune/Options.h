@@ -135,5 +135,8 @@ void addCompile(CLI::App &app, int &exitCode);
 void addRun(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
 void addCache(CLI::App &app, int &exitCode);
+// These two tell of the other verbs, and come last.
+void addCompletion(CLI::App &app);
+void addHelp(CLI::App &app);
 
 } // namespace attune::cli

@@ -1,6 +1,6 @@
 #include "tools/attune/Report.h"
 
-#include "tools/attune/Options.h"
+#include "runtime/Cache.h"
 
 #include <fmt/format.h>
 
@@ -41,16 +41,20 @@ std::string attune::cli::planText(const ordered_json &plan) {
                              registers.value("limit", 0));
     line("registers", content);
   }
-  if (plan.contains("hbm")) {
-    const ordered_json &hbm = plan["hbm"];
-    const ordered_json sizes = hbm.value("sizes", ordered_json::object());
-    line("hbm", fmt::format("{} against {} for standard attention, {:.1f}x less (B {} H {} Sq {} Sk {})",
-                            bytesText(hbm.value("bytes", 0.0)), bytesText(hbm.value("standardAttentionBytes", 0.0)),
-                            hbm.value("ratio", 0.0), sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
-                            sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
+  const bool cpu = plan.value("arch", "") == "cpu";
+  if (plan.contains("traffic")) {
+    const ordered_json &traffic = plan["traffic"];
+    const ordered_json sizes = traffic.value("sizes", ordered_json::object());
+    line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
+                                bytesText(traffic.value("bytes", 0.0)), cpu ? "the shared cache and the core's" : "L2 and shared memory",
+                                traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)), sizes.value("batch", int64_t(0)),
+                                sizes.value("heads", int64_t(0)), sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
+    line("", fmt::format("about {} between {}", bytesText(traffic.value("hbmBytes", 0.0)), cpu ? "memory and the shared cache" : "HBM and L2"));
   }
-  if (plan.contains("predicted"))
-    line("limited by", plan["predicted"].value("why", ""));
+  if (plan.contains("predicted")) {
+    line("limited by", plan["predicted"].value("limitedBy", ""));
+    line("busy", plan["predicted"].value("busy", ""));
+  }
   return text;
 }
 
@@ -66,9 +70,14 @@ ordered_json attune::cli::timesJson(const CompileTimes &times) {
   return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
 }
 
-std::string attune::cli::timesText(const CompileTimes &times, bool cuda) {
-  return cuda ? fmt::format("trace {:.2f} ms, IR {:.1f} ms, print {:.1f} ms, NVRTC {:.0f} ms, load {:.1f} ms", times.trace,
-                            times.ir, times.print, times.nvrtc, times.load)
-              : fmt::format("trace {:.2f} ms, IR {:.1f} ms, LLVM {:.0f} ms, load {:.1f} ms", times.trace, times.ir,
-                            times.nvrtc, times.load);
+std::string attune::cli::compileText(const CompileTimes &times, bool cacheHit, double milliseconds, const Request &request) {
+  const std::string stages = request.target.isCuda() ? fmt::format("trace {:.2f} ms, IR {:.1f} ms, print {:.1f} ms, NVRTC {:.0f} ms", times.trace,
+                                                                   times.ir, times.print, times.nvrtc)
+                                                     : fmt::format("trace {:.2f} ms, IR {:.1f} ms, LLVM {:.0f} ms", times.trace, times.ir, times.nvrtc);
+  const std::string load = times.load > 0 ? fmt::format("load {:.1f} ms", times.load) : "";
+  if (!cacheHit)
+    return fmt::format("{:.0f} ms: {}{}{}", milliseconds, stages, load.empty() ? "" : ", ", load);
+  const std::string &folder = request.options.cacheDir.empty() ? KernelCache::process().directory() : request.options.cacheDir;
+  return fmt::format("from the cache ({}) in {:.1f} ms{}; compiled then in {:.0f} ms: {}", folder, milliseconds,
+                     load.empty() ? "" : ", " + load, times.trace + times.ir + times.print + times.nvrtc, stages);
 }

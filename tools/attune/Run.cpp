@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 using namespace attune;
 using namespace attune::cli;
@@ -297,17 +298,34 @@ struct Check {
   bool pass() const { return o.pass && lse.pass; }
 };
 
-Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data &data) {
+/// The run as the reference has it, without q, k and v.
+reference::Problem problemOf(const RunFlags &flags, const Variant &variant, const Data &data) {
   reference::Problem problem;
   problem.variant = &variant;
-  problem.q = data.q;
-  problem.k = data.k;
-  problem.v = data.v;
   problem.tensors = data.tensors;
   problem.scalars = data.scalars;
   problem.seed = flags.seed;
   problem.offset = flags.offset;
   problem.qOffset = flags.qOffsetValue.value_or(0);
+  return problem;
+}
+
+/// Of all (b, h, q, k), those that the mask shows. The reference evaluates all of them and more; without it nothing is given where that takes
+/// more than seconds.
+Expected<std::optional<int64_t>> countVisible(const RunFlags &flags, const Variant &variant, const Data &data) {
+  const int64_t mostEvaluations = flags.noCheck ? int64_t(1) << 30 : std::numeric_limits<int64_t>::max();
+  reference::Problem problem = problemOf(flags, variant, data);
+  problem.q = {data.q.dtype, data.q.shape, {}};
+  problem.k = {data.k.dtype, data.k.shape, {}};
+  problem.v = {data.v.dtype, data.v.shape, {}};
+  return reference::countVisible(problem, mostEvaluations);
+}
+
+Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data &data) {
+  reference::Problem problem = problemOf(flags, variant, data);
+  problem.q = data.q;
+  problem.k = data.k;
+  problem.v = data.v;
   problem.wantKeep = !flags.dump.empty() && variant.hasDropout();
   Expected<reference::Output> exact = reference::attention(problem);
   if (!exact)
@@ -408,7 +426,7 @@ Expected<void> checkIndices(const RunFlags &flags, const Request &request, const
 
 /// Replaces the plan's predictions, which are for the sizes that schedules are ranked with, by those for this run.
 void predictFor(const Request &request, const Shape &shape, ordered_json &plan) {
-  if (!plan.is_object() || !plan.contains("hbm"))
+  if (!plan.is_object() || !plan.contains("traffic"))
     return;
   Request fixed = request;
   fixed.options.tileQ = plan.value("tileQ", 0);
@@ -417,14 +435,14 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
   fixed.options.stages = plan.value("stages", 0);
   fixed.options.qRegisters = plan.value("qRegisters", false);
   fixed.options.dvWarps = plan.value("dvWarps", 1);
-  for (const char *part : {"hbm", "predicted"})
+  for (const char *part : {"traffic", "predicted"})
     plan.erase(part);
   Expected<std::string> explained =
       explainRequest(fixed, {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys});
   if (!explained)
     return;
   ordered_json predicted = ordered_json::parse(*explained)["plan"];
-  for (const char *part : {"hbm", "predicted"})
+  for (const char *part : {"traffic", "predicted"})
     if (predicted.contains(part))
       plan[part] = predicted[part];
 }
@@ -556,6 +574,16 @@ int runVerb(RunFlags &flags) {
   }
 
   const Shape &shape = data.shape;
+  std::optional<int64_t> visible;
+  if (request.variant) {
+    Expected<std::optional<int64_t>> counted = countVisible(flags, *request.variant, data);
+    if (!counted)
+      return report({counted.error()});
+    visible = *counted;
+  }
+  const int64_t allKeys = shape.batch * shape.heads * shape.queries * shape.keys;
+  const double flops = 2.0 * double(visible.value_or(allKeys)) * double(shape.headDim + shape.headDimV);
+  const double gflopsPerSecond = flops / (*milliseconds * 1e6);
   ordered_json plan = planOf(image);
   predictFor(request, shape, plan);
   double scale = request.variant && request.variant->scale() ? double(*request.variant->scale())
@@ -586,6 +614,8 @@ int runVerb(RunFlags &flags) {
     for (const auto &[name, value] : data.scalars)
       meta["scalars"][name] = value.at(0);
   meta["milliseconds"] = *milliseconds;
+  meta["visibleKeys"] = visible ? ordered_json(*visible) : ordered_json(nullptr);
+  meta["gflopsPerSecond"] = gflopsPerSecond;
   if (checkResult)
     meta["check"] = {{"o", comparisonJson(checkResult->o)}, {"lse", comparisonJson(checkResult->lse)}, {"clampedReads", checkResult->exact.clampedReads}};
   else
@@ -607,10 +637,7 @@ int runVerb(RunFlags &flags) {
                shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
                request.target.text());
     print("  {:<14} {}\n{}", "path", image.path, planText(plan));
-    print("  {:<14} {}{}\n", "compile",
-               kernel.cacheHit() ? fmt::format("cache hit, {:.1f} ms; compiled in: ", compileMilliseconds)
-                                 : fmt::format("{:.0f} ms: ", compileMilliseconds),
-               timesText(kernel.times(), request.target.isCuda()));
+    print("  {:<14} {}\n", "compile", compileText(kernel.times(), kernel.cacheHit(), compileMilliseconds, request));
     if (checkResult)
       print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
     else
@@ -623,10 +650,10 @@ int runVerb(RunFlags &flags) {
     if (flags.checked)
       fmt::print("  {:<14} {}\n", "indices",
                  request.variant ? "all within their tensors" : "not checked: the text does not say which variant it is");
-    double flops = 2.0 * double(shape.batch * shape.heads) * double(shape.queries) * double(shape.keys) *
-                   double(shape.headDim + shape.headDimV);
-    print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s counting hidden keys)\n", "time", *milliseconds,
-               flops / (*milliseconds * 1e6));
+    print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s{})\n", "time", *milliseconds, gflopsPerSecond,
+          !visible              ? ", hidden keys counted"
+          : *visible == allKeys ? ""
+                                : fmt::format(" of the {:.3g}% of keys that are visible", 100 * double(*visible) / double(allKeys)));
     if (!flags.dump.empty())
       print("  {:<14} {}\n", "dump", flags.dump);
   }

@@ -555,6 +555,48 @@ void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<
     need.add("keep", 1, keep);
 }
 
+Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations) {
+  Expected<Prepared> prepared = prepare(problem);
+  if (!prepared)
+    return prepared.error();
+  const Prepared &p = *prepared;
+  const int64_t all = p.batch * p.heads * p.queryLength * p.keyLength;
+  if ((!p.mask && !p.pattern) || all == 0)
+    return std::optional(all);
+  auto reads = [&](Coordinate coordinate) {
+    return p.mask && std::any_of(p.mask->instructions.begin(), p.mask->instructions.end(), [&](const Instruction &each) {
+             return each.op == Op::Coordinate && each.coordinate == coordinate;
+           });
+  };
+  const int64_t batches = p.pattern || reads(Coordinate::B) ? p.batch : 1, heads = p.pattern || reads(Coordinate::H) ? p.heads : 1,
+                queries = p.pattern || reads(Coordinate::Q) ? p.queryLength : 1;
+  const int64_t evaluations = batches * heads * queries * p.keyLength;
+  if (evaluations > mostEvaluations)
+    return std::optional<int64_t>();
+  std::atomic<int64_t> visible = 0;
+  parallelFor(batches * heads * queries, problem.threads, [&](int64_t begin, int64_t end) {
+    std::optional<RowInterpreter> mask;
+    if (p.mask)
+      mask.emplace(*p.mask);
+    int64_t count = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t b = row / queries / heads, h = row / queries % heads, q = row % queries;
+      const uint8_t *blocks = p.blocksOf(b, h, q);
+      if (mask)
+        mask->startRow(b, h, q + problem.qOffset);
+      for (int64_t first = 0; first < p.keyLength; first += RowInterpreter::maxRun) {
+        const int64_t keys = std::min(RowInterpreter::maxRun, p.keyLength - first);
+        if (mask)
+          mask->run(first, keys, nullptr);
+        for (int64_t i = 0; i < keys; ++i)
+          count += (!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]);
+      }
+    }
+    visible += count;
+  });
+  return std::optional<int64_t>(visible * (all / evaluations));
+}
+
 Expected<Output> attention(const Problem &problem) { return compute<double>(problem); }
 
 Expected<Output> plainLowPrecision(const Problem &problem) { return compute<float>(problem); }

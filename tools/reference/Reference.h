@@ -86,4 +86,9 @@ Expected<Output> attention(const Problem &problem);
 /// rounded to the dtype. `lse` is the float32 one.
 Expected<Output> plainLowPrecision(const Problem &problem);
 
+/// The number of (b, h, q, k) that mask and block pattern show; a key that the score alone hides counts. Reads the shapes of q, k and v, not
+/// their data. A row is evaluated once for all batches, heads or queries that the mask does not tell apart; nothing is given where that would
+/// still be more than `mostEvaluations` elements.
+Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations);
+
 } // namespace attune::reference
