@@ -139,7 +139,7 @@ class Cli(unittest.TestCase):
         cases = {
             (): "no verb",
             ("paint",): "paint",
-            ("run", "casual"): "'casual' is not a built-in variant, a .json or a .mlir file; the built-ins are plain",
+            ("run", "paint"): "'paint' is not a built-in variant, a .json or a .mlir file; the built-ins are plain, causal,",
             ("run", "--dtype", "f64"): "f64",
             ("run", "--shape", "1,2,3"): "--shape 1,2,3 has 3 sizes, required are 7",
             ("run", "--shape", "1,3,2,8,8,64,64"): "H 3 is not a multiple of Hkv 2",
@@ -171,6 +171,32 @@ class Cli(unittest.TestCase):
             with self.subTest(args=args):
                 self.assertEqual(self.attune(*args, code=2), "")
                 self.assertIn(text, self.err)
+
+    def test_names_that_are_nearly_right(self):
+        cases = {
+            ("compil", "causal"): "error: 'compil' is not a verb of attune; did you mean compile?\nfor help: attune --help\n",
+            ("cahce", "list"): "error: 'cahce' is not a verb of attune; did you mean cache?\nfor help: attune --help\n",
+            ("cache", "lst"): "error: 'lst' is not a verb of attune cache; did you mean list?\nfor help: attune cache --help\n",
+            ("cache", "paint"): "error: 'paint' is not a verb of attune cache; use list, clear, verify\nfor help: attune cache --help\n",
+            ("list", "causal"): "error: 'causal' is one argument more than attune list takes; leave it out\nfor help: attune list --help\n",
+            ("--verison",): "error: --verison is not an option of attune; did you mean --version?\nfor help: attune --help\n",
+            ("run", "causal", "--head-dm", "64"): "error: --head-dm is not an option of attune run; did you mean --head-dim?\nfor help: attune run --help\n",
+            ("run", "--head_dim=64"): "error: --head_dim is not an option of attune run; did you mean --head-dim?\nfor help: attune run --help\n",
+            ("cache", "list", "--jsn"): "error: --jsn is not an option of attune cache list; did you mean --json?\nfor help: attune cache list --help\n",
+            ("compile", "--target", "cpu"): "error: --target is not an option of attune compile\nfor help: attune compile --help\n",
+            ("compile", "causal", "--emit", "cudda"):
+                "error: --emit: cudda is not one of dsl attn tile sched cuda ptx cubin; did you mean cuda?\nfor help: attune compile --help\n",
+            ("compile", "causal", "--emit", "x"): "error: --emit: x is not one of dsl attn tile sched cuda ptx cubin\nfor help: attune compile --help\n",
+            ("run", "--target", "gup"): "error: --target: gup is not one of cpu gpu; did you mean gpu?\nfor help: attune run --help\n",
+            ("run", "casual"): "error: 'casual' is not a built-in variant, a .json or a .mlir file; did you mean causal?\n",
+            ("run", "slidingwindow"): "error: 'slidingwindow' is not a built-in variant, a .json or a .mlir file; did you mean sliding-window?\n",
+            ("compile", "causal", "--arch", "sm90a"):
+                "error: architecture 'sm90a' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_90a?\n",
+        }
+        for args, text in cases.items():
+            with self.subTest(args=args):
+                self.assertEqual(self.attune(*args, code=2), "")
+                self.assertEqual(self.err, text)
 
     def test_empty_arguments(self):
         for args, number in [(("run", ""), 2), (("compile", "plain", "", "--no-cache"), 3), (("", "run"), 1), (("list", ""), 2),

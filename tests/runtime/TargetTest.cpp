@@ -2,6 +2,7 @@
 #include "runtime/ArchInfo.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace attune;
 

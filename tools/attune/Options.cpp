@@ -2,7 +2,9 @@
 
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
+#include "tools/attune/Usage.h"
 
+#include "dsl/NearestName.h"
 #include "runtime/ArchInfo.h"
 #include "tools/reference/Memory.h"
 
@@ -72,7 +74,7 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
   auto *group = verb.add_option_group("Target");
   if (withTarget)
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
-        ->check(CLI::IsMember({"cpu", "gpu"}));
+        ->check(oneOf({"cpu", "gpu"}));
   group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
   group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
   group->add_option("--head-dim", headDim, "D, columns of Q and K");
@@ -315,8 +317,9 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
     std::vector<std::string> names;
     for (const BuiltinVariant &entry : builtinVariants())
       names.push_back(entry.name);
-    return usageError(fmt::format("'{}' is not a built-in variant, a .json or a .mlir file; the built-ins are {}",
-                                  flags.input, fmt::join(names, ", ")));
+    const std::string meant = dsl::nearestName(flags.input, names);
+    return usageError(fmt::format("'{}' is not a built-in variant, a .json or a .mlir file; {}", flags.input,
+                                  meant.empty() ? fmt::format("the built-ins are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant)));
   }
   Expected<Variant> variant = request.builtin->make(flags.parameters, *declared);
   if (!variant)
