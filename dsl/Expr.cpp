@@ -210,15 +210,25 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
               {convert(a.node, *type, where), convert(b.node, *type, where)}, where);
 }
 
+/// The place of an operation, else of what it is applied to: operators on Expr itself do not know theirs.
+SourceLocation placeOf(const std::source_location &where, std::initializer_list<const NodeRef *> operands) {
+  SourceLocation result = place(where);
+  for (const NodeRef *operand : operands)
+    if (!result.known())
+      result = (*operand)->where;
+  return result;
+}
+
 Expr logical(Op op, std::string_view symbol, const Operand &a, const Operand &b) {
   if (const NodeRef *bad = firstInvalid({&a.node, &b.node}))
     return Expr(*bad);
+  SourceLocation where = placeOf(a.where, {&a.node, &b.node});
   DType left = a.node->type, right = b.node->type;
   if (!isBool(left) || !isBool(right))
     return invalid(fmt::format("operator {} takes bools, but got {}; compare the number, for example x != 0",
                                symbol, shown(symbol, left, right)),
-                   place(a.where));
-  return make(op, DType::Bool, {a.node, b.node}, place(a.where));
+                   where);
+  return make(op, DType::Bool, {a.node, b.node}, where);
 }
 
 /// & | ^: logical on bools, else bitwise.
@@ -445,8 +455,8 @@ Expr operator!(Operand a) {
   if (!isBool(a.node->type))
     return invalid(fmt::format("operator ! takes a bool, but got {}; compare the number, for example x == 0",
                                name(a.node->type)),
-                   place(a.where));
-  return make(Op::Not, DType::Bool, {a.node}, place(a.where));
+                   placeOf(a.where, {&a.node}));
+  return make(Op::Not, DType::Bool, {a.node}, placeOf(a.where, {&a.node}));
 }
 
 Expr operator&(Operand a, Operand b) { return bitwise(Op::BitAnd, Op::And, "&", a, b); }
