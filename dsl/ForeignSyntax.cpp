@@ -28,12 +28,29 @@ static constexpr ForeignSyntax words[] = {
     {"int", "i32(x)"},
 };
 
+static constexpr ForeignSyntax dtypes[] = {
+    {"float32", "f32"}, {"float", "f32"}, {"fp32", "f32"},       {"float16", "f16"}, {"half", "f16"}, {"fp16", "f16"},
+    {"bfloat16", "bf16"}, {"int32", "i32"}, {"int", "i32"}, {"int64", "i64"}, {"long", "i64"}, {"bool_", "bool"},
+    {"f64", "f32 and convert the data: kernels compute in float32"},
+    {"float64", "f32 and convert the data: kernels compute in float32"},
+    {"double", "f32 and convert the data: kernels compute in float32"},
+};
+
 std::span<const ForeignSyntax> dsl::foreignSigns() { return signs; }
 
-const ForeignSyntax *dsl::foreignSyntax(std::string_view written) {
-  for (std::span<const ForeignSyntax> table : {std::span<const ForeignSyntax>(signs), std::span<const ForeignSyntax>(words)})
-    for (const ForeignSyntax &entry : table)
-      if (entry.written == written)
-        return &entry;
+static const ForeignSyntax *find(std::span<const ForeignSyntax> table, std::string_view written) {
+  for (const ForeignSyntax &entry : table)
+    if (entry.written == written)
+      return &entry;
   return nullptr;
+}
+
+const ForeignSyntax *dsl::foreignSyntax(std::string_view written) {
+  const ForeignSyntax *sign = find(signs, written);
+  return sign ? sign : find(words, written);
+}
+
+std::string dsl::dtypeRemedy(std::string_view written) {
+  const ForeignSyntax *entry = find(dtypes, written);
+  return entry ? "; write " + std::string(entry->remedy) : "";
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace attune::dsl {
@@ -17,5 +18,9 @@ const ForeignSyntax *foreignSyntax(std::string_view written);
 
 /// Signs of two characters, none of which begins a piece of a correct text.
 std::span<const ForeignSyntax> foreignSigns();
+
+/// What to write for an element type of other libraries: "; write f16" for float16, half and fp16, and that there is no
+/// float64. "" for any other text.
+std::string dtypeRemedy(std::string_view written);
 
 } // namespace attune::dsl

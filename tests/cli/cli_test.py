@@ -34,12 +34,13 @@ def read_json(path):
         return json.load(file)
 
 
-def write_npy(path, shape, values):
-    header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).encode()
+def write_npy(path, shape, values, descr="<f4"):
+    header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)}).encode()
     header += b" " * ((64 - (len(header) + 11) % 64) % 64) + b"\n"
+    code = {"<f4": "f", "<f8": "d", "<i4": "i"}[descr]
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
-        file.write(struct.pack(f"<{len(values)}f", *values))
+        file.write(struct.pack(f"<{len(values)}{code}", *values))
 
 
 def attention(folder, score, visible):
@@ -140,7 +141,10 @@ class Cli(unittest.TestCase):
             (): "no verb",
             ("paint",): "paint",
             ("run", "paint"): "'paint' is not a built-in variant, a .json or a .mlir file; the built-ins are plain, causal,",
-            ("run", "--dtype", "f64"): "f64",
+            ("run", "--dtype", "f64"): "error: --dtype: f64 is not one of f16 bf16 f32, which Q, K and V may be; write f32 and convert the data: "
+                                       "kernels compute in float32\n",
+            ("run", "--dtype", "float16"): "error: --dtype: float16 is not one of f16 bf16 f32, which Q, K and V may be; write f16\n",
+            ("run", "--dtype", "i32"): "error: --dtype: i32 is not one of f16 bf16 f32, which Q, K and V may be\n",
             ("run", "--shape", "1,2,3"): "--shape 1,2,3 has 3 sizes, required are 7",
             ("run", "--shape", "1,3,2,8,8,64,64"): "H 3 is not a multiple of Hkv 2",
             ("run", "--shape", "1,2,2,8,8,64,64", "--head-dim", "32"): "--head-dim 32 contradicts the shape, which has 64",
@@ -148,7 +152,7 @@ class Cli(unittest.TestCase):
             ("run", "--cap", "30"): "--cap is a parameter of a built-in variant",
             ("run", "--tensor", "q=f32[4]:random"): "the name q is reserved",
             ("run", "--tensor", "x=f32:random"): "random needs [DIMS]",
-            ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool",
+            ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool; write f32 and convert the data: kernels compute in float32; write NAME=",
             ("run", "--tensor", "x"): "there is no '='",
             ("run", "--q", "q.npy"): "--q, --k and --v go together",
             ("run", "documents", "--tensor", "foo=i32[8]:zeros"): "--tensor foo: documents reads no captured tensor of that name; it reads ids",
@@ -486,7 +490,23 @@ class Cli(unittest.TestCase):
         self.assertEqual(read_json(os.path.join(folder, "meta.json"))["scale"], 0.5)
         o, _ = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: True)
         self.assertLess(o, 1e-5)
-        self.attune("run", *files, "--shape", "1,2,2,5,5,8,8", code=2)
+        # The same shape beside the files is no contradiction, another one is.
+        self.assertTrue(self.json("run", *files, "--shape", "1,2,2,5,5,8,8", "--dtype", "f32", "--target", "cpu")["check"]["o"]["pass"])
+        self.attune("run", *files, "--shape", "1,2,2,5,6,8,8", code=2)
+        q, k, v = (self.path(f"own_{n}.npy") for n in "qkv")
+        self.assertEqual(self.err, f"error: --shape 1,2,2,5,6,8,8 contradicts {q}, {k} and {v}, which hold 1,2,2,5,5,8,8; leave out the flag\n")
+        slopes = self.path("slopes.npy")
+        write_npy(slopes, (2,), [0.5, 0.25])
+        self.attune("run", "alibi", *files, "--tensor", f"slopes=f32[2]:{slopes}", "--shape", "1,2,2,5,5,8,8", "--target", "cpu")
+        self.attune("run", "alibi", *files, "--tensor", f"slopes=f32[3]:{slopes}", "--target", "cpu", code=1)
+        self.assertEqual(self.err, f"error: --tensor slopes has shape [3], {slopes} holds [2]; leave out the shape\n")
+        write_npy(q, (1, 2, 5, 8), values, "<f8")
+        self.attune("run", *files, "--target", "cpu", code=2)
+        self.assertEqual(self.err, f"error: {q}: the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead\n")
+        write_npy(q, (1, 2, 5, 8), range(count), "<i4")
+        self.attune("run", *files, "--target", "cpu", code=2)
+        self.assertEqual(self.err, f"error: {q} holds i32, required is float32, float16 or bfloat16; convert it in NumPy\n")
+        write_npy(q, (1, 2, 5, 8), values)
         self.attune("run", *files, "--head-dim", 16, code=2)
 
     def test_hidden_keys_that_are_not_finite(self):

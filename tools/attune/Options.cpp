@@ -4,6 +4,7 @@
 #include "tools/attune/Output.h"
 #include "tools/attune/Usage.h"
 
+#include "dsl/ForeignSyntax.h"
 #include "dsl/NearestName.h"
 #include "runtime/ArchInfo.h"
 #include "tools/reference/Memory.h"
@@ -76,7 +77,10 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
         ->check(oneOf({"cpu", "gpu"}));
   group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
-  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check([](const std::string &written) {
+    const std::optional<DType> type = parseDType(written);
+    return type && isFloat(*type) ? "" : fmt::format("{} is not one of f16 bf16 f32, which Q, K and V may be{}", written, dsl::dtypeRemedy(written));
+  });
   group->add_option("--head-dim", headDim, "D, columns of Q and K");
   group->add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
 }
@@ -144,7 +148,7 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
   std::string dtypeText = text.substr(equals + 1, dtypeEnd - equals - 1);
   std::optional<DType> dtype = parseDType(dtypeText);
   if (!dtype)
-    return bad(fmt::format("'{}' is not one of f32 bf16 f16 i32 i64 bool", dtypeText));
+    return bad(fmt::format("'{}' is not one of f32 bf16 f16 i32 i64 bool{}", dtypeText, dsl::dtypeRemedy(dtypeText)));
   flag.dtype = *dtype;
   size_t at = dtypeEnd;
   if (at < text.size() && text[at] == '[') {
@@ -180,6 +184,10 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
       return bad(fmt::format("{} needs [DIMS]", flag.source));
   }
   return flag;
+}
+
+std::string Shape::text() const {
+  return fmt::format("{},{},{},{},{},{},{}", batch, heads, headsKv, queries, keys, headDim, headDimV);
 }
 
 Result<Shape> attune::cli::parseShape(const std::string &text) {

@@ -61,6 +61,10 @@ struct TensorFlag {
 struct Shape {
   int64_t batch = 1, heads = 8, headsKv = 8, queries = 1024, keys = 1024;
   int headDim = 128, headDimV = 128;
+
+  bool operator==(const Shape &) const = default;
+  /// As --shape takes it: "1,8,8,1024,1024,128,128".
+  std::string text() const;
 };
 
 /// Flags of compile, run and explain, as given.

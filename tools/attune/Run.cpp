@@ -71,7 +71,7 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
   const std::pair<const std::string *, HostTensor *> files[] = {
       {&flags.q, &data.q}, {&flags.k, &data.k}, {&flags.v, &data.v}};
   for (auto [path, tensor] : files) {
-    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16);
+    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16, reference::DoubleElements::Reject);
     if (!file)
       return Failure{file.error(), usage};
     if (file->shape.size() != 4)
@@ -89,6 +89,14 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
                                   "[B, Hkv, Sk, Dv] with H a multiple of Hkv",
                                   fmt::join(q, ", "), fmt::join(k, ", "), fmt::join(v, ", ")));
   data.shape = {q[0], q[1], k[1], q[2], k[2], int(q[3]), int(v[3])};
+  if (!flags.shape.empty()) {
+    Result<Shape> shape = parseShape(flags.shape);
+    if (!shape)
+      return shape.failure();
+    if (*shape != data.shape)
+      return usageError(fmt::format("--shape {} contradicts {}, {} and {}, which hold {}; leave out the flag", flags.shape, flags.q, flags.k,
+                                    flags.v, data.shape.text()));
+  }
   return std::optional<Data>(std::move(data));
 }
 
@@ -482,7 +490,7 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   for (const ProblemSizes &sizes : problems) {
     Shape &shape = data.shape;
     shape = {sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys, shape.headDim, shape.headDimV};
-    print("  {:<14} {},{},{},{},{},{},{}\n", "shape", shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV);
+    print("  {:<14} {}\n", "shape", shape.text());
     if (int code = simulateData(flags, request, *simulation, given, data); code != done)
       return code;
   }
@@ -502,8 +510,6 @@ int runVerb(RunFlags &flags) {
   std::optional<DType> knownDtype;
   if (given) {
     knownShape = (*inputs)->shape;
-    if (!flags.shape.empty())
-      return report(usageError("--shape contradicts --q, --k and --v, which give the shape; leave out the flag"));
     // A file of half floats means a half-float kernel; float32 files are also how low precision is dumped.
     if ((*inputs)->q.dtype != DType::F32)
       knownDtype = (*inputs)->q.dtype;
