@@ -106,8 +106,8 @@ class Cli(unittest.TestCase):
             out.write(text)
         return self.path(name)
 
-    def attune(self, *args, code=0):
-        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env=self.environment, timeout=300)
+    def attune(self, *args, code=0, environment={}):
+        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env={**self.environment, **environment}, timeout=300)
         self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         self.assertEqual(done.returncode, code, f"{args}\n{self.out}\n{self.err}")
         if code:
@@ -534,6 +534,22 @@ class Cli(unittest.TestCase):
                 result = self.json("run", entry["name"], "--target", "cpu", "--dtype", "f32", "--shape",
                                    "2,2,1,40,40,32,32")
                 self.assertTrue(result["check"]["o"]["pass"])
+
+    def test_without_a_gpu(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}  # on a machine with one, too
+        shape = ["--shape", "1,1,1,40,40,32,32"]
+        why = r"note: (no CUDA driver: .*|the CUDA driver has no device; .*|.*CUDA.*)\n$"
+        self.assertIn(" on cpu\n", self.attune("run", "causal", *shape, environment=hidden))
+        self.assertRegex(self.err, "^note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a GPU's schedule without "
+                                   "one\n" + why)
+        self.attune("run", "causal", *shape, "--target", "cpu", environment=hidden)
+        self.assertEqual(self.err, "")
+        for asked in [["--target", "gpu"], ["--arch", "sm_90a"]]:
+            self.assertEqual(self.attune("run", "causal", *shape, *asked, code=1, environment=hidden), "")
+            self.assertRegex(self.err, "^error: there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's schedule without one\n" + why)
+        # The simulator needs none, and takes the architecture that attune compile takes.
+        self.assertIn("1 orders of events of causal for sm_90a, no finding\n", self.attune("run", "causal", *shape, "--simulate", 1, environment=hidden))
+        self.assertEqual(self.err, "")
 
     def test_edited_tile_text_runs(self):
         file = self.path("edit.mlir")

@@ -339,6 +339,11 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
 // Requests
 //===----------------------------------------------------------------------===//
 
+Failure attune::cli::noGpu(const Error &reason) {
+  return {Error{fmt::format("there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's schedule without one\nnote: {}",
+                            reason.message)}};
+}
+
 static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSummary> &summary) {
   std::string arch = flags.arch;
   if (arch.empty() && summary && summary->stage == Stage::Sched)
@@ -360,7 +365,7 @@ static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSum
   if (flags.target == "gpu") {
     Expected<Target> target = Target::parse("gpu");
     if (!target)
-      return target.error();
+      return noGpu(target.error());
     return *target;
   }
   return Target::detect();

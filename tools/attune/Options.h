@@ -46,6 +46,9 @@ private:
 /// Prints the error to standard error and returns its exit code.
 int report(const Failure &failure);
 
+/// What to do without a GPU that can be used, and why it cannot.
+Failure noGpu(const Error &reason);
+
 /// One --tensor NAME=DTYPE[DIMS]:SOURCE.
 struct TensorFlag {
   std::string name;

@@ -501,6 +501,34 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   return done;
 }
 
+/// Why the CUDA device cannot be used, if so.
+std::optional<Error> missingGpu(int device) {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  Expected<CudaDeviceInfo> info = (*cuda)->device(device);
+  return info ? std::nullopt : std::optional(info.error());
+}
+
+/// Without a GPU: what runs in its place where none was asked for, else an error, before anything is compiled.
+std::optional<Failure> settleTarget(const RunFlags &flags, Target &target) {
+  const bool chosen = !flags.target.empty() || !flags.arch.empty();
+  if (flags.simulate) {
+    if (!chosen && !target.isCuda())
+      target = Target::cuda("sm_90a"); // as attune compile
+    return std::nullopt;
+  }
+  if (!chosen && !target.isCuda()) {
+    Expected<Target> gpu = Target::parse("gpu");
+    printError("note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a GPU's schedule without one\n{}",
+               gpu ? "" : fmt::format("note: {}\n", gpu.error().message));
+  }
+  if (target.isCuda())
+    if (std::optional<Error> missing = missingGpu(target.device))
+      return noGpu(*missing);
+  return std::nullopt;
+}
+
 int runVerb(RunFlags &flags) {
   Result<std::optional<Data>> inputs = readInputs(flags);
   if (!inputs)
@@ -520,6 +548,8 @@ int runVerb(RunFlags &flags) {
   if (!resolved)
     return report(resolved.failure());
   Request &request = *resolved;
+  if (std::optional<Failure> failure = settleTarget(flags, request.target))
+    return report(*failure);
   Data data;
   if (given)
     data = std::move(**inputs);
