@@ -83,6 +83,11 @@ def attention(folder, score, visible):
     return worst, worst_lse
 
 
+def without_places(cuda):
+    """CUDA text without what it says of where its variant was written."""
+    return "\n".join(line for line in cuda.splitlines() if not line.startswith("//"))
+
+
 def without_locations(text):
     return re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M)
 
@@ -117,6 +122,10 @@ class Cli(unittest.TestCase):
     def json(self, *args, code=0):
         return json.loads(self.attune(*args, "--json", code=code))
 
+    def has_nvrtc(self):
+        return subprocess.run([ATTUNE, "compile", "causal", "--arch", "sm_80", "--head-dim", "64", "--emit", "ptx"], capture_output=True, env=self.environment,
+                              timeout=300).returncode == 0
+
     # ---- verbs, help, version
 
     def test_version(self):
@@ -140,7 +149,7 @@ class Cli(unittest.TestCase):
         cases = {
             (): "no verb",
             ("paint",): "paint",
-            ("run", "paint"): "'paint' is not a built-in variant, a .json or a .mlir file; the built-ins are plain, causal,",
+            ("run", "paint"): "'paint' is neither a built-in variant nor a file; the built-ins are plain, causal,",
             ("run", "--dtype", "f64"): "error: --dtype: f64 is not one of f16 bf16 f32, which Q, K and V may be; write f32 and convert the data: "
                                        "kernels compute in float32\n",
             ("run", "--dtype", "float16"): "error: --dtype: float16 is not one of f16 bf16 f32, which Q, K and V may be; write f16\n",
@@ -192,8 +201,8 @@ class Cli(unittest.TestCase):
                 "error: --emit: cudda is not one of dsl attn tile sched cuda ptx cubin; did you mean cuda?\nfor help: attune compile --help\n",
             ("compile", "causal", "--emit", "x"): "error: --emit: x is not one of dsl attn tile sched cuda ptx cubin\nfor help: attune compile --help\n",
             ("run", "--target", "gup"): "error: --target: gup is not one of cpu gpu; did you mean gpu?\nfor help: attune run --help\n",
-            ("run", "casual"): "error: 'casual' is not a built-in variant, a .json or a .mlir file; did you mean causal?\n",
-            ("run", "slidingwindow"): "error: 'slidingwindow' is not a built-in variant, a .json or a .mlir file; did you mean sliding-window?\n",
+            ("run", "casual"): "error: 'casual' is neither a built-in variant nor a file; did you mean causal?\n",
+            ("run", "slidingwindow"): "error: 'slidingwindow' is neither a built-in variant nor a file; did you mean sliding-window?\n",
             ("compile", "causal", "--arch", "sm90a"):
                 "error: architecture 'sm90a' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_90a?\n",
         }
@@ -306,8 +315,8 @@ class Cli(unittest.TestCase):
             os.mkdir(folder)
             self.attune("compile", folder, "--emit", "attn", code=2)
             self.assertIn(f"{folder} is a directory; name a file", self.err)
-            self.attune("compile", empty, "--emit", "attn", code=1)
-        self.assertNotIn("cannot be read", self.err)
+            self.attune("compile", empty, "--emit", "attn", code=2)
+            self.assertEqual(self.err, f"error: {empty} is empty; --emit dsl, attn, tile or sched with -o writes a file that is read back\n")
         self.attune("compile", "--score", "s + NULL[k]", "--tensor", "NULL=f32", "--arch", "sm_80", "--head-dim", 64, "--emit", "cuda")
         self.assertNotIn("*NULL;", self.out)
 
@@ -336,6 +345,37 @@ class Cli(unittest.TestCase):
         wrapped = self.json("compile", *variant, *base, "--emit", "cuda")
         self.assertEqual(wrapped["text"], cuda)
 
+    def test_files_are_read_back_whatever_their_suffix_is(self):
+        base = ["--arch", "sm_80", "--head-dim", 64]
+        cuda = self.attune("compile", "softcap", *base, "--emit", "cuda")
+        for stage, suffixes in {"dsl": ["txt", "mlir", ""], "attn": ["txt", "json"], "tile": ["txt", "cu"], "sched": ["txt", ""]}.items():
+            for suffix in suffixes:
+                with self.subTest(stage=stage, suffix=suffix):
+                    file = self.path(f"read_back_{stage}" + ("." + suffix if suffix else ""))
+                    self.attune("compile", "softcap", *base, "--emit", stage, "-o", file)
+                    again = self.attune("compile", file, *base, "--emit", "cuda")
+                    self.assertEqual(without_places(again), without_places(cuda))
+        with open(self.path("read_back_dsl"), "rb") as file:
+            piped = subprocess.run([ATTUNE, "compile", "/dev/stdin", *map(str, base), "--emit", "cuda"], input=file.read(), capture_output=True,
+                                   env=self.environment, timeout=300)
+        self.assertEqual(without_places(piped.stdout.decode()), without_places(cuda))
+        written = {"cuda": "CUDA C++"}
+        if self.has_nvrtc():
+            written.update(ptx="PTX", cubin="a cubin")
+        for stage, name in written.items():
+            file = self.path("read_back.mlir")
+            self.attune("compile", "softcap", *base, "--emit", stage, "-o", file)
+            self.assertEqual(self.attune("compile", file, "--emit", "cuda", code=2), "")
+            self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is\n")
+        # Of text in neither form the suffix says what was meant.
+        for suffix, text in [("json", "error: {file}: variant is not valid JSON from here on"), ("mlir", "{file}:1:1: error: ")]:
+            file = self.write("neither." + suffix, "name: x\n")
+            self.attune("compile", file, "--emit", "cuda", code=1)
+            self.assertIn(text.format(file=file), self.err)
+        self.attune("compile", "no/such/file", code=2)
+        self.assertEqual(self.err, "error: no/such/file cannot be read: No such file or directory\n")
+
+    def test_errors_of_text(self):
         file = self.write("bad.mlir", "module {\n  attn.atention @x\n}\n")
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)

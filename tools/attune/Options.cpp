@@ -5,7 +5,6 @@
 #include "tools/attune/Usage.h"
 
 #include "dsl/ForeignSyntax.h"
-#include "dsl/NearestName.h"
 #include "runtime/ArchInfo.h"
 #include "tools/reference/Memory.h"
 
@@ -42,7 +41,7 @@ std::function<std::string(const std::string &)> attune::cli::wholeNumber(uint64_
 }
 
 void Flags::addVariant(CLI::App &verb) {
-  verb.add_option("variant", input, "built-in name (attune list), or a .json or .mlir file; none: plain attention")
+  verb.add_option("variant", input, "built-in name (attune list), or a file: JSON or text that --emit dsl, attn, tile or sched wrote; none: plain attention")
       ->type_name("VARIANT");
   auto *group = verb.add_option_group("Variant");
   group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
@@ -248,7 +247,7 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
   if (flags.dropout)
     text.dropout = float(*flags.dropout);
   text.precise = flags.precise;
-  text.qOffset = flags.qOffset;
+  text.qOffset = flags.qOffset || flags.qOffsetValue;
   Expected<Variant> variant = Variant::parse(std::move(name), text);
   if (!variant)
     return variant.error();
@@ -283,7 +282,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     variant.dropout(float(*flags.dropout));
   if (flags.precise)
     variant.precise();
-  if (flags.qOffset)
+  if (flags.qOffset || flags.qOffsetValue)
     variant.qOffset();
   if (variant.error())
     return *variant.error();
@@ -294,7 +293,8 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
   Expected<std::vector<TensorDecl>> declared = declarations(request.tensors);
   if (!declared)
     return declared.error();
-  bool isFile = flags.input.ends_with(".json");
+  const Input &input = request.input;
+  const bool isFile = input.kind == Input::Kind::Json;
   if (!flags.parameters.empty() && (isFile || flags.input.empty()))
     return usageError(fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
                                   flags.parameters.begin()->first));
@@ -304,10 +304,7 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
     if (flags.score || flags.mask)
       return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
                                     flags.score ? "score" : "mask", flags.input));
-    Expected<IrText> file = IrText::read(flags.input);
-    if (!file)
-      return Failure{file.error(), usage};
-    Expected<Variant> variant = Variant::fromJson(file->text);
+    Expected<Variant> variant = Variant::fromJson(input.file.text);
     if (!variant) {
       Error error = variant.error();
       error.message = fmt::format("{}: {}", flags.input, error.message);
@@ -320,19 +317,10 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
                                         name(decl.dtype), flags.input, name(own.dtype)));
     return extend(*variant, flags, *declared, flags.input);
   }
-  request.builtin = findBuiltin(flags.input);
-  if (!request.builtin) {
-    std::vector<std::string> names;
-    for (const BuiltinVariant &entry : builtinVariants())
-      names.push_back(entry.name);
-    const std::string meant = dsl::nearestName(flags.input, names);
-    return usageError(fmt::format("'{}' is not a built-in variant, a .json or a .mlir file; {}", flags.input,
-                                  meant.empty() ? fmt::format("the built-ins are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant)));
-  }
-  Expected<Variant> variant = request.builtin->make(flags.parameters, *declared);
+  Expected<Variant> variant = input.builtin->make(flags.parameters, *declared);
   if (!variant)
     return Failure{variant.error(), usage};
-  return extend(*variant, flags, *declared, request.builtin->name);
+  return extend(*variant, flags, *declared, input.builtin->name);
 }
 
 //===----------------------------------------------------------------------===//
@@ -441,11 +429,12 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   }
 
   CompileOptions &options = request.options;
-  if (flags.input.ends_with(".mlir")) {
-    Expected<IrText> text = IrText::read(flags.input);
-    if (!text)
-      return Failure{text.error(), usage};
-    request.text = *text;
+  Expected<Input> input = readInput(flags.input);
+  if (!input)
+    return Failure{input.error(), usage};
+  request.input = std::move(*input);
+  if (request.input.kind == Input::Kind::Ir) {
+    request.text = request.input.file;
     const std::pair<bool, const char *> variantFlags[] = {
         {flags.score.has_value(), "score"},     {flags.mask.has_value(), "mask"},
         {flags.scale.has_value(), "scale"},     {flags.precise, "precise"},
@@ -561,9 +550,9 @@ struct MadeTensor {
 
 /// Data that makes sense for a built-in without --tensor.
 static std::optional<MadeTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape) {
-  if (!request.builtin || param.rank < 1)
+  if (!request.input.builtin || param.rank < 1)
     return std::nullopt;
-  const std::string &variant = request.builtin->name;
+  const std::string &variant = request.input.builtin->name;
   if (variant == "alibi" && param.name == "slopes" && param.rank == 1)
     return MadeTensor{{shape.heads}, [heads = shape.heads](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(heads)); }};
   if (variant == "documents" && param.rank == 1) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attune/attune.h"
+#include "tools/attune/Input.h"
 #include "tools/reference/Npy.h"
 
 #include <CLI/CLI.hpp>
@@ -77,6 +78,7 @@ struct Flags {
   std::optional<double> dropout, scale;
   bool precise = false;
   bool qOffset = false;
+  std::optional<int32_t> qOffsetValue; ///< of a run
   std::vector<std::string> tensors, scalars;
   std::map<std::string, double> parameters; ///< of built-ins
   std::string dtype;
@@ -103,7 +105,7 @@ struct Request {
   std::optional<Variant> variant;
   std::optional<IrText> text;
   std::optional<IrSummary> summary; ///< of `text`
-  const BuiltinVariant *builtin = nullptr;
+  Input input;
   std::vector<TensorFlag> tensors;
   std::map<std::string, double> scalars;
   CompileOptions options;

@@ -32,7 +32,6 @@ struct RunFlags : Flags {
   std::string q, k, v;
   uint64_t seed = 0;
   uint64_t offset = 0;
-  std::optional<int32_t> qOffsetValue;
   std::string dump;
   bool checked = false;
   bool noCheck = false;
@@ -384,10 +383,9 @@ std::string sourceOf(const RunFlags &flags, const Request &request, const std::s
   const std::optional<std::string> &given = role == "score" ? flags.score : flags.mask;
   if (given)
     return *given;
-  if (!flags.input.ends_with(".json"))
+  if (request.input.kind != Input::Kind::Json)
     return "";
-  Expected<IrText> file = IrText::read(flags.input);
-  ordered_json json = file ? ordered_json::parse(file->text, nullptr, false) : ordered_json();
+  ordered_json json = ordered_json::parse(request.input.file.text, nullptr, false);
   return request.variant && json.is_object() && json.contains(role) && json[role].is_string() ? json[role].get<std::string>() : "";
 }
 
@@ -400,7 +398,7 @@ Expected<void> checkIndices(const RunFlags &flags, const Request &request, const
   if (!*found)
     return {};
   Error error = (*found)->error();
-  if (request.builtin && error.where.file == request.builtin->name)
+  if (const BuiltinVariant *builtin = request.input.builtin; builtin && error.where.file == builtin->name)
     error.where = {}; // the registry's own place
   const std::string source = sourceOf(flags, request, error.where.file);
   if (error.where.known() && !source.empty()) {
@@ -529,7 +527,7 @@ std::optional<Failure> settleTarget(const RunFlags &flags, Target &target) {
   return std::nullopt;
 }
 
-int runVerb(RunFlags &flags) {
+int runVerb(const RunFlags &flags) {
   Result<std::optional<Data>> inputs = readInputs(flags);
   if (!inputs)
     return report(inputs.failure());
@@ -542,8 +540,6 @@ int runVerb(RunFlags &flags) {
     if ((*inputs)->q.dtype != DType::F32)
       knownDtype = (*inputs)->q.dtype;
   }
-  if (flags.qOffsetValue && !flags.input.ends_with(".mlir"))
-    flags.qOffset = true;
   Result<Request> resolved = resolve(flags, knownShape, knownDtype);
   if (!resolved)
     return report(resolved.failure());
