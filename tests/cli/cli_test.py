@@ -163,6 +163,19 @@ class Cli(unittest.TestCase):
             ("run", "--tensor", "x=f32:random"): "random needs [DIMS]",
             ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool; write f32 and convert the data: kernels compute in float32; write NAME=",
             ("run", "--tensor", "x"): "there is no '='",
+            ("run", "--tensor", "x=f32[4]:noise"): "error: --tensor x=f32[4]:noise: 'noise' is not random, zeros, ones, a range or a .npy file; write "
+                                                   "NAME=DTYPE[DIMS]:random|zeros|ones|LO..HI|PATH.npy, for example slopes=f32[8]:random\n",
+            ("run", "--tensor", "x=f32:ones"): "--tensor x=f32:ones: ones needs [DIMS]; write",
+            ("run", "--tensor", "x=f32:0..1"): "--tensor x=f32:0..1: 0..1 needs [DIMS]; write",
+            ("run", "--tensor", "x=f32[4]:a..1"): ": 'a..1' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:0.."): ": '0..' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:0..inf"): ": '0..inf' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:2..-2"): ": the range 2..-2 is empty; its lesser end comes first; write",
+            ("run", "--tensor", "x=i32[4]:0..1.5"): ": the range 0..1.5 ends at fractions, but i32 holds whole numbers; write",
+            ("run", "--tensor", "x=i32[4]:0..3000000000"): ": the range 0..3000000000 goes beyond -2147483648..2147483647, the widest of i32; write",
+            ("run", "--tensor", "x=i64[4]:0..9e18"): ": the range 0..9e18 goes beyond -4503599627370496..4503599627370495, the widest of i64; write",
+            ("run", "--tensor", "x=f16[4]:0..1e5"): ": the range 0..1e5 goes beyond -65504..65504, the widest of f16; write",
+            ("run", "--tensor", "x=bool[4]:0..2"): ": the range 0..2 goes beyond 0..1, the widest of bool; write",
             ("run", "--q", "q.npy"): "--q, --k and --v go together",
             ("run", "documents", "--tensor", "foo=i32[8]:zeros"): "--tensor foo: documents reads no captured tensor of that name; it reads ids",
             ("run", "causal", "--scalar", "n=5"): "--scalar n: causal reads no run-time scalar of that name; it reads none",
@@ -518,6 +531,38 @@ class Cli(unittest.TestCase):
         named = self.write("named.tile.mlir", text)
         self.attune("run", named, "--tensor", "w=f32[5]:random", "--target", "cpu", "--shape", "1,4,2,64,80,16,16", code=1)
         self.assertIn("captured tensor 'w' has 5 elements in dimension 0 and is indexed by k, but Sk is 80;", self.err)
+
+    def test_ones_and_ranges(self):
+        folder = self.path("ranges")
+
+        def drawn(*specs, seed=1):
+            tensors = [word for spec in specs for word in ("--tensor", spec)]
+            score = "s + one[h] + real[h, k] + half[k] + f32(whole[k])"
+            result = self.json("run", "--score", score, "--mask", "flags[k] || k == 0", *tensors, "--dtype", "f32", "--target", "cpu", "--shape",
+                               "1,2,2,4,400,16,16", "--seed", seed, "--dump", folder)
+            self.assertTrue(result["check"]["o"]["pass"])
+            return {name: read_npy(os.path.join(folder, name + ".npy"))[1] for name in ["one", "real", "half", "whole", "flags"]}
+
+        specs = ["one=bf16[H]:ones", "real=f32[H,Sk]:-1.5..-.5", "half=f16[Sk]:2..2", "whole=i32[Sk]:-1..2", "flags=bool[Sk]:0..1"]
+        values = drawn(*specs)
+        self.assertEqual(values["one"], (1.0, 1.0))
+        self.assertEqual(set(values["half"]), {2.0})
+        self.assertEqual(set(values["whole"]), {-1, 0, 1, 2})
+        self.assertEqual(set(values["flags"]), {False, True})
+        real = values["real"]
+        self.assertTrue(-1.5 <= min(real) < -1.49 and -0.51 < max(real) <= -0.5)
+        self.assertLess(abs(sum(real) / len(real) + 1), 0.05)
+        for low in [-1.5, -1.25, -1, -0.75]:
+            self.assertLess(abs(sum(low <= x < low + 0.25 for x in real) - 200), 60)
+        self.assertEqual(drawn(*specs), values)
+        self.assertNotEqual(drawn(*specs, seed=2)["real"], real)
+        # What the help says of random.
+        random = drawn("one=f32[H]:ones", "real=f32[H,Sk]:random", "half=f16[Sk]:zeros", "whole=i32[Sk]:random", "flags=bool[Sk]:random")
+        self.assertEqual(set(random["whole"]), set(range(8)))
+        self.assertEqual(set(random["flags"]), {False, True})
+        self.assertEqual(set(random["half"]), {0.0})
+        self.assertLess(abs(sum(random["real"]) / 800), 0.15)
+        self.assertLess(abs(sum(x * x for x in random["real"]) / 800 - 1), 0.2)
 
     def test_own_inputs(self):
         count = 2 * 5 * 8

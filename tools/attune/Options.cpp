@@ -50,7 +50,8 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
-  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:random|zeros|PATH.npy; repeatable")
+  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance 1; of integers 0 to 7 and of bools "
+                    "both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a .npy file. --seed chooses the numbers")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
@@ -130,7 +131,7 @@ static std::optional<int64_t> integer(std::string_view text) {
 
 Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
   auto bad = [&](std::string_view why) {
-    return Error{fmt::format("--tensor {}: {}; write NAME=DTYPE[DIMS]:random|zeros|PATH.npy, for example "
+    return Error{fmt::format("--tensor {}: {}; write NAME=DTYPE[DIMS]:random|zeros|ones|LO..HI|PATH.npy, for example "
                              "slopes=f32[8]:random",
                              text, why)};
   };
@@ -177,9 +178,16 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
     flag.source = text.substr(at + 1);
     if (flag.source.empty())
       return bad("nothing follows ':'");
-    if (flag.source != "random" && flag.source != "zeros" && !flag.source.ends_with(".npy"))
-      return bad(fmt::format("'{}' is not random, zeros or a .npy file", flag.source));
-    if ((flag.source == "random" || flag.source == "zeros") && !flag.dims)
+    const bool isFile = flag.source.ends_with(".npy");
+    if (!isFile && flag.source.find("..") != std::string::npos) {
+      Expected<Range> range = Range::parse(flag.source, flag.dtype);
+      if (!range)
+        return bad(range.error().message);
+      flag.range = *range;
+    } else if (!isFile && flag.source != "random" && flag.source != "zeros" && flag.source != "ones") {
+      return bad(fmt::format("'{}' is not random, zeros, ones, a range or a .npy file", flag.source));
+    }
+    if (!isFile && !flag.dims)
       return bad(fmt::format("{} needs [DIMS]", flag.source));
   }
   return flag;
@@ -618,10 +626,12 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
     }
   }
   HostTensor tensor;
-  if (flag->source == "random" || flag->source == "zeros") {
+  if (!flag->source.ends_with(".npy")) {
     MadeTensor made{dims};
-    if (flag->source == "zeros")
-      made.value = [](int64_t) { return 0.0; };
+    if (flag->range)
+      made.value = [&](int64_t i) { return flag->range->draw(flag->dtype, seed, uint64_t(i)); };
+    else if (flag->source != "random")
+      made.value = [one = flag->source == "ones"](int64_t) { return one ? 1.0 : 0.0; };
     Expected<HostTensor> filled = fill(param.name, flag->dtype, made, seed);
     if (!filled)
       return filled.error();

@@ -7,6 +7,7 @@
 
 #include "attune/attune.h"
 #include "tools/attune/Input.h"
+#include "tools/attune/Range.h"
 #include "tools/reference/Npy.h"
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,8 @@ struct TensorFlag {
   std::string name;
   DType dtype = DType::F32;
   std::optional<std::vector<std::string>> dims = {}; ///< numbers, or B H Hkv Sq Sk
-  std::string source = {};                            ///< "", "random", "zeros" or a path
+  std::string source = {};                            ///< "", "random", "zeros", "ones", "LO..HI" or a path
+  std::optional<Range> range = {};                    ///< where the source is one
 
   /// The shape in numbers where each dim is one.
   static Expected<TensorFlag> parse(const std::string &text);
