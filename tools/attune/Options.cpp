@@ -50,8 +50,8 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
-  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance 1; of integers 0 to 7 and of bools "
-                    "both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a .npy file. --seed chooses the numbers")
+  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance 1; of integers 0 to 7 "
+                    "and of bools both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a .npy file. --seed chooses the numbers")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
