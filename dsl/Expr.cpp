@@ -163,11 +163,13 @@ std::optional<DType> commonType(DType a, DType b) {
   return a == DType::I64 || b == DType::I64 ? DType::I64 : DType::I32;
 }
 
-Expr mixError(std::string_view shown, SourceLocation where) {
-  return invalid(fmt::format("types that do not mix: {}; convert the bool with cast(x, i32) or choose by "
-                             "select(c, a, b)",
-                             shown),
-                 std::move(where));
+/// A bool meets a number in `op`, written as `symbol`.
+std::string mixRemedy(Op op, std::string_view symbol, bool leftIsBool) {
+  if (op >= Op::Lt && op <= Op::Ne && leftIsBool)
+    return fmt::format("a {0} b {0} c is a {0} b && b {0} c", symbol);
+  if (op >= Op::BitAnd && op <= Op::BitXor)
+    return fmt::format("comparisons come before {0}: write (x {0} y) == z, or join bools", symbol);
+  return "convert the bool with cast(x, i32) or choose by select(c, a, b)";
 }
 
 /// How an operation is written: "+" stands between its operands, "min" before them.
@@ -193,14 +195,14 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
 
   std::optional<DType> type = commonType(left, right);
   if (!type)
-    return mixError(shown(symbol, left, right), where);
+    return invalid(fmt::format("types that do not mix: {}; {}", shown(symbol, left, right), mixRemedy(op, symbol, isBool(left))), where);
   if (isBool(*type) && !equality)
     return invalid(fmt::format("{} takes numbers, but got {}; convert with cast(x, i32)", subject(symbol),
                                shown(symbol, left, right)),
                    where);
   if (integersOnly && !isInteger(*type))
-    return invalid(fmt::format("{} takes integers, but got {}; convert with cast(x, i32)", subject(symbol),
-                               shown(symbol, left, right)),
+    return invalid(fmt::format("{} takes integers, but got {}; {}", subject(symbol), shown(symbol, left, right),
+                               op == Op::BitXor ? "a power is pow(x, y)" : "convert with cast(x, i32)"),
                    where);
   if (op == Op::Pow)
     type = DType::F32;
@@ -208,15 +210,25 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
               {convert(a.node, *type, where), convert(b.node, *type, where)}, where);
 }
 
+/// The place of an operation, else of what it is applied to: operators on Expr itself do not know theirs.
+SourceLocation placeOf(const std::source_location &where, std::initializer_list<const NodeRef *> operands) {
+  SourceLocation result = place(where);
+  for (const NodeRef *operand : operands)
+    if (!result.known())
+      result = (*operand)->where;
+  return result;
+}
+
 Expr logical(Op op, std::string_view symbol, const Operand &a, const Operand &b) {
   if (const NodeRef *bad = firstInvalid({&a.node, &b.node}))
     return Expr(*bad);
+  SourceLocation where = placeOf(a.where, {&a.node, &b.node});
   DType left = a.node->type, right = b.node->type;
   if (!isBool(left) || !isBool(right))
     return invalid(fmt::format("operator {} takes bools, but got {}; compare the number, for example x != 0",
                                symbol, shown(symbol, left, right)),
-                   place(a.where));
-  return make(op, DType::Bool, {a.node, b.node}, place(a.where));
+                   where);
+  return make(op, DType::Bool, {a.node, b.node}, where);
 }
 
 /// & | ^: logical on bools, else bitwise.
@@ -443,8 +455,8 @@ Expr operator!(Operand a) {
   if (!isBool(a.node->type))
     return invalid(fmt::format("operator ! takes a bool, but got {}; compare the number, for example x == 0",
                                name(a.node->type)),
-                   place(a.where));
-  return make(Op::Not, DType::Bool, {a.node}, place(a.where));
+                   placeOf(a.where, {&a.node}));
+  return make(Op::Not, DType::Bool, {a.node}, placeOf(a.where, {&a.node}));
 }
 
 Expr operator&(Operand a, Operand b) { return bitwise(Op::BitAnd, Op::And, "&", a, b); }

@@ -1,6 +1,7 @@
 //===- Json.cpp - Variants as JSON ------------------------------------------===//
 #include "attune/Variant.h"
 
+#include "dsl/ForeignSyntax.h"
 #include "dsl/Trace.h"
 
 #include <algorithm>
@@ -127,7 +128,7 @@ public:
     if (value.is_string())
       if (auto type = parseDType(value.get<std::string>()))
         return *type;
-    mismatch(path, value, "one of f32 f16 bf16 i32 i64 bool");
+    mismatch(path, value, "one of f32 f16 bf16 i32 i64 bool" + dsl::dtypeRemedy(value.is_string() ? value.get<std::string>() : ""));
     return DType::F32;
   }
 };

@@ -7,6 +7,8 @@
 #include "attune/Builtins.h"
 #include "attune/Variant.h"
 
+#include "dsl/ForeignSyntax.h"
+#include "dsl/NearestName.h"
 #include "dsl/Trace.h"
 
 #include <algorithm>
@@ -210,7 +212,17 @@ private:
     return none();
   }
 
+  /// Whether `written` is what other languages write; then that is the error.
+  bool failForeign(size_t position, std::string_view written) {
+    const dsl::ForeignSyntax *foreign = dsl::foreignSyntax(written);
+    if (foreign)
+      fail(position, fmt::format("\"{}\" is not part of expressions; write {}", written, foreign->remedy));
+    return foreign != nullptr;
+  }
+
   Expr unexpected(std::string_view expected) {
+    if (failForeign(token.begin, token.text))
+      return none();
     std::string found =
         token.kind == TokenKind::End ? "the end of the text" : fmt::format("\"{}\"", token.text);
     return fail(token.begin, fmt::format("expected {}, but found {}", expected, found));
@@ -266,11 +278,17 @@ private:
 
   void symbol() {
     token.kind = TokenKind::Symbol;
+    auto take = [&](std::string_view sign) {
+      const bool here = source.substr(next, sign.size()) == sign;
+      next += here ? sign.size() : 0;
+      return here;
+    };
     for (std::string_view two : {"||", "&&", "==", "!=", "<=", ">=", "<<", ">>"})
-      if (source.substr(next, 2) == two) {
-        next += 2;
+      if (take(two))
         return;
-      }
+    for (const dsl::ForeignSyntax &foreign : dsl::foreignSigns())
+      if (take(foreign.written))
+        return;
     if (std::string_view("+-*/%<>!~&|^?:,;()[]=").find(source[next]) == std::string_view::npos) {
       bool printable = source[next] > ' ' && source[next] <= '~';
       fail(next, printable
@@ -514,10 +532,42 @@ private:
       return load(known->second, {}, position);
     if (find(functions, name) || find(tensorFunctions, name) || name == "cast")
       return fail(position, fmt::format("\"{}\" is a function; write {}(...)", name, name));
+    if (failForeign(position, name))
+      return none();
+    if (std::string meant = dsl::nearestName(name, visibleNames()); !meant.empty())
+      return fail(position, fmt::format("unknown name \"{}\"; did you mean {}?", name, meant));
+    if (std::string meant = dsl::nearestName(name, visibleFunctions()); !meant.empty())
+      return fail(position, fmt::format("unknown name \"{}\"; did you mean {}(...)?", name, meant));
     return fail(position,
                 fmt::format("unknown name \"{0}\"; declare it as a scalar, index it as a tensor as in "
                             "{0}[h], or use {1}b h q k B H Sq Sk",
                             name, role == "mask" ? "" : "s "));
+  }
+
+  /// What stands for a value by its name alone.
+  std::vector<std::string> visibleNames() const {
+    std::vector<std::string> names = {"b", "h", "q", "k", "B", "H", "Sq", "Sk", "true", "false", "inf", "nan"};
+    if (role == "score")
+      names.push_back("s");
+    auto append = [&](const auto &table) {
+      for (const auto &entry : table)
+        names.push_back(entry.first);
+    };
+    append(bound);
+    append(scope.scalars);
+    append(scope.tensors);
+    return names;
+  }
+
+  /// What can be called.
+  std::vector<std::string> visibleFunctions() const {
+    std::vector<std::string> names;
+    for (const Function &each : functions)
+      names.emplace_back(each.name);
+    for (const TensorFunction &each : tensorFunctions)
+      names.emplace_back(each.name);
+    names.push_back("cast");
+    return names;
   }
 
   /// The declared tensor, or a new one of that type. A rank left open is taken from this use.
@@ -564,15 +614,8 @@ private:
       return castCall(position);
     const Function *function = find(functions, name);
     auto known = scope.tensors.find(name);
-    if (!function && known == scope.tensors.end()) {
-      std::vector<std::string_view> names;
-      for (const Function &each : functions)
-        names.push_back(each.name);
-      for (const TensorFunction &each : tensorFunctions)
-        names.push_back(each.name);
-      return fail(position,
-                  fmt::format("unknown function \"{}\"; the functions are {}", name, fmt::join(names, " ")));
-    }
+    if (!function && known == scope.tensors.end())
+      return unknownFunction(name, position);
 
     // prefixLm also takes a tensor by name, as in C++.
     if (name == "prefixLm" && token.kind == TokenKind::Name && !bound.contains(std::string(token.text)))
@@ -600,6 +643,18 @@ private:
                   fmt::format("{} takes {}, but got {}", name,
                               dsl::count(function->arity, "argument", "arguments"), arguments.size()));
     return built(position, [&] { return function->apply(arguments); });
+  }
+
+  Expr unknownFunction(const std::string &name, size_t position) {
+    if (failForeign(position, name))
+      return none();
+    std::vector<std::string> names = visibleFunctions();
+    for (const auto &[tensor, unused] : scope.tensors) // table(h, q) is table[h, q]
+      names.push_back(tensor);
+    if (std::string meant = dsl::nearestName(name, names); !meant.empty())
+      return fail(position, fmt::format("unknown function \"{}\"; did you mean {}?", name, meant));
+    return fail(position,
+                fmt::format("unknown function \"{}\"; the functions are {}", name, fmt::join(visibleFunctions(), " ")));
   }
 
   Expr tensorCall(const TensorFunction &function, size_t position) {

@@ -57,9 +57,16 @@ Variant &Variant::qOffset() {
   return *this;
 }
 
+/// The error, where it has no place of its own on the line of the call.
+static Error placed(Error error, const std::source_location &where) {
+  if (!error.where.known())
+    error.where = place(where);
+  return error;
+}
+
 Variant &Variant::setScore(const Expr &result, std::source_location where) {
   if (result.error()) {
-    fail(*result.error());
+    fail(placed(*result.error(), where));
   } else if (result.type() == DType::Bool) {
     fail({fmt::format("score of variant \"{}\" is bool, but must be a number; use mask, or select(c, a, b)",
                       variantName),
@@ -70,7 +77,7 @@ Variant &Variant::setScore(const Expr &result, std::source_location where) {
                 : result.op() == Op::Constant ? dsl::constant(float(result.node().intValue))
                                               : cast({result, where}, DType::F32);
     if (scoreRoot->error())
-      fail(*scoreRoot->error());
+      fail(placed(*scoreRoot->error(), where));
     collect();
   }
   return *this;
@@ -94,7 +101,7 @@ bool usesInput(const Node &node, std::unordered_set<const Node *> &visited) {
 Variant &Variant::addMask(const Expr &result, std::source_location where) {
   std::unordered_set<const Node *> visited;
   if (result.error()) {
-    fail(*result.error());
+    fail(placed(*result.error(), where));
   } else if (result.type() != DType::Bool) {
     fail({fmt::format("mask of variant \"{}\" is {}, but must be bool; compare it, for example x != 0",
                       variantName, attune::name(result.type())),
@@ -108,7 +115,7 @@ Variant &Variant::addMask(const Expr &result, std::source_location where) {
   } else {
     maskRoot = maskRoot ? Operand(*maskRoot, where) && Operand(result, where) : result;
     if (maskRoot->error())
-      fail(*maskRoot->error());
+      fail(placed(*maskRoot->error(), where));
     collect();
   }
   return *this;

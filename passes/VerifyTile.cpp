@@ -82,10 +82,15 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
   }
 
+  /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.
+  static std::string sizesRemedy(StringRef name, int64_t size) {
+    return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " + Twine(size)).str();
+  }
+
   static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
     for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (type.hasAxis(axis) && type.size(axis) != size)
-        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is " << size;
+        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is " << size << sizesRemedy(name, size);
     return success();
   }
 
@@ -106,7 +111,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
     int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
     if (int64_t(domain.getStep()) != step)
-      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step;
+      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step
+                                << sizesRemedy(overKeys ? "tile_k" : "tile_q", step);
     return success();
   }
 

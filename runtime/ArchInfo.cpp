@@ -1,4 +1,5 @@
 #include "runtime/ArchInfo.h"
+#include "dsl/NearestName.h"
 
 #include <algorithm>
 #include <array>
@@ -85,6 +86,22 @@ const ArchInfo *attune::findArch(std::string_view name) {
   return nullptr;
 }
 
+static std::string digitsOf(std::string_view text) {
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
+  return digits;
+}
+
+/// "; did you mean sm_120?" for sm_12, or nothing: another digit is another architecture, such as sm_70, and no slip.
+static std::string meantArch(std::string_view name) {
+  std::vector<std::string> names;
+  for (const ArchInfo &arch : archs)
+    if (digitsOf(arch.name).starts_with(digitsOf(name)))
+      names.emplace_back(arch.name);
+  std::string meant = dsl::nearestName(name, names);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
 Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
   if (const ArchInfo *arch = findArch(name))
     return arch;
@@ -93,7 +110,7 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
     fmt::format_to(std::back_inserter(valid), "{}{}", valid.empty() ? "" : ", ", arch.name);
   if (name == "sm_100" || name == "sm_100a")
     return Error{fmt::format("architecture {} is not supported yet; valid are {}", name, valid)};
-  return Error{fmt::format("architecture '{}' is unknown; valid are {}", name, valid)};
+  return Error{fmt::format("architecture '{}' is unknown; valid are {}{}", name, valid, meantArch(name))};
 }
 
 bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {

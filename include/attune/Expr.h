@@ -159,14 +159,25 @@ struct Node {
   std::optional<Error> error; ///< Invalid
 };
 
+/// What C++ values become a constant.
+template <typename T>
+concept Literal = std::integral<T> || std::floating_point<T>;
+
 /// A symbolic value: a reference to a node. Copying is cheap. Integer, floating and bool values convert to
-/// a constant; there is no conversion to bool, so `if (q >= k)` does not compile: use select.
+/// a constant; no expression converts to bool, so `if (q >= k)` does not compile: use select.
 class Expr {
 public:
   explicit Expr(NodeRef node) : root(std::move(node)) {}
-  template <typename T>
-  requires std::integral<T> || std::floating_point<T>
+  template <Literal T>
   Expr(T literal, std::source_location where = std::source_location::current());
+
+  /// For the text of the error alone.
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    static_assert(!std::same_as<T, bool>, "an expression has no value before the kernel runs, so that if, ?: and loops cannot decide by it; write "
+                                          "select(condition, a, b)");
+    return false;
+  }
 
   const Node &node() const { return *root; }
   const NodeRef &ref() const { return root; }
@@ -290,8 +301,7 @@ struct Operand {
       : node(Expr(access).ref()), where(where) {}
   Operand(const Captured &tensor, std::source_location where = std::source_location::current())
       : node(tensor(where).ref()), where(where) {}
-  template <typename T>
-  requires std::integral<T> || std::floating_point<T>
+  template <Literal T>
   Operand(T literal, std::source_location where = std::source_location::current())
       : node(Expr(literal, where).ref()), where(where) {}
 
@@ -319,6 +329,14 @@ Expr operator!=(Operand a, Operand b);
 Expr operator&&(Operand a, Operand b);
 Expr operator||(Operand a, Operand b);
 Expr operator!(Operand a);
+/// The same, as better matches than C++'s own operators on what converts to bool.
+template <std::same_as<Expr> E> Expr operator&&(const E &a, Operand b) { return Operand(a, b.where) && b; }
+template <std::same_as<Expr> E> Expr operator||(const E &a, Operand b) { return Operand(a, b.where) || b; }
+template <std::same_as<Expr> E> Expr operator!(const E &a) { return !Operand(a, {}); }
+template <std::same_as<Expr> E, Literal T> Expr operator&&(const E &a, T b) { return Operand(a, {}) && Operand(b, {}); }
+template <std::same_as<Expr> E, Literal T> Expr operator||(const E &a, T b) { return Operand(a, {}) || Operand(b, {}); }
+template <std::same_as<Expr> E, Literal T> Expr operator&&(T a, const E &b) { return Operand(a, {}) && Operand(b, {}); }
+template <std::same_as<Expr> E, Literal T> Expr operator||(T a, const E &b) { return Operand(a, {}) || Operand(b, {}); }
 
 /// On integers bitwise; on bools the same as &&, || and !=.
 Expr operator&(Operand a, Operand b);
@@ -390,8 +408,7 @@ NodeRef intConstant(DType type, int64_t value, std::source_location where);
 NodeRef unfitConstant(uint64_t value, std::source_location where);
 } // namespace detail
 
-template <typename T>
-requires std::integral<T> || std::floating_point<T> Expr::Expr(T literal, std::source_location where) {
+template <Literal T> Expr::Expr(T literal, std::source_location where) {
   if constexpr (std::floating_point<T>) {
     root = detail::floatConstant(double(literal), where);
   } else if constexpr (std::same_as<T, bool>) {

@@ -105,22 +105,34 @@ public:
   /// nothing beside others, and a row masked in full that way gives the mean of V. What is -infinity counts as
   /// hidden; +infinity and NaN make a row NaN.
   template <typename F>
-  requires std::is_invocable_v<F, Score, Index, Index, Index, Index> Variant &
-  score(F &&f, std::source_location where = std::source_location::current()) {
-    Operand result(f(scoreSoFar(), coordinate(Coordinate::B), coordinate(Coordinate::H),
-                     coordinate(Coordinate::Q), coordinate(Coordinate::K)),
-                   where);
-    return setScore(Expr(result.node), where);
+  Variant &score(F &&f, std::source_location where = std::source_location::current()) {
+    constexpr bool takes = std::is_invocable_v<F, Score, Index, Index, Index, Index>;
+    static_assert(takes, ".score takes a function of (Score s, Index b, Index h, Index q, Index k), which are expressions");
+    if constexpr (takes) {
+      constexpr bool gives = std::is_convertible_v<std::invoke_result_t<F, Score, Index, Index, Index, Index>, Operand>;
+      static_assert(gives, "the function of .score gives the new score, an expression or a number");
+      if constexpr (gives)
+        setScore(traced(f(scoreSoFar(), coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
+                          coordinate(Coordinate::K)),
+                        where),
+                 where);
+    }
+    return *this;
   }
 
   /// f(Index b, Index h, Index q, Index k) -> bool: whether query q sees key k. And-ed with earlier calls.
   template <typename F>
-  requires std::is_invocable_v<F, Index, Index, Index, Index> Variant &
-  mask(F &&f, std::source_location where = std::source_location::current()) {
-    Operand result(f(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
-                     coordinate(Coordinate::K)),
-                   where);
-    return addMask(Expr(result.node), where);
+  Variant &mask(F &&f, std::source_location where = std::source_location::current()) {
+    constexpr bool takes = std::is_invocable_v<F, Index, Index, Index, Index>;
+    static_assert(takes, ".mask takes a function of (Index b, Index h, Index q, Index k), which are expressions; the score is not among them");
+    if constexpr (takes) {
+      constexpr bool gives = std::is_convertible_v<std::invoke_result_t<F, Index, Index, Index, Index>, Operand>;
+      static_assert(gives, "the function of .mask gives whether q sees k, a bool expression such as q >= k");
+      if constexpr (gives)
+        addMask(traced(f(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q), coordinate(Coordinate::K)), where),
+                where);
+    }
+    return *this;
   }
 
   /// Dropout with probability p in [0, 1). That there is dropout is decided at compile time; p is the default
@@ -189,6 +201,10 @@ public:
   static Expected<Variant> parse(std::string name, const TextVariant &source);
 
 private:
+  template <typename T>
+  static Expr traced(T &&result, std::source_location where) {
+    return Expr(Operand(std::forward<T>(result), where).node);
+  }
   Expr scoreSoFar() const;
   Variant &setScore(const Expr &result, std::source_location where);
   Variant &addMask(const Expr &result, std::source_location where);

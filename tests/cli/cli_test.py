@@ -40,12 +40,13 @@ def read_text(path):
         return file.read()
 
 
-def write_npy(path, shape, values):
-    header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).encode()
+def write_npy(path, shape, values, descr="<f4"):
+    header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)}).encode()
     header += b" " * ((64 - (len(header) + 11) % 64) % 64) + b"\n"
+    code = {"<f4": "f", "<f8": "d", "<i4": "i"}[descr]
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
-        file.write(struct.pack(f"<{len(values)}f", *values))
+        file.write(struct.pack(f"<{len(values)}{code}", *values))
 
 
 def attention(folder, score, visible):
@@ -88,6 +89,11 @@ def attention(folder, score, visible):
     return worst, worst_lse
 
 
+def without_places(cuda):
+    """CUDA text without what it says of where its variant was written."""
+    return "\n".join(line for line in cuda.splitlines() if not line.startswith("//"))
+
+
 def without_locations(text):
     return re.sub(r" loc\(.*?\)$|^#loc.*\n", "", text, flags=re.M)
 
@@ -111,8 +117,8 @@ class Cli(unittest.TestCase):
             out.write(text)
         return self.path(name)
 
-    def attune(self, *args, code=0):
-        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env=self.environment, timeout=300)
+    def attune(self, *args, code=0, environment={}):
+        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env={**self.environment, **environment}, timeout=300)
         self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         self.assertEqual(done.returncode, code, f"{args}\n{self.out}\n{self.err}")
         if code:
@@ -121,6 +127,10 @@ class Cli(unittest.TestCase):
 
     def json(self, *args, code=0):
         return json.loads(self.attune(*args, "--json", code=code))
+
+    def has_nvrtc(self):
+        return subprocess.run([ATTUNE, "compile", "causal", "--arch", "sm_80", "--head-dim", "64", "--emit", "ptx"], capture_output=True, env=self.environment,
+                              timeout=300).returncode == 0
 
     # ---- verbs, help, version
 
@@ -256,8 +266,11 @@ class Cli(unittest.TestCase):
         cases = {
             (): "no verb",
             ("paint",): "paint",
-            ("run", "casual"): "'casual' is not a built-in variant, a .json or a .mlir file; the built-ins are plain",
-            ("run", "--dtype", "f64"): "f64",
+            ("run", "paint"): "'paint' is neither a built-in variant nor a file; the built-ins are plain, causal,",
+            ("run", "--dtype", "f64"): "error: --dtype: f64 is not one of f16 bf16 f32, which Q, K and V may be; write f32 and convert the data: "
+                                       "kernels compute in float32\n",
+            ("run", "--dtype", "float16"): "error: --dtype: float16 is not one of f16 bf16 f32, which Q, K and V may be; write f16\n",
+            ("run", "--dtype", "i32"): "error: --dtype: i32 is not one of f16 bf16 f32, which Q, K and V may be\n",
             ("run", "--shape", "1,2,3"): "--shape 1,2,3 has 3 sizes, required are 7",
             ("run", "--shape", "1,3,2,8,8,64,64"): "H 3 is not a multiple of Hkv 2",
             ("run", "--shape", "1,2,2,8,8,64,64", "--head-dim", "32"): "--head-dim 32 contradicts the shape, which has 64",
@@ -265,8 +278,21 @@ class Cli(unittest.TestCase):
             ("run", "--cap", "30"): "--cap is a parameter of a built-in variant",
             ("run", "--tensor", "q=f32[4]:random"): "the name q is reserved",
             ("run", "--tensor", "x=f32:random"): "random needs [DIMS]",
-            ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool",
+            ("run", "--tensor", "x=f64[4]:random"): "'f64' is not one of f32 bf16 f16 i32 i64 bool; write f32 and convert the data: kernels compute in float32; write NAME=",
             ("run", "--tensor", "x"): "there is no '='",
+            ("run", "--tensor", "x=f32[4]:noise"): "error: --tensor x=f32[4]:noise: 'noise' is not random, zeros, ones, a range or a .npy file; write "
+                                                   "NAME=DTYPE[DIMS]:random|zeros|ones|LO..HI|PATH.npy, for example slopes=f32[8]:random\n",
+            ("run", "--tensor", "x=f32:ones"): "--tensor x=f32:ones: ones needs [DIMS]; write",
+            ("run", "--tensor", "x=f32:0..1"): "--tensor x=f32:0..1: 0..1 needs [DIMS]; write",
+            ("run", "--tensor", "x=f32[4]:a..1"): ": 'a..1' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:0.."): ": '0..' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:0..inf"): ": '0..inf' is not a range of two numbers, such as -1..1; write",
+            ("run", "--tensor", "x=f32[4]:2..-2"): ": the range 2..-2 is empty; its lesser end comes first; write",
+            ("run", "--tensor", "x=i32[4]:0..1.5"): ": the range 0..1.5 ends at fractions, but i32 holds whole numbers; write",
+            ("run", "--tensor", "x=i32[4]:0..3000000000"): ": the range 0..3000000000 goes beyond -2147483648..2147483647, the widest of i32; write",
+            ("run", "--tensor", "x=i64[4]:0..9e18"): ": the range 0..9e18 goes beyond -4503599627370496..4503599627370495, the widest of i64; write",
+            ("run", "--tensor", "x=f16[4]:0..1e5"): ": the range 0..1e5 goes beyond -65504..65504, the widest of f16; write",
+            ("run", "--tensor", "x=bool[4]:0..2"): ": the range 0..2 goes beyond 0..1, the widest of bool; write",
             ("run", "--q", "q.npy"): "--q, --k and --v go together",
             ("run", "documents", "--tensor", "foo=i32[8]:zeros"): "--tensor foo: documents reads no captured tensor of that name; it reads ids",
             ("run", "causal", "--scalar", "n=5"): "--scalar n: causal reads no run-time scalar of that name; it reads none",
@@ -288,6 +314,32 @@ class Cli(unittest.TestCase):
             with self.subTest(args=args):
                 self.assertEqual(self.attune(*args, code=2), "")
                 self.assertIn(text, self.err)
+
+    def test_names_that_are_nearly_right(self):
+        cases = {
+            ("compil", "causal"): "error: 'compil' is not a verb of attune; did you mean compile?\nfor help: attune --help\n",
+            ("cahce", "list"): "error: 'cahce' is not a verb of attune; did you mean cache?\nfor help: attune --help\n",
+            ("cache", "lst"): "error: 'lst' is not a verb of attune cache; did you mean list?\nfor help: attune cache --help\n",
+            ("cache", "paint"): "error: 'paint' is not a verb of attune cache; use list, clear, verify\nfor help: attune cache --help\n",
+            ("list", "causal"): "error: 'causal' is one argument more than attune list takes; leave it out\nfor help: attune list --help\n",
+            ("--verison",): "error: --verison is not an option of attune; did you mean --version?\nfor help: attune --help\n",
+            ("run", "causal", "--head-dm", "64"): "error: --head-dm is not an option of attune run; did you mean --head-dim?\nfor help: attune run --help\n",
+            ("run", "--head_dim=64"): "error: --head_dim is not an option of attune run; did you mean --head-dim?\nfor help: attune run --help\n",
+            ("cache", "list", "--jsn"): "error: --jsn is not an option of attune cache list; did you mean --json?\nfor help: attune cache list --help\n",
+            ("compile", "--target", "cpu"): "error: --target is not an option of attune compile\nfor help: attune compile --help\n",
+            ("compile", "causal", "--emit", "cudda"):
+                "error: --emit: cudda is not one of dsl attn tile sched cuda ptx cubin; did you mean cuda?\nfor help: attune compile --help\n",
+            ("compile", "causal", "--emit", "x"): "error: --emit: x is not one of dsl attn tile sched cuda ptx cubin\nfor help: attune compile --help\n",
+            ("run", "--target", "gup"): "error: --target: gup is not one of cpu gpu; did you mean gpu?\nfor help: attune run --help\n",
+            ("run", "casual"): "error: 'casual' is neither a built-in variant nor a file; did you mean causal?\n",
+            ("run", "slidingwindow"): "error: 'slidingwindow' is neither a built-in variant nor a file; did you mean sliding-window?\n",
+            ("compile", "causal", "--arch", "sm90a"):
+                "error: architecture 'sm90a' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_90a?\n",
+        }
+        for args, text in cases.items():
+            with self.subTest(args=args):
+                self.assertEqual(self.attune(*args, code=2), "")
+                self.assertEqual(self.err, text)
 
     def test_empty_arguments(self):
         for args, number in [(("run", ""), 2), (("compile", "plain", "", "--no-cache"), 3), (("", "run"), 1), (("list", ""), 2),
@@ -393,8 +445,8 @@ class Cli(unittest.TestCase):
             os.mkdir(folder)
             self.attune("compile", folder, "--emit", "attn", code=2)
             self.assertIn(f"{folder} is a directory; name a file", self.err)
-            self.attune("compile", empty, "--emit", "attn", code=1)
-        self.assertNotIn("cannot be read", self.err)
+            self.attune("compile", empty, "--emit", "attn", code=2)
+            self.assertEqual(self.err, f"error: {empty} is empty; --emit dsl, attn, tile or sched with -o writes a file that is read back\n")
         self.attune("compile", "--score", "s + NULL[k]", "--tensor", "NULL=f32", "--arch", "sm_80", "--head-dim", 64, "--emit", "cuda")
         self.assertNotIn("*NULL;", self.out)
 
@@ -423,6 +475,37 @@ class Cli(unittest.TestCase):
         wrapped = self.json("compile", *variant, *base, "--emit", "cuda")
         self.assertEqual(wrapped["text"], cuda)
 
+    def test_files_are_read_back_whatever_their_suffix_is(self):
+        base = ["--arch", "sm_80", "--head-dim", 64]
+        cuda = self.attune("compile", "softcap", *base, "--emit", "cuda")
+        for stage, suffixes in {"dsl": ["txt", "mlir", ""], "attn": ["txt", "json"], "tile": ["txt", "cu"], "sched": ["txt", ""]}.items():
+            for suffix in suffixes:
+                with self.subTest(stage=stage, suffix=suffix):
+                    file = self.path(f"read_back_{stage}" + ("." + suffix if suffix else ""))
+                    self.attune("compile", "softcap", *base, "--emit", stage, "-o", file)
+                    again = self.attune("compile", file, *base, "--emit", "cuda")
+                    self.assertEqual(without_places(again), without_places(cuda))
+        with open(self.path("read_back_dsl"), "rb") as file:
+            piped = subprocess.run([ATTUNE, "compile", "/dev/stdin", *map(str, base), "--emit", "cuda"], input=file.read(), capture_output=True,
+                                   env=self.environment, timeout=300)
+        self.assertEqual(without_places(piped.stdout.decode()), without_places(cuda))
+        written = {"cuda": "CUDA C++"}
+        if self.has_nvrtc():
+            written.update(ptx="PTX", cubin="a cubin")
+        for stage, name in written.items():
+            file = self.path("read_back.mlir")
+            self.attune("compile", "softcap", *base, "--emit", stage, "-o", file)
+            self.assertEqual(self.attune("compile", file, "--emit", "cuda", code=2), "")
+            self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is\n")
+        # Of text in neither form the suffix says what was meant.
+        for suffix, text in [("json", "error: {file}: variant is not valid JSON from here on"), ("mlir", "{file}:1:1: error: ")]:
+            file = self.write("neither." + suffix, "name: x\n")
+            self.attune("compile", file, "--emit", "cuda", code=1)
+            self.assertIn(text.format(file=file), self.err)
+        self.attune("compile", "no/such/file", code=2)
+        self.assertEqual(self.err, "error: no/such/file cannot be read: No such file or directory\n")
+
+    def test_errors_of_text(self):
         file = self.write("bad.mlir", "module {\n  attn.atention @x\n}\n")
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)
@@ -583,6 +666,38 @@ class Cli(unittest.TestCase):
         self.attune("run", named, "--tensor", "w=f32[5]:random", "--target", "cpu", "--shape", "1,4,2,64,80,16,16", code=1)
         self.assertIn("captured tensor 'w' has 5 elements in dimension 0 and is indexed by k, but Sk is 80;", self.err)
 
+    def test_ones_and_ranges(self):
+        folder = self.path("ranges")
+
+        def drawn(*specs, seed=1):
+            tensors = [word for spec in specs for word in ("--tensor", spec)]
+            score = "s + one[h] + real[h, k] + half[k] + f32(whole[k])"
+            result = self.json("run", "--score", score, "--mask", "flags[k] || k == 0", *tensors, "--dtype", "f32", "--target", "cpu", "--shape",
+                               "1,2,2,4,400,16,16", "--seed", seed, "--dump", folder)
+            self.assertTrue(result["check"]["o"]["pass"])
+            return {name: read_npy(os.path.join(folder, name + ".npy"))[1] for name in ["one", "real", "half", "whole", "flags"]}
+
+        specs = ["one=bf16[H]:ones", "real=f32[H,Sk]:-1.5..-.5", "half=f16[Sk]:2..2", "whole=i32[Sk]:-1..2", "flags=bool[Sk]:0..1"]
+        values = drawn(*specs)
+        self.assertEqual(values["one"], (1.0, 1.0))
+        self.assertEqual(set(values["half"]), {2.0})
+        self.assertEqual(set(values["whole"]), {-1, 0, 1, 2})
+        self.assertEqual(set(values["flags"]), {False, True})
+        real = values["real"]
+        self.assertTrue(-1.5 <= min(real) < -1.49 and -0.51 < max(real) <= -0.5)
+        self.assertLess(abs(sum(real) / len(real) + 1), 0.05)
+        for low in [-1.5, -1.25, -1, -0.75]:
+            self.assertLess(abs(sum(low <= x < low + 0.25 for x in real) - 200), 60)
+        self.assertEqual(drawn(*specs), values)
+        self.assertNotEqual(drawn(*specs, seed=2)["real"], real)
+        # What the help says of random.
+        random = drawn("one=f32[H]:ones", "real=f32[H,Sk]:random", "half=f16[Sk]:zeros", "whole=i32[Sk]:random", "flags=bool[Sk]:random")
+        self.assertEqual(set(random["whole"]), set(range(8)))
+        self.assertEqual(set(random["flags"]), {False, True})
+        self.assertEqual(set(random["half"]), {0.0})
+        self.assertLess(abs(sum(random["real"]) / 800), 0.15)
+        self.assertLess(abs(sum(x * x for x in random["real"]) / 800 - 1), 0.2)
+
     def test_own_inputs(self):
         count = 2 * 5 * 8
         values = [math.sin(i) for i in range(count)]
@@ -594,7 +709,23 @@ class Cli(unittest.TestCase):
         self.assertEqual(read_json(os.path.join(folder, "meta.json"))["scale"], 0.5)
         o, _ = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: True)
         self.assertLess(o, 1e-5)
-        self.attune("run", *files, "--shape", "1,2,2,5,5,8,8", code=2)
+        # The same shape beside the files is no contradiction, another one is.
+        self.assertTrue(self.json("run", *files, "--shape", "1,2,2,5,5,8,8", "--dtype", "f32", "--target", "cpu")["check"]["o"]["pass"])
+        self.attune("run", *files, "--shape", "1,2,2,5,6,8,8", code=2)
+        q, k, v = (self.path(f"own_{n}.npy") for n in "qkv")
+        self.assertEqual(self.err, f"error: --shape 1,2,2,5,6,8,8 contradicts {q}, {k} and {v}, which hold 1,2,2,5,5,8,8; leave out the flag\n")
+        slopes = self.path("slopes.npy")
+        write_npy(slopes, (2,), [0.5, 0.25])
+        self.attune("run", "alibi", *files, "--tensor", f"slopes=f32[2]:{slopes}", "--shape", "1,2,2,5,5,8,8", "--target", "cpu")
+        self.attune("run", "alibi", *files, "--tensor", f"slopes=f32[3]:{slopes}", "--target", "cpu", code=1)
+        self.assertEqual(self.err, f"error: --tensor slopes has shape [3], {slopes} holds [2]; leave out the shape\n")
+        write_npy(q, (1, 2, 5, 8), values, "<f8")
+        self.attune("run", *files, "--target", "cpu", code=2)
+        self.assertEqual(self.err, f"error: {q}: the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead\n")
+        write_npy(q, (1, 2, 5, 8), range(count), "<i4")
+        self.attune("run", *files, "--target", "cpu", code=2)
+        self.assertEqual(self.err, f"error: {q} holds i32, required is float32, float16 or bfloat16; convert it in NumPy\n")
+        write_npy(q, (1, 2, 5, 8), values)
         self.attune("run", *files, "--head-dim", 16, code=2)
 
     def test_hidden_keys_that_are_not_finite(self):
@@ -623,6 +754,22 @@ class Cli(unittest.TestCase):
                                    "2,2,1,40,40,32,32")
                 self.assertTrue(result["check"]["o"]["pass"])
 
+    def test_without_a_gpu(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}  # on a machine with one, too
+        shape = ["--shape", "1,1,1,40,40,32,32"]
+        why = r"note: (no CUDA driver: .*|the CUDA driver has no device; .*|.*CUDA.*)\n$"
+        self.assertIn(" on cpu\n", self.attune("run", "causal", *shape, environment=hidden))
+        self.assertRegex(self.err, "^note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a GPU's schedule without "
+                                   "one\n" + why)
+        self.attune("run", "causal", *shape, "--target", "cpu", environment=hidden)
+        self.assertEqual(self.err, "")
+        for asked in [["--target", "gpu"], ["--arch", "sm_90a"]]:
+            self.assertEqual(self.attune("run", "causal", *shape, *asked, code=1, environment=hidden), "")
+            self.assertRegex(self.err, "^error: there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's schedule without one\n" + why)
+        # The simulator needs none, and takes the architecture that attune compile takes.
+        self.assertIn("1 orders of events of causal for sm_90a, no finding\n", self.attune("run", "causal", *shape, "--simulate", 1, environment=hidden))
+        self.assertEqual(self.err, "")
+
     def test_edited_tile_text_runs(self):
         file = self.path("edit.mlir")
         self.attune("compile", "causal", "--arch", "cpu", "--dtype", "f32", "--head-dim", 32, "--tile-q", 64, "--emit",
@@ -630,6 +777,12 @@ class Cli(unittest.TestCase):
         result = self.json("run", file, "--target", "cpu", "--shape", "1,2,2,50,50,32,32", "--tile-q", 32)
         self.assertTrue(result["check"]["o"]["pass"])
         self.assertEqual(result["plan"]["tileQ"], 32)
+        text = self.attune("compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--tile-q", 128, "--tile-k", 64, "--emit", "tile")
+        for field, size, found in [("q", 64, "'tile.load' op has 128 of q"), ("k", 32, "'tile.domain' op steps by 64")]:
+            edited = self.write("plan.tile.mlir", re.sub(rf"tile_{field} = \d+", f"tile_{field} = {size}", text, count=1))
+            self.attune("compile", edited, "--arch", "sm_80", "--emit", "cuda", code=1)
+            self.assertRegex(self.err, rf"plan\.tile\.mlir:\d+:\d+: error: {found}, the plan's tile_{field} is {size}; the plan and all ops have one size, for "
+                                       rf"another start from attn with --tile-{field} {size}\n")
 
     def test_simulate_finds_a_stage_of_q_that_never_moves(self):
         # It shows where the producer is a tile of work ahead: with 6 tiles of keys or 16 it never is.

@@ -175,6 +175,9 @@ TEST_CASE("nodes and errors carry the user's line") {
   Expr constant = 5;             // line + 8
   Expr cap = scalar("cap", f32); // line + 9
   Expr length = keyLength();     // line + 10
+  Expr both = flag && q;         // line + 11
+  Expr either = (q < k) || 5;    // line + 12
+  Expr negated = !(q - k);       // line + 13
   CHECK(sum.where().line == line + 1);
   CHECK(sum.where().file == __FILE__);
   CHECK(sum.where().column > 0);
@@ -190,6 +193,15 @@ TEST_CASE("nodes and errors carry the user's line") {
   CHECK(constant.where().line == line + 8);
   CHECK(cap.where().line == line + 9);
   CHECK(length.where().line == line + 10);
+  CHECK(both.error()->where.line == line + 11);
+  CHECK(either.error()->where.line == line + 12);
+  CHECK(negated.error()->where.line == line + 13);
+  CHECK(both.error()->message == "operator && takes bools, but got bool && i32; compare the number, for example x != 0");
+  CHECK(either.error()->message == "operator || takes bools, but got bool || i32; compare the number, for example x != 0");
+  // Neither the operator nor a coordinate has a place: the call's is reported.
+  Variant nowhere = Variant("v").mask([](Index, Index, Index q, Index) { return !q; });
+  CHECK(nowhere.error()->message == "operator ! takes a bool, but got i32; compare the number, for example x == 0");
+  CHECK(nowhere.error()->where.line == __LINE__ - 2);
 }
 
 TEST_CASE("the text of errors and places") {

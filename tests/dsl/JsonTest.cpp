@@ -140,7 +140,13 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read(R"({"name": "v", "tensors": []})") == "error: /tensors is [], but must be an object");
   CHECK(read(R"({"name": "v", "tensors": {"t": 1}})") == "error: /tensors/t is 1, but must be an object");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f64", "rank": 1}}})") ==
-        "error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool");
+        "error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool; write f32 and convert the data: kernels compute in float32");
+  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "float16", "rank": 1}}})") ==
+        "error: /tensors/t/dtype is \"float16\", but must be one of f32 f16 bf16 i32 i64 bool; write f16");
+  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "u8", "rank": 1}}})") ==
+        "error: /tensors/t/dtype is \"u8\", but must be one of f32 f16 bf16 i32 i64 bool");
+  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": 5, "rank": 1}}})") ==
+        "error: /tensors/t/dtype is 5, but must be one of f32 f16 bf16 i32 i64 bool");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": "x"}}})") ==
         "error: /tensors/t/rank is \"x\", but must be an integer from 0 to 4");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": -1}}})") ==

@@ -157,7 +157,7 @@ TEST_CASE("errors of text, to the letter") {
                            "exp2 log log2 tanh sin cos tan "
                            "sqrt rsqrt pow sigmoid select softcap clamped broadcast f32 i32 i64 bool causal causalBottomRight "
                            "slidingWindow prefixLm chunked "
-                           "documents keyPadding alibi relativeBias bias\nfoo(s)\n^");
+                           "documents keyPadding alibi relativeBias bias cast\nfoo(s)\n^");
   CHECK(score("exp") == "score:1:1: error: \"exp\" is a function; write exp(...)\nexp\n^");
   CHECK(score("s + clamped(q)") == "score:1:5: error: clamped takes an element of a captured tensor, but got another expression; write "
                                    "clamped(t[k])\ns + clamped(q)\n    ^");
@@ -233,6 +233,66 @@ TEST_CASE("errors of text, to the letter") {
         "example x != 0\ns ? s : s\n  ^");
   CHECK(score("q < k ? s") ==
         "score:1:10: error: expected \":\", but found the end of the text\nq < k ? s\n         ^");
+}
+
+TEST_CASE("a name that is nearly right is answered with the one that was meant") {
+  CHECK(score("softcp(s, 30)") == "score:1:1: error: unknown function \"softcp\"; did you mean softcap?\nsoftcp(s, 30)\n^");
+  CHECK(score("s + tabel(h, q)") == "score:1:5: error: unknown function \"tabel\"; did you mean table?\ns + tabel(h, q)\n    ^");
+  CHECK(score("s * flaq") == "score:1:5: error: unknown name \"flaq\"; did you mean flag?\ns * flaq\n    ^");
+  CHECK(score("let decay = 2; s * decya") ==
+        "score:1:20: error: unknown name \"decya\"; did you mean decay?\nlet decay = 2; s * decya\n                   ^");
+  CHECK(score("S") == "score:1:1: error: unknown name \"S\"; did you mean s?\nS\n^");
+  CHECK(mask("k < sq") == "mask:1:5: error: unknown name \"sq\"; did you mean Sq?\nk < sq\n    ^");
+  CHECK(mask("casual") == "mask:1:1: error: unknown name \"casual\"; did you mean causal(...)?\ncasual\n^");
+  CHECK(mask("kk < q").find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("what other languages write is answered with what stands for it") {
+  CHECK(mask("q => k") == "mask:1:3: error: \"=>\" is not part of expressions; write >=\nq => k\n  ^");
+  CHECK(mask("q =< k") == "mask:1:3: error: \"=<\" is not part of expressions; write <=\nq =< k\n  ^");
+  CHECK(mask("q <> k") == "mask:1:3: error: \"<>\" is not part of expressions; write !=\nq <> k\n  ^");
+  CHECK(score("s ** 2") == "score:1:3: error: \"**\" is not part of expressions; write pow(x, y)\ns ** 2\n  ^");
+  CHECK(score("s * (q // 2)") ==
+        "score:1:8: error: \"//\" is not part of expressions; write /, which truncates integers towards zero\ns * (q // 2)\n       ^");
+  CHECK(mask("q >= k and k > 0") == "mask:1:8: error: \"and\" is not part of expressions; write &&\nq >= k and k > 0\n       ^");
+  CHECK(mask("q >= k or h > 0") == "mask:1:8: error: \"or\" is not part of expressions; write ||\nq >= k or h > 0\n       ^");
+  CHECK(mask("q >= k && not (h == 0)") ==
+        "mask:1:11: error: \"not\" is not part of expressions; write !\nq >= k && not (h == 0)\n          ^");
+  CHECK(mask("not flag") == "mask:1:1: error: \"not\" is not part of expressions; write !\nnot flag\n^");
+  CHECK(mask("q is k") == "mask:1:3: error: \"is\" is not part of expressions; write ==\nq is k\n  ^");
+  CHECK(mask("q xor k") == "mask:1:3: error: \"xor\" is not part of expressions; write ^\nq xor k\n  ^");
+  CHECK(mask("q mod 2 == 0") == "mask:1:3: error: \"mod\" is not part of expressions; write %\nq mod 2 == 0\n  ^");
+  const std::string choice = "is not part of expressions; write select(c, a, b) for a if c else b\n";
+  CHECK(score("s if q >= k else 0") == "score:1:3: error: \"if\" " + choice + "s if q >= k else 0\n  ^");
+  CHECK(score("if (q >= k) s") == "score:1:1: error: \"if\" " + choice + "if (q >= k) s\n^");
+  CHECK(score("(q >= k) else s") == "score:1:10: error: \"else\" " + choice + "(q >= k) else s\n         ^");
+  CHECK(score("q < 1 ? s : elif") ==
+        "score:1:13: error: \"elif\" is not part of expressions; write select(c, a, b), where b may be another select\nq < 1 ? s : elif\n            ^");
+  CHECK(score("where(q >= k, s, 0)") ==
+        "score:1:1: error: \"where\" is not part of expressions; write select(c, a, b)\nwhere(q >= k, s, 0)\n^");
+  CHECK(score("lambda s: s") ==
+        "score:1:1: error: \"lambda\" is not part of expressions; write its body alone, in which the names have their meaning\nlambda s: s\n^");
+  CHECK(score("return s") == "score:1:1: error: \"return\" is not part of expressions; write the value alone\nreturn s\n^");
+  CHECK(mask("True") == "mask:1:1: error: \"True\" is not part of expressions; write true\nTrue\n^");
+  CHECK(mask("False") == "mask:1:1: error: \"False\" is not part of expressions; write false\nFalse\n^");
+  CHECK(score("None") ==
+        "score:1:1: error: \"None\" is not part of expressions; write -inf for the score of a hidden key, or leave the text out\nNone\n^");
+  CHECK(score("s * float(q)") == "score:1:5: error: \"float\" is not part of expressions; write f32(x)\ns * float(q)\n    ^");
+  CHECK(score("s * int(s)") == "score:1:5: error: \"int\" is not part of expressions; write i32(x)\ns * int(s)\n    ^");
+  // Only what is not declared is foreign.
+  CHECK(score("let where = 2; s * where") == "s * 2.0");
+  CHECK(score("is[h] + s") == "is[h] + s");
+}
+
+TEST_CASE("mistakes of precedence name what was meant") {
+  CHECK(mask("0 <= q - k < 5") ==
+        "mask:1:12: error: types that do not mix: bool < i32; a < b < c is a < b && b < c\n0 <= q - k < 5\n           ^");
+  CHECK(mask("b == h == q") == "mask:1:8: error: types that do not mix: bool == i32; a == b == c is a == b && b == c\nb == h == q\n       ^");
+  CHECK(mask("q & 1 == 0") == "mask:1:3: error: types that do not mix: i32 & bool; comparisons come before &: write (x & y) == z, or "
+                              "join bools\nq & 1 == 0\n  ^");
+  CHECK(mask("q >= k | h") == "mask:1:8: error: types that do not mix: bool | i32; comparisons come before |: write (x | y) == z, or "
+                              "join bools\nq >= k | h\n       ^");
+  CHECK(score("s ^ 2") == "score:1:3: error: operator ^ takes integers, but got f32 ^ i32; a power is pow(x, y)\ns ^ 2\n  ^");
 }
 
 TEST_CASE("errors of declarations, to the letter") {

@@ -30,7 +30,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
   %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
-    // expected-error @below {{'tile.load' op has 64 of k, the plan's tile_k is 32}}
+    // expected-error @below {{'tile.load' op has 64 of k, the plan's tile_k is 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
     %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }
@@ -66,7 +66,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
-  // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64}}
+  // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64; the plan and all ops have one size, for another start from attn with --tile-q 64}}
   %l = tile.splat %zero : f32 -> <q 128, f32, register>
 }
 
@@ -77,7 +77,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
   %Sk = tile.param "Sk" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
-  // expected-error @below {{'tile.domain' op steps by 64, the plan's tile_k is 32}}
+  // expected-error @below {{'tile.domain' op steps by 64, the plan's tile_k is 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
   %dom = tile.domain k by 64 [%c0, %c2) full
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>

@@ -83,10 +83,13 @@ TEST_CASE("float64 is rounded to f32, bytes become bool") {
   std::vector<int64_t> shape = {2};
   REQUIRE(writeNpy(path, shape, values));
   Expected<HostTensor> tensor = readNpy(path);
+  Expected<HostTensor> rejected = readNpy(path, VoidElements::BFloat16, DoubleElements::Reject);
   std::filesystem::remove(path);
   REQUIRE(tensor);
   CHECK(tensor->dtype == f32);
   CHECK(tensor->at(0) == double(0.1f));
+  REQUIRE(!rejected);
+  CHECK(rejected.error().message == path + ": the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
   CHECK(tensor->at(1) == -2);
 
   std::vector<std::byte> flags = file("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", 2);

@@ -2,6 +2,7 @@
 #include "runtime/ArchInfo.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace attune;
 
@@ -21,6 +22,11 @@ TEST_CASE("target errors", "[target]") {
   auto message = [](const char *text) { return Target::parse(text).error().message; };
   CHECK(message("sm_77") ==
         "architecture 'sm_77' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
+  for (auto [written, meant] : {std::pair("sm_12", "sm_120"), {"sm90a", "sm_90a"}, {"SM_90", "sm_90"}, {"CPU", "cpu"}})
+    CHECK(message(written) == fmt::format("architecture '{}' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean {}?",
+                                          written, meant));
+  // No slip, but another architecture.
+  CHECK(message("sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   CHECK(message("") == "architecture '' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   CHECK(message("sm_100a") ==
         "architecture sm_100a is not supported yet; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");

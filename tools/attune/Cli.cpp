@@ -4,6 +4,7 @@
 
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
+#include "tools/attune/Usage.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -61,11 +62,7 @@ static int runTool(int argc, char **argv) {
   } catch (const CLI::Success &request) { // --help
     return app.exit(request);
   } catch (const CLI::ParseError &error) {
-    const CLI::App *verb = &app;
-    while (!verb->get_subcommands().empty())
-      verb = verb->get_subcommands().front();
-    printError("error: {}\nfor help: {} --help\n", error.what(),
-               verb == &app ? std::string("attune") : "attune " + verb->get_name());
+    printError("{}", usageText(app, error));
     return usage;
   }
   if (version) {

@@ -3,6 +3,7 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
+#include "tools/attune/Usage.h"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -111,7 +112,7 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addSchedule(*verb);
   verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, cuda, ptx or cubin")
-      ->check(CLI::IsMember({"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin"}));
+      ->check(oneOf({"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
   verb->add_flag("--print-after-all", flags->printAfterAll, "print the IR after each pass to standard error; compiles without the cache");
   flags->addCache(*verb);

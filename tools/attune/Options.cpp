@@ -2,7 +2,9 @@
 
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
+#include "tools/attune/Usage.h"
 
+#include "dsl/ForeignSyntax.h"
 #include "runtime/ArchInfo.h"
 #include "tools/reference/Memory.h"
 
@@ -39,7 +41,7 @@ std::function<std::string(const std::string &)> attune::cli::wholeNumber(uint64_
 }
 
 void Flags::addVariant(CLI::App &verb) {
-  verb.add_option("variant", input, "built-in name (attune list), or a .json or .mlir file; none: plain attention")
+  verb.add_option("variant", input, "built-in name (attune list), or a file: JSON or text that --emit dsl, attn, tile or sched wrote; none: plain attention")
       ->type_name("VARIANT");
   auto *group = verb.add_option_group("Variant");
   group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
@@ -48,7 +50,8 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
-  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:random|zeros|PATH.npy; repeatable")
+  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance 1; of integers 0 to 7 "
+                    "and of bools both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a .npy file. --seed chooses the numbers")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
@@ -72,9 +75,12 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
   auto *group = verb.add_option_group("Target");
   if (withTarget)
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
-        ->check(CLI::IsMember({"cpu", "gpu"}));
+        ->check(oneOf({"cpu", "gpu"}));
   group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
-  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check([](const std::string &written) {
+    const std::optional<DType> type = parseDType(written);
+    return type && isFloat(*type) ? "" : fmt::format("{} is not one of f16 bf16 f32, which Q, K and V may be{}", written, dsl::dtypeRemedy(written));
+  });
   group->add_option("--head-dim", headDim, "D, columns of Q and K");
   group->add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
 }
@@ -125,7 +131,7 @@ static std::optional<int64_t> integer(std::string_view text) {
 
 Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
   auto bad = [&](std::string_view why) {
-    return Error{fmt::format("--tensor {}: {}; write NAME=DTYPE[DIMS]:random|zeros|PATH.npy, for example "
+    return Error{fmt::format("--tensor {}: {}; write NAME=DTYPE[DIMS]:random|zeros|ones|LO..HI|PATH.npy, for example "
                              "slopes=f32[8]:random",
                              text, why)};
   };
@@ -142,7 +148,7 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
   std::string dtypeText = text.substr(equals + 1, dtypeEnd - equals - 1);
   std::optional<DType> dtype = parseDType(dtypeText);
   if (!dtype)
-    return bad(fmt::format("'{}' is not one of f32 bf16 f16 i32 i64 bool", dtypeText));
+    return bad(fmt::format("'{}' is not one of f32 bf16 f16 i32 i64 bool{}", dtypeText, dsl::dtypeRemedy(dtypeText)));
   flag.dtype = *dtype;
   size_t at = dtypeEnd;
   if (at < text.size() && text[at] == '[') {
@@ -172,12 +178,23 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
     flag.source = text.substr(at + 1);
     if (flag.source.empty())
       return bad("nothing follows ':'");
-    if (flag.source != "random" && flag.source != "zeros" && !flag.source.ends_with(".npy"))
-      return bad(fmt::format("'{}' is not random, zeros or a .npy file", flag.source));
-    if ((flag.source == "random" || flag.source == "zeros") && !flag.dims)
+    const bool isFile = flag.source.ends_with(".npy");
+    if (!isFile && flag.source.find("..") != std::string::npos) {
+      Expected<Range> range = Range::parse(flag.source, flag.dtype);
+      if (!range)
+        return bad(range.error().message);
+      flag.range = *range;
+    } else if (!isFile && flag.source != "random" && flag.source != "zeros" && flag.source != "ones") {
+      return bad(fmt::format("'{}' is not random, zeros, ones, a range or a .npy file", flag.source));
+    }
+    if (!isFile && !flag.dims)
       return bad(fmt::format("{} needs [DIMS]", flag.source));
   }
   return flag;
+}
+
+std::string Shape::text() const {
+  return fmt::format("{},{},{},{},{},{},{}", batch, heads, headsKv, queries, keys, headDim, headDimV);
 }
 
 Result<Shape> attune::cli::parseShape(const std::string &text) {
@@ -238,7 +255,7 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
   if (flags.dropout)
     text.dropout = float(*flags.dropout);
   text.precise = flags.precise;
-  text.qOffset = flags.qOffset;
+  text.qOffset = flags.qOffset || flags.qOffsetValue;
   Expected<Variant> variant = Variant::parse(std::move(name), text);
   if (!variant)
     return variant.error();
@@ -273,7 +290,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     variant.dropout(float(*flags.dropout));
   if (flags.precise)
     variant.precise();
-  if (flags.qOffset)
+  if (flags.qOffset || flags.qOffsetValue)
     variant.qOffset();
   if (variant.error())
     return *variant.error();
@@ -284,7 +301,8 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
   Expected<std::vector<TensorDecl>> declared = declarations(request.tensors);
   if (!declared)
     return declared.error();
-  bool isFile = flags.input.ends_with(".json");
+  const Input &input = request.input;
+  const bool isFile = input.kind == Input::Kind::Json;
   if (!flags.parameters.empty() && (isFile || flags.input.empty()))
     return usageError(fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
                                   flags.parameters.begin()->first));
@@ -294,10 +312,7 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
     if (flags.score || flags.mask)
       return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
                                     flags.score ? "score" : "mask", flags.input));
-    Expected<IrText> file = IrText::read(flags.input);
-    if (!file)
-      return Failure{file.error(), usage};
-    Expected<Variant> variant = Variant::fromJson(file->text);
+    Expected<Variant> variant = Variant::fromJson(input.file.text);
     if (!variant) {
       Error error = variant.error();
       error.message = fmt::format("{}: {}", flags.input, error.message);
@@ -310,23 +325,20 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
                                         name(decl.dtype), flags.input, name(own.dtype)));
     return extend(*variant, flags, *declared, flags.input);
   }
-  request.builtin = findBuiltin(flags.input);
-  if (!request.builtin) {
-    std::vector<std::string> names;
-    for (const BuiltinVariant &entry : builtinVariants())
-      names.push_back(entry.name);
-    return usageError(fmt::format("'{}' is not a built-in variant, a .json or a .mlir file; the built-ins are {}",
-                                  flags.input, fmt::join(names, ", ")));
-  }
-  Expected<Variant> variant = request.builtin->make(flags.parameters, *declared);
+  Expected<Variant> variant = input.builtin->make(flags.parameters, *declared);
   if (!variant)
     return Failure{variant.error(), usage};
-  return extend(*variant, flags, *declared, request.builtin->name);
+  return extend(*variant, flags, *declared, input.builtin->name);
 }
 
 //===----------------------------------------------------------------------===//
 // Requests
 //===----------------------------------------------------------------------===//
+
+Failure attune::cli::noGpu(const Error &reason) {
+  return {Error{fmt::format("there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's schedule without one\nnote: {}",
+                            reason.message)}};
+}
 
 static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSummary> &summary) {
   std::string arch = flags.arch;
@@ -349,7 +361,7 @@ static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSum
   if (flags.target == "gpu") {
     Expected<Target> target = Target::parse("gpu");
     if (!target)
-      return target.error();
+      return noGpu(target.error());
     return *target;
   }
   return Target::detect();
@@ -425,11 +437,12 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   }
 
   CompileOptions &options = request.options;
-  if (flags.input.ends_with(".mlir")) {
-    Expected<IrText> text = IrText::read(flags.input);
-    if (!text)
-      return Failure{text.error(), usage};
-    request.text = *text;
+  Expected<Input> input = readInput(flags.input);
+  if (!input)
+    return Failure{input.error(), usage};
+  request.input = std::move(*input);
+  if (request.input.kind == Input::Kind::Ir) {
+    request.text = request.input.file;
     const std::pair<bool, const char *> variantFlags[] = {
         {flags.score.has_value(), "score"},     {flags.mask.has_value(), "mask"},
         {flags.scale.has_value(), "scale"},     {flags.precise, "precise"},
@@ -545,9 +558,9 @@ struct MadeTensor {
 
 /// Data that makes sense for a built-in without --tensor.
 static std::optional<MadeTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape) {
-  if (!request.builtin || param.rank < 1)
+  if (!request.input.builtin || param.rank < 1)
     return std::nullopt;
-  const std::string &variant = request.builtin->name;
+  const std::string &variant = request.input.builtin->name;
   if (variant == "alibi" && param.name == "slopes" && param.rank == 1)
     return MadeTensor{{shape.heads}, [heads = shape.heads](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(heads)); }};
   if (variant == "documents" && param.rank == 1) {
@@ -613,10 +626,12 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
     }
   }
   HostTensor tensor;
-  if (flag->source == "random" || flag->source == "zeros") {
+  if (!flag->source.ends_with(".npy")) {
     MadeTensor made{dims};
-    if (flag->source == "zeros")
-      made.value = [](int64_t) { return 0.0; };
+    if (flag->range)
+      made.value = [&](int64_t i) { return flag->range->draw(flag->dtype, seed, uint64_t(i)); };
+    else if (flag->source != "random")
+      made.value = [one = flag->source == "ones"](int64_t) { return one ? 1.0 : 0.0; };
     Expected<HostTensor> filled = fill(param.name, flag->dtype, made, seed);
     if (!filled)
       return filled.error();

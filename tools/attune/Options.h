@@ -6,6 +6,8 @@
 #pragma once
 
 #include "attune/attune.h"
+#include "tools/attune/Input.h"
+#include "tools/attune/Range.h"
 #include "tools/reference/Npy.h"
 
 #include <CLI/CLI.hpp>
@@ -46,12 +48,16 @@ private:
 /// Prints the error to standard error and returns its exit code.
 int report(const Failure &failure);
 
+/// What to do without a GPU that can be used, and why it cannot.
+Failure noGpu(const Error &reason);
+
 /// One --tensor NAME=DTYPE[DIMS]:SOURCE.
 struct TensorFlag {
   std::string name;
   DType dtype = DType::F32;
   std::optional<std::vector<std::string>> dims = {}; ///< numbers, or B H Hkv Sq Sk
-  std::string source = {};                            ///< "", "random", "zeros" or a path
+  std::string source = {};                            ///< "", "random", "zeros", "ones", "LO..HI" or a path
+  std::optional<Range> range = {};                    ///< where the source is one
 
   /// The shape in numbers where each dim is one.
   static Expected<TensorFlag> parse(const std::string &text);
@@ -61,6 +67,10 @@ struct TensorFlag {
 struct Shape {
   int64_t batch = 1, heads = 8, headsKv = 8, queries = 1024, keys = 1024;
   int headDim = 128, headDimV = 128;
+
+  bool operator==(const Shape &) const = default;
+  /// As --shape takes it: "1,8,8,1024,1024,128,128".
+  std::string text() const;
 };
 
 /// Flags of compile, run and explain, as given.
@@ -70,6 +80,7 @@ struct Flags {
   std::optional<double> dropout, scale;
   bool precise = false;
   bool qOffset = false;
+  std::optional<int32_t> qOffsetValue; ///< of a run
   std::vector<std::string> tensors, scalars;
   std::map<std::string, double> parameters; ///< of built-ins
   std::string dtype;
@@ -96,7 +107,7 @@ struct Request {
   std::optional<Variant> variant;
   std::optional<IrText> text;
   std::optional<IrSummary> summary; ///< of `text`
-  const BuiltinVariant *builtin = nullptr;
+  Input input;
   std::vector<TensorFlag> tensors;
   std::map<std::string, double> scalars;
   CompileOptions options;

@@ -33,7 +33,6 @@ struct RunFlags : Flags {
   std::string q, k, v;
   uint64_t seed = 0;
   uint64_t offset = 0;
-  std::optional<int32_t> qOffsetValue;
   std::string dump;
   bool checked = false;
   bool noCheck = false;
@@ -72,7 +71,7 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
   const std::pair<const std::string *, HostTensor *> files[] = {
       {&flags.q, &data.q}, {&flags.k, &data.k}, {&flags.v, &data.v}};
   for (auto [path, tensor] : files) {
-    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16);
+    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16, reference::DoubleElements::Reject);
     if (!file)
       return Failure{file.error(), usage};
     if (file->shape.size() != 4)
@@ -90,6 +89,14 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
                                   "[B, Hkv, Sk, Dv] with H a multiple of Hkv",
                                   fmt::join(q, ", "), fmt::join(k, ", "), fmt::join(v, ", ")));
   data.shape = {q[0], q[1], k[1], q[2], k[2], int(q[3]), int(v[3])};
+  if (!flags.shape.empty()) {
+    Result<Shape> shape = parseShape(flags.shape);
+    if (!shape)
+      return shape.failure();
+    if (*shape != data.shape)
+      return usageError(fmt::format("--shape {} contradicts {}, {} and {}, which hold {}; leave out the flag", flags.shape, flags.q, flags.k,
+                                    flags.v, data.shape.text()));
+  }
   return std::optional<Data>(std::move(data));
 }
 
@@ -394,10 +401,9 @@ std::string sourceOf(const RunFlags &flags, const Request &request, const std::s
   const std::optional<std::string> &given = role == "score" ? flags.score : flags.mask;
   if (given)
     return *given;
-  if (!flags.input.ends_with(".json"))
+  if (request.input.kind != Input::Kind::Json)
     return "";
-  Expected<IrText> file = IrText::read(flags.input);
-  ordered_json json = file ? ordered_json::parse(file->text, nullptr, false) : ordered_json();
+  ordered_json json = ordered_json::parse(request.input.file.text, nullptr, false);
   return request.variant && json.is_object() && json.contains(role) && json[role].is_string() ? json[role].get<std::string>() : "";
 }
 
@@ -410,7 +416,7 @@ Expected<void> checkIndices(const RunFlags &flags, const Request &request, const
   if (!*found)
     return {};
   Error error = (*found)->error();
-  if (request.builtin && error.where.file == request.builtin->name)
+  if (const BuiltinVariant *builtin = request.input.builtin; builtin && error.where.file == builtin->name)
     error.where = {}; // the registry's own place
   const std::string source = sourceOf(flags, request, error.where.file);
   if (error.where.known() && !source.empty()) {
@@ -500,7 +506,7 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   for (const ProblemSizes &sizes : problems) {
     Shape &shape = data.shape;
     shape = {sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys, shape.headDim, shape.headDimV};
-    print("  {:<14} {},{},{},{},{},{},{}\n", "shape", shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV);
+    print("  {:<14} {}\n", "shape", shape.text());
     if (int code = simulateData(flags, request, *simulation, given, data); code != done)
       return code;
   }
@@ -511,7 +517,35 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   return done;
 }
 
-int runVerb(RunFlags &flags) {
+/// Why the CUDA device cannot be used, if so.
+std::optional<Error> missingGpu(int device) {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  Expected<CudaDeviceInfo> info = (*cuda)->device(device);
+  return info ? std::nullopt : std::optional(info.error());
+}
+
+/// Without a GPU: what runs in its place where none was asked for, else an error, before anything is compiled.
+std::optional<Failure> settleTarget(const RunFlags &flags, Target &target) {
+  const bool chosen = !flags.target.empty() || !flags.arch.empty();
+  if (flags.simulate) {
+    if (!chosen && !target.isCuda())
+      target = Target::cuda("sm_90a"); // as attune compile
+    return std::nullopt;
+  }
+  if (!chosen && !target.isCuda()) {
+    Expected<Target> gpu = Target::parse("gpu");
+    printError("note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a GPU's schedule without one\n{}",
+               gpu ? "" : fmt::format("note: {}\n", gpu.error().message));
+  }
+  if (target.isCuda())
+    if (std::optional<Error> missing = missingGpu(target.device))
+      return noGpu(*missing);
+  return std::nullopt;
+}
+
+int runVerb(const RunFlags &flags) {
   Result<std::optional<Data>> inputs = readInputs(flags);
   if (!inputs)
     return report(inputs.failure());
@@ -520,18 +554,16 @@ int runVerb(RunFlags &flags) {
   std::optional<DType> knownDtype;
   if (given) {
     knownShape = (*inputs)->shape;
-    if (!flags.shape.empty())
-      return report(usageError("--shape contradicts --q, --k and --v, which give the shape; leave out the flag"));
     // A file of half floats means a half-float kernel; float32 files are also how low precision is dumped.
     if ((*inputs)->q.dtype != DType::F32)
       knownDtype = (*inputs)->q.dtype;
   }
-  if (flags.qOffsetValue && !flags.input.ends_with(".mlir"))
-    flags.qOffset = true;
   Result<Request> resolved = resolve(flags, knownShape, knownDtype);
   if (!resolved)
     return report(resolved.failure());
   Request &request = *resolved;
+  if (std::optional<Failure> failure = settleTarget(flags, request.target))
+    return report(*failure);
   Data data;
   if (given)
     data = std::move(**inputs);

@@ -441,7 +441,8 @@ Expected<void> writeBytes(const std::string &path, std::span<const std::byte> by
 
 } // namespace
 
-Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name, VoidElements voids) {
+Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name, VoidElements voids,
+                              DoubleElements doubles) {
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   if (!text.starts_with(magic))
     return fail(name, "not a .npy file: it does not start with \\x93NUMPY; write it with numpy.save");
@@ -474,6 +475,8 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
   } else if (header.descr == "<f2") {
     dtype = DType::F16;
   } else if (header.descr == "<f8") {
+    if (doubles == DoubleElements::Reject)
+      return fail(name, "the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
     dtype = DType::F32;
     isDouble = true;
   } else if (header.descr == "<i4") {
@@ -553,7 +556,7 @@ static Expected<std::string> readFile(const std::string &path) {
   return content;
 }
 
-Expected<HostTensor> readNpy(const std::string &path, VoidElements voids) {
+Expected<HostTensor> readNpy(const std::string &path, VoidElements voids, DoubleElements doubles) {
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
     return fail(path, "is a directory; name a .npy file");
@@ -567,7 +570,7 @@ Expected<HostTensor> readNpy(const std::string &path, VoidElements voids) {
   Expected<std::string> content = readFile(path);
   if (!content)
     return content.error();
-  return parseNpy(std::as_bytes(std::span(*content)), path, voids);
+  return parseNpy(std::as_bytes(std::span(*content)), path, voids, doubles);
 }
 
 std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow) {

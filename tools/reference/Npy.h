@@ -81,13 +81,16 @@ uint64_t randomBits(uint64_t seed, uint64_t index, uint32_t stream = 0);
 
 /// What 2-byte void elements ('V2') mean.
 enum class VoidElements : uint8_t { Reject, BFloat16 };
+/// Whether float64 is rounded to f32, or an error where no more than f32 is meant.
+enum class DoubleElements : uint8_t { Round, Reject };
 /// Whether f16 and bf16 are written as float32 or as they are ('<f2', '|V2').
 enum class NarrowFloats : uint8_t { Widen, Keep };
 
 /// The tensor in `bytes`; `name` stands for the file in errors.
 Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name,
-                              VoidElements voids = VoidElements::Reject);
-Expected<HostTensor> readNpy(const std::string &path, VoidElements voids = VoidElements::Reject);
+                              VoidElements voids = VoidElements::Reject, DoubleElements doubles = DoubleElements::Round);
+Expected<HostTensor> readNpy(const std::string &path, VoidElements voids = VoidElements::Reject,
+                             DoubleElements doubles = DoubleElements::Round);
 
 /// The bytes of a version 1.0 file (2.0 where the header does not fit).
 std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow = NarrowFloats::Widen);

@@ -1,0 +1,73 @@
+//===- Usage.cpp - Mistakes on the command line ------------------------------===//
+
+#include "tools/attune/Usage.h"
+
+#include "dsl/NearestName.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using namespace attune;
+using namespace attune::cli;
+
+/// "attune cache list".
+static std::string fullName(const CLI::App &verb) {
+  return verb.get_parent() ? fullName(*verb.get_parent()) + " " + verb.get_name() : verb.get_name();
+}
+
+/// Every way to write an option of the verb, those of its option groups too: "--output", "-o".
+static std::vector<std::string> optionNames(const CLI::App &verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : verb.get_options()) {
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+    for (const std::string &name : option->get_snames())
+      names.push_back("-" + name);
+  }
+  for (const CLI::App *group : verb.get_subcommands([](const CLI::App *each) { return each->get_name().empty(); })) {
+    std::vector<std::string> inside = optionNames(*group);
+    names.insert(names.end(), inside.begin(), inside.end());
+  }
+  return names;
+}
+
+static std::vector<std::string> verbNames(const CLI::App &verb) {
+  std::vector<std::string> names;
+  for (const CLI::App *each : verb.get_subcommands([](const CLI::App *each) { return !each->get_name().empty(); }))
+    names.push_back(each->get_name());
+  return names;
+}
+
+/// The first argument that the verb has no place for, and what it may have been.
+static std::string unknownArgument(const CLI::App &verb, const std::string &argument) {
+  const bool isOption = argument.starts_with("-");
+  const std::vector<std::string> names = isOption ? optionNames(verb) : verbNames(verb);
+  const std::string written = argument.substr(0, argument.find('='));
+  const std::string meant = dsl::nearestName(written, names);
+  if (isOption)
+    return fmt::format("{} is not an option of {}{}", written, fullName(verb), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  if (names.empty())
+    return fmt::format("'{}' is one argument more than {} takes; leave it out", argument, fullName(verb));
+  return fmt::format("'{}' is not a verb of {}; {}", argument, fullName(verb),
+                     meant.empty() ? fmt::format("use {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant));
+}
+
+std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &error) {
+  const CLI::App *verb = &app;
+  while (verb->remaining().empty() && !verb->get_subcommands().empty())
+    verb = verb->get_subcommands().front();
+  const std::vector<std::string> unknown = verb->remaining();
+  const int code = error.get_exit_code(); // of a verb's verb that is misspelt CLI11 says first that it is missing
+  const bool isUnknown = !unknown.empty() && (code == int(CLI::ExitCodes::ExtrasError) || code == int(CLI::ExitCodes::RequiredError));
+  return fmt::format("error: {}\nfor help: {} --help\n", isUnknown ? unknownArgument(*verb, unknown.front()) : error.what(), fullName(*verb));
+}
+
+std::function<std::string(const std::string &)> attune::cli::oneOf(std::vector<std::string> names) {
+  return [names = std::move(names)](const std::string &written) {
+    if (std::find(names.begin(), names.end(), written) != names.end())
+      return std::string();
+    const std::string meant = dsl::nearestName(written, names);
+    return fmt::format("{} is not one of {}{}", written, fmt::join(names, " "), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  };
+}
