@@ -249,3 +249,13 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 32,
   // expected-error @below {{'tile.part_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
   %row = tile.part_row %q0 by 32 : i32
 }
+
+// -----
+
+tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %q0 = tile.block_index "q" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %q = tile.load %Q[%q0, %q0, %q0] limit %q0 : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
+  // expected-error @below {{'tile.scale' op multiplies in shared memory, which the plan has no copy_warps for, beside which warpgroups do so; multiply the scores}}
+  %scaled = tile.scale %q exponent -3 : !tile.tile<q 64 x d 64, bf16, shared>
+}
