@@ -74,9 +74,13 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
         ->check(CLI::IsMember({"cpu", "gpu"}));
   group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
-  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
-  group->add_option("--head-dim", headDim, "D, columns of Q and K");
-  group->add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
+  addTypes(*group);
+}
+
+void Flags::addTypes(CLI::App &group) {
+  group.add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  group.add_option("--head-dim", headDim, "D, columns of Q and K");
+  group.add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
 }
 
 void Flags::addShape(CLI::App &verb) {

@@ -85,6 +85,7 @@ struct Flags {
 
   void addVariant(CLI::App &verb);
   void addTarget(CLI::App &verb, bool withTarget);
+  void addTypes(CLI::App &group); ///< a part of addTarget
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
   void addCache(CLI::App &verb);
@@ -134,6 +135,7 @@ void addList(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, int &exitCode);
 void addRun(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addExport(CLI::App &app, int &exitCode);
 void addCache(CLI::App &app, int &exitCode);
 
 } // namespace attune::cli
