@@ -202,7 +202,7 @@ static void pack_strides(int64_t *to, const tile_view *tensor) {
     to[i] = tensor->extents[i] > 1 ? tensor->strides[i] : 0;
 }
 
-static int check_sizes(const problem *p) {
+static int check_signs(const problem *p) {
   const struct {
     const char *name;
     int64_t value;
@@ -211,6 +211,10 @@ static int check_sizes(const problem *p) {
   for (i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
     if (sizes[i].value < 0)
       return fail(result_invalid, "%s is %lld; sizes are at least 0", sizes[i].name, (print_int)sizes[i].value);
+  return result_ok;
+}
+
+static int check_sizes(const problem *p) {
   if (p->batch > most_int32)
     return fail(result_invalid, "q has batch %lld, the most is %lld; split the batch", (print_int)p->batch, (print_int)most_int32);
   if (p->heads > most_int32)
@@ -270,13 +274,15 @@ static int pack_fixed(const kernel_table *kernel, const problem *p, launch_param
                              {"v", p->v, p->v_strides, {p->batch, p->heads_kv, p->key_length}},
                              {"o", p->o, p->o_strides, {p->batch, p->heads, p->query_length}}};
   int64_t *const strides[] = {params->q_stride, params->k_stride, params->v_stride, params->o_stride};
-  int code = check_sizes(p), i;
+  int code = check_signs(p), i;
   for (i = 0; i < 4 && code == result_ok; ++i) {
     code = check_tiled(&views[i], i < 2 ? kernel->head_dim : kernel->head_dim_v, kernel->element_bytes);
     pack_strides(strides[i], &views[i]);
   }
   if (code == result_ok)
     code = check_output(&views[3]);
+  if (code == result_ok)
+    code = check_sizes(p);
   if (code == result_ok)
     code = pack_lse(p, params);
   if (code == result_ok)
