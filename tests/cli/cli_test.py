@@ -123,7 +123,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.json("--version")["version"], "0.1.0")
 
     def test_help(self):
-        for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["cache", "list"], ["cache", "clear"],
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
                      ["cache", "verify"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
@@ -166,6 +166,11 @@ class Cli(unittest.TestCase):
             ("compile", "causal", "-o", "x"): "-o needs --emit",
             ("compile", "causal", "--arch", "sm_12"): "sm_12",
             ("cache",): "subcommand",
+            ("export", "causal", "-o", "x"): "--arch is required",
+            ("export", "causal", "--arch", "sm_80"): "--output is required",
+            ("export", "causal", "--arch", "sm_80,cpu", "-o", "x"): "--arch cpu: only CUDA kernels can be exported; name architectures such as sm_80,sm_90a",
+            ("export", "causal", "--arch", "sm_80,sm_80", "-o", "x", "--no-cache"): "there are two kernels for sm_80; name each architecture once",
+            ("export", "causal", "--arch", "sm_80", "-o", "x", "--name", "my kernel"): "'my kernel' is not a name in C; use letters, digits and _, and no keyword",
         }
         for args, text in cases.items():
             with self.subTest(args=args):
@@ -182,6 +187,23 @@ class Cli(unittest.TestCase):
         # CLI11 gives such a flag the argument that follows.
         self.assertEqual(self.attune("run", "--score=", "--mask", "q >= k", code=2), "")
         self.assertEqual(self.err, "error: --score= has no value; leave it out, or write one\n")
+
+    # ---- export
+
+    def test_export(self):
+        folder = self.path("exported")
+        files = self.json("export", "sliding-window", "--arch", "sm_80,sm_90a", "--head-dim", 64, "--name", "local", "-o", folder)["files"]
+        names = ["local.h", "local.c", "local.json", "local.sm_90a.cubin", "local.sm_80.cubin"]
+        self.assertEqual([os.path.basename(file["path"]) for file in files], names)
+        self.assertEqual(sorted(os.listdir(folder)), sorted(names))
+        plans = read_json(os.path.join(folder, "local.json"))
+        self.assertEqual([kernel["arch"] for kernel in plans["kernels"]], ["sm_90a", "sm_80"])
+        for kernel in plans["kernels"]:
+            self.assertEqual(kernel["plan"]["arch"], kernel["arch"])
+            with open(os.path.join(folder, kernel["cubin"]), "rb") as file:
+                self.assertEqual(file.read(4), b"\x7fELF")
+        self.attune("export", "causal", "--arch", "sm_80", "--head-dim", 64, "-o", os.path.join(self.write("file", ""), "x"), code=1)
+        self.assertIn("file/x cannot be made: Not a directory", self.err)
 
     # ---- failures: exit code 1
 
