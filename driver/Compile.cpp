@@ -7,6 +7,7 @@
 #include "attune/Compile.h"
 
 #include "driver/BuildId.h"
+#include "driver/Disassemble.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
 #include "runtime/ArchInfo.h"
@@ -32,7 +33,7 @@ using nlohmann::ordered_json;
 // Stages
 //===----------------------------------------------------------------------===//
 
-static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch"};
+static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass", "launch"};
 
 std::string_view attune::name(Stage stage) { return stageNames[size_t(stage)]; }
 
@@ -378,16 +379,18 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   if (stage == Stage::Launch)
-    return Error{"stage launch has no text; emit dsl, attn, tile, sched, cuda, ptx or cubin"};
+    return Error{"stage launch has no text; emit dsl, attn, tile, sched, llvm, cuda, ptx, cubin or sass"};
   if (stage == Stage::Dsl) {
     if (!source.variant)
       return Error{"the input is MLIR text, which has no dsl stage; emit attn or a later stage"};
     return source.variant->toJson();
   }
-  if (!target.isCuda() && stage > Stage::Tile)
-    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn or tile, or choose a GPU architecture such as "
+  if (!target.isCuda() && stage > Stage::Tile && stage != Stage::Llvm)
+    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn, tile or llvm, or choose a GPU architecture such as "
                              "sm_90",
                              name(stage))};
+  if (target.isCuda() && stage == Stage::Llvm)
+    return Error{fmt::format("target {} has no stage llvm; emit cuda or ptx, or choose the cpu target", target.arch)};
   CompileOptions settled = stage > Stage::Attn ? settledOptions(source, options, target) : options;
   Expected<Lowered> lowered = lower(source, settled, target, std::min(stage, Stage::Cuda), false);
   if (!lowered)
@@ -405,6 +408,8 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
                                        : (*nvrtc)->compileCubin(lowered->source, kernelName, target.arch);
   if (!output)
     return output.error();
+  if (stage == Stage::Sass)
+    return disassemble(output->code);
   return std::string(output->code.begin(), output->code.end());
 }
 

@@ -33,20 +33,21 @@ bool isIdentifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); });
 }
 
-/// Keywords of C99 and C++17 that isIdentifier allows.
-bool isKeyword(std::string_view text) {
+/// Keywords of C99 and C++17 that isIdentifier allows, and macros that headers or compilers define.
+bool isTaken(std::string_view text) {
   static const std::set<std::string_view> words = {
       "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t",
       "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
       "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
       "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "restrict", "return", "short",
       "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try",
-      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq"};
+      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "NULL", "EOF", "NAN", "INFINITY", "I", "errno", "stdin", "stdout", "stderr", "offsetof", "linux",
+      "unix"};
   return words.contains(text);
 }
 
 /// A member's name for what the variant calls `name`.
-std::string memberOf(const std::string &name) { return isKeyword(name) ? name + "_" : name; }
+std::string memberOf(const std::string &name) { return isTaken(name) ? name + "_" : name; }
 
 /// A string literal. Octal escapes end after three digits, so that no digit that follows joins one.
 std::string literal(std::string_view text) {
@@ -465,8 +466,8 @@ Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelI
     if (std::isdigit(static_cast<unsigned char>(name[0])))
       name.insert(0, "_");
   }
-  if (!isIdentifier(name) || isKeyword(name))
-    return Error{fmt::format("'{}' is not a name in C; use letters, digits and _, and no keyword", name)};
+  if (!isIdentifier(name) || isTaken(name))
+    return Error{fmt::format("'{}' is not a name in C; use letters, digits and _, and no keyword or macro", name)};
   std::vector<const KernelImage *> sorted;
   for (const KernelImage &image : images)
     sorted.push_back(&image);

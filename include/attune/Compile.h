@@ -54,13 +54,15 @@ enum class Stage : uint8_t {
   Attn,   ///< MLIR: what is computed
   Tile,   ///< MLIR: tiles, online softmax; what the CPU target executes
   Sched,  ///< MLIR: one architecture's instructions, buffers and waits
+  Llvm,   ///< the CPU's LLVM IR, as it goes to the code generator
   Cuda,   ///< CUDA C++
   Ptx,    ///< NVRTC's assembly text
   Cubin,  ///< the binary
+  Sass,   ///< the binary's instructions, by nvdisasm
   Launch, ///< a loaded kernel
 };
 
-/// "dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch".
+/// "dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass", "launch".
 std::string_view name(Stage stage);
 std::optional<Stage> parseStage(std::string_view text);
 
@@ -92,10 +94,11 @@ Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, 
 Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
 
 /// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where fields of it
-/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on.
+/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on,
+/// and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit.
 /// MLIR text carries source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
 /// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
-/// target does not have (the CPU's last is Tile), and Stage::Launch.
+/// target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
 
 /// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.

@@ -170,7 +170,7 @@ class Cli(unittest.TestCase):
             ("export", "causal", "--arch", "sm_80"): "--output is required",
             ("export", "causal", "--arch", "sm_80,cpu", "-o", "x"): "--arch cpu: only CUDA kernels can be exported; name architectures such as sm_80,sm_90a",
             ("export", "causal", "--arch", "sm_80,sm_80", "-o", "x", "--no-cache"): "there are two kernels for sm_80; name each architecture once",
-            ("export", "causal", "--arch", "sm_80", "-o", "x", "--name", "my kernel"): "'my kernel' is not a name in C; use letters, digits and _, and no keyword",
+            ("export", "causal", "--arch", "sm_80", "-o", "x", "--name", "my kernel"): "'my kernel' is not a name in C; use letters, digits and _, and no keyword or macro",
         }
         for args, text in cases.items():
             with self.subTest(args=args):
@@ -332,6 +332,43 @@ class Cli(unittest.TestCase):
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)
         self.assertIn("  attn.atention @x\n  ^", self.err)
+
+    def test_llvm(self):
+        llvm = self.attune("compile", "causal", "--head-dim", 64, "--emit", "llvm")
+        self.assertIn("target triple = ", llvm)
+        self.assertRegex(llvm, r"define .*@causal\(ptr noalias")
+        self.assertEqual(self.attune("compile", "causal", "--head-dim", 64, "--arch", "cpu", "--emit", "llvm"), llvm)
+        self.attune("compile", "causal", "--head-dim", 64, "--arch", "cpu", "--emit", "tile", "-o", self.path("cpu.tile.mlir"))
+        again = self.attune("compile", self.path("cpu.tile.mlir"), "--arch", "cpu", "--emit", "llvm")
+        self.assertRegex(again, r"define .*@causal\(ptr noalias")
+        self.attune("compile", "causal", "--arch", "sm_90", "--emit", "llvm", "--head-dim", 64, code=1)
+        self.assertEqual(self.err, "error: target sm_90 has no stage llvm; emit cuda or ptx, or choose the cpu target\n")
+
+    def test_sass(self):
+        # A stand-in for nvdisasm says what it is asked; without any the error says what to do.
+        tools = self.path("tools")
+        os.mkdir(tools)
+        program = os.path.join(tools, "nvdisasm")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\necho "$1 $(head -c 4 "$2" | tail -c 3)"\n')
+        os.chmod(program, 0o755)
+        command = ["compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--emit", "sass"]
+        home = dict(self.environment, PATH=tools + ":/usr/bin:/bin")
+        outer, self.environment = self.environment, home
+        try:
+            self.assertEqual(self.attune(*command), "--print-code ELF\n")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho 'no such option' >&2\nexit 3\n")
+            self.attune(*command, code=1)
+            self.assertEqual(self.err, f"error: {program} fails with code 3: no such option\n")
+            if not any(os.path.exists(f"/usr/local/{name}/bin/nvdisasm") for name in os.listdir("/usr/local") if name.startswith("cuda")):
+                home["PATH"] = "/usr/bin:/bin"
+                home["CUDA_HOME"] = tools # no bin in it
+                self.attune(*command, code=1)
+                self.assertEqual(self.err, "error: stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, /usr/local/cuda); "
+                                           "install the toolkit's package cuda-nvdisasm, or emit ptx\n")
+        finally:
+            self.environment = outer
 
     def test_order_of_text(self):
         # A probability chain is written where it ends: what it reads is not to be overwritten by ops that stand before that, whatever its values are called.

@@ -277,7 +277,7 @@ Variant builtin(const char *name) { return *findBuiltin(name)->make(); }
 std::vector<Case> cases() {
   auto own = [](const char *name) { return Variant(name); };
   const auto cap = scalar("cap", f32), shift = scalar("shift", i32), far = scalar("far", i64), strict = scalar("strict", boolean);
-  const auto weights = captured("class", f32, rank(1));
+  const auto weights = captured("class", f32, rank(1)), other = captured("NULL", f32, rank(1));
   std::vector<Case> all = {{"plain", own("plain"), {.headDim = 128}},
                            {"causal", builtin("causal").dropout(0.1f), {.dtype = f16, .headDim = 64, .headDimV = 128}},
                            {"documents", builtin("documents")},
@@ -288,7 +288,7 @@ std::vector<Case> cases() {
                            {"bias", builtin("bias"), {.headDim = 128}},
                            {"scalars", own("scalars").score([=](Score s, Index, Index, Index q, Index k) { return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f); })
                                            .mask([=](Index, Index, Index q, Index k) { return q + shift >= k && cast(k, i64) < far; })},
-                           {"keyword", own("keyword").qOffset().score([=](Score s, Index, Index, Index, Index k) { return s + weights[k]; })
+                           {"keyword", own("keyword").qOffset().score([=](Score s, Index, Index h, Index, Index k) { return s + weights[k] * other[h]; })
                                            .mask([](Index, Index, Index q, Index k) { return q >= k; })}};
   return all;
 }
@@ -463,8 +463,8 @@ TEST_CASE("what cannot be exported", "[fake][.]") {
   Setup s({"sm_80", "sm_90a"});
   auto text = [](const std::vector<KernelImage> &images, const std::string &name = "") { return exportKernel(images, {.name = name}).error().message; };
   CHECK(text({}) == "there is no kernel to export; name at least one architecture");
-  CHECK(text(s.images, "a b") == "'a b' is not a name in C; use letters, digits and _, and no keyword");
-  CHECK(text(s.images, "class") == "'class' is not a name in C; use letters, digits and _, and no keyword");
+  CHECK(text(s.images, "a b") == "'a b' is not a name in C; use letters, digits and _, and no keyword or macro");
+  CHECK(text(s.images, "class") == "'class' is not a name in C; use letters, digits and _, and no keyword or macro");
   std::vector<KernelImage> images = s.images;
   images[1].arch = "sm_80";
   CHECK(text(images) == "there are two kernels for sm_80; name each architecture once");
