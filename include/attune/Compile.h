@@ -66,6 +66,15 @@ enum class Stage : uint8_t {
 std::string_view name(Stage stage);
 std::optional<Stage> parseStage(std::string_view text);
 
+/// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
+struct IrText {
+  std::string text = {};
+  std::string file = "input.mlir"; ///< its name in errors
+
+  /// Reads a file.
+  static Expected<IrText> read(const std::string &path);
+};
+
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
   DType dtype = DType::BF16;              ///< of Q, K, V and O: BF16, F16 or F32
@@ -78,6 +87,9 @@ struct CompileOptions {
   std::optional<int> stages = {};         ///< buffers of the K and V rings
   std::optional<bool> qRegisters = {};    ///< whether fragments of Q stay in registers
   std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
+  /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its parameters or the plan that
+  /// its comment names are not the generated text's. The kernel is neither read from a cache nor written to one.
+  std::optional<IrText> cuda = {};
   std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
 };
@@ -100,15 +112,6 @@ Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions 
 /// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
 /// target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
-
-/// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
-struct IrText {
-  std::string text = {};
-  std::string file = "input.mlir"; ///< its name in errors
-
-  /// Reads a file.
-  static Expected<IrText> read(const std::string &path);
-};
 
 /// What IR text says about itself.
 struct IrSummary {

@@ -112,6 +112,7 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
       ->check(CLI::IsMember({"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
+  flags->addCuda(*verb);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = compileVerb(*flags); });
 }

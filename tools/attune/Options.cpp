@@ -100,6 +100,10 @@ void Flags::addSchedule(CLI::App &verb) {
   group->add_option("--dv-warps", dvWarps, "warps that share rows and split the columns of V: 1, 2 or 4");
 }
 
+void Flags::addCuda(CLI::App &verb) {
+  verb.add_option("--cuda", cuda, "CUDA that --emit cuda printed and that was edited by hand, in the place of the generated text; not cached")->type_name("FILE");
+}
+
 void Flags::addCache(CLI::App &verb) {
   verb.add_option("--cache-dir", cacheDir, "folder of the cache; $ATTUNE_CACHE_DIR without");
   verb.add_flag("--no-cache", noCache, "neither read nor write the cache");
@@ -502,6 +506,12 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.stages = flags.stages;
   options.qRegisters = flags.qRegisters;
   options.dvWarps = flags.dvWarps;
+  if (!flags.cuda.empty()) {
+    Expected<IrText> text = IrText::read(flags.cuda);
+    if (!text)
+      return Failure{text.error(), usage};
+    options.cuda = *text;
+  }
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
   if (request.variant)

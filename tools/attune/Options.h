@@ -79,6 +79,7 @@ struct Flags {
   std::optional<int> tileQ, tileK, warps, stages, dvWarps;
   std::optional<bool> qRegisters;
   std::string shape;
+  std::string cuda;
   std::string cacheDir;
   bool noCache = false;
   bool json = false;
@@ -88,6 +89,7 @@ struct Flags {
   void addTypes(CLI::App &group); ///< a part of addTarget
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
+  void addCuda(CLI::App &verb);
   void addCache(CLI::App &verb);
 };
 

@@ -466,6 +466,8 @@ int simulateData(const RunFlags &flags, const Request &request, const Simulation
 int simulate(const RunFlags &flags, const Request &request, bool given, Data &data) {
   if (!request.target.isCuda())
     return report(usageError("--simulate is for a GPU's schedule; name its architecture, for example --arch sm_90a"));
+  if (!flags.cuda.empty())
+    return report(usageError("--simulate runs the schedule, which CUDA text does not change; leave out --cuda"));
   if (flags.json || !flags.dump.empty() || flags.repeats || flags.checked)
     return report(usageError("--simulate only tells what it finds; leave out --json, --dump, --repeats and --checked"));
   // A schedule given as text runs as it is: what sched-verify would reject, too.
@@ -671,6 +673,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
       ->type_name("N")
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
+  flags->addCuda(*verb);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
 }
