@@ -1,6 +1,7 @@
 //===- Reference.cpp - Attention in float64, the plain way --------------------===//
 #include "tools/reference/Reference.h"
 
+#include "tools/reference/ParallelFor.h"
 #include "tools/reference/Philox.h"
 #include "tools/reference/Program.h"
 
@@ -12,7 +13,6 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 
@@ -162,29 +162,6 @@ std::vector<Real> transposed(const std::vector<Real> &values, int64_t planes, in
       for (int64_t c = 0; c < columns; ++c)
         result[size_t((plane * columns + c) * rows + r)] = values[size_t((plane * rows + r) * columns + c)];
   return result;
-}
-
-/// Calls work(worker, begin, end) until [0, count) is covered.
-void parallelFor(int64_t count, unsigned threads, const std::function<void(int64_t, int64_t)> &work) {
-  constexpr int64_t grain = 8;
-  std::atomic<int64_t> next = 0;
-  auto loop = [&] {
-    for (int64_t begin; (begin = next.fetch_add(grain)) < count;)
-      work(begin, std::min(begin + grain, count));
-  };
-  if (threads == 0)
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  threads = unsigned(std::min<int64_t>(threads, (count + grain - 1) / grain));
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    try {
-      others.emplace_back(loop);
-    } catch (const std::system_error &) { // a limit on threads or memory: those that there are do the work
-      break;
-    }
-  loop();
-  for (std::thread &other : others)
-    other.join();
 }
 
 /// What a kernel's operations may err by, as standard deviations.
