@@ -219,8 +219,8 @@ class Cli(unittest.TestCase):
         for mode in [["--target", "cpu"], ["--arch", "sm_80", "--simulate", 1]]:
             code, error = self.limited(8 << 30, "run", "plain", *mode, *shape)
             self.assertEqual(code, 1)
-            self.assertRegex(error, r"^error: this run needs 2108828944448 bytes \(the reference's o 1099511627776, the reference's q "
-                                    r"549755813888, q 274877906944, \.\.\.\), available are [0-9]+; " + remedy + "\n$")
+            self.assertRegex(error, r"^error: this run needs 1971389990208 bytes \(the reference's o 1099511627776, the reference's q "
+                                    r"549755813888, o 137438953472, \.\.\.\), available are [0-9]+; " + remedy + "\n$")
             self.assertLess(int(re.search(r"available are (\d+)", error).group(1)), 8 << 30)
         code, error = self.limited(8 << 30, "run", "plain", "--target", "cpu", "--no-check", *shape)
         self.assertEqual(code, 1)
@@ -242,6 +242,17 @@ class Cli(unittest.TestCase):
         os.remove(large)
         self.attune("run", *[f"--{n}=/dev/zero" for n in "qkv"], "--target", "cpu", code=2)
         self.assertIn("/dev/zero: not a .npy file", self.err)
+
+    def test_long_reference_is_announced(self):
+        cores = os.cpu_count()
+        process = subprocess.Popen([ATTUNE, "run", "causal", "--target", "cpu", "--shape", "2,32,32,32768,32768,64,64"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=self.environment)
+        line = process.stderr.readline().decode()
+        process.kill()
+        process.communicate()
+        self.assertRegex(line, rf"^note: the check against the float64 reference takes about \d+ (s|minutes) on {cores} cores; --no-check leaves it out$")
+        self.attune("run", "causal", "--target", "cpu", "--shape", "1,1,1,256,256,64,64")
+        self.assertEqual(self.err, "")
 
     def test_memory_that_no_check_foresees(self):
         large = self.write("large.json", "")

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <thread>
 
 using namespace attune;
 using namespace attune::cli;
@@ -100,8 +101,7 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
                                v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV},
                                o = {shape.batch, shape.heads, shape.queries, shape.headDimV};
   const bool checks = !flags.noCheck && request.variant;
-  // The inputs once more for the reference's problem; they are there where files gave them.
-  const uint64_t inputs = byteSize(signature.dtype) * uint64_t((given ? 0 : 1) + (checks ? 1 : 0));
+  const uint64_t inputs = given ? 0 : byteSize(signature.dtype);
   reference::MemoryNeed need;
   need.add("q", inputs, q);
   need.add("k", inputs, k);
@@ -291,19 +291,30 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
 // Checking and writing
 //===----------------------------------------------------------------------===//
 
+/// Says on standard error how long the reference will take where that is long.
+void announceReference(const Shape &shape) {
+  constexpr double longest = 20;
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  const double seconds = reference::expectedSeconds({shape.batch, shape.heads, shape.queries, shape.headDim}, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, threads);
+  if (seconds > longest)
+    printError("note: the check against the float64 reference takes about {} on {} cores; --no-check leaves it out\n",
+               seconds < 120 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} minutes", seconds / 60), threads);
+}
+
 struct Check {
   reference::Output exact;
   reference::Comparison o, lse;
   bool pass() const { return o.pass && lse.pass; }
 };
 
-Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data &data) {
+/// Takes the inputs for the reference's problem and, but for an error, gives them back: they may be gigabytes.
+Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data) {
   reference::Problem problem;
   problem.variant = &variant;
-  problem.q = data.q;
-  problem.k = data.k;
-  problem.v = data.v;
-  problem.tensors = data.tensors;
+  problem.q = std::move(data.q);
+  problem.k = std::move(data.k);
+  problem.v = std::move(data.v);
+  problem.tensors = std::move(data.tensors);
   problem.scalars = data.scalars;
   problem.seed = flags.seed;
   problem.offset = flags.offset;
@@ -319,6 +330,10 @@ Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data 
   Check result{std::move(*exact), {}, {}};
   result.o = reference::compareO(data.o, result.exact, *plain);
   result.lse = reference::compareLse(data.lse, result.exact, *plain);
+  data.q = std::move(problem.q);
+  data.k = std::move(problem.k);
+  data.v = std::move(problem.v);
+  data.tensors = std::move(problem.tensors);
   return result;
 }
 
@@ -542,6 +557,8 @@ int runVerb(RunFlags &flags) {
   if (Expected<void> filled = fillData(flags, request, image.signature, given, data); !filled)
     return report({filled.error()});
 
+  if (!flags.noCheck && request.variant)
+    announceReference(data.shape);
   if (flags.checked && request.variant)
     if (Expected<void> within = checkIndices(flags, request, data); !within)
       return report({within.error()});
