@@ -63,8 +63,8 @@ static Expected<void> checkComment(const IrText &edited, const std::string &gene
   static constexpr std::string_view kinds[] = {"//   variant  ", "//   plan     ", "//   block    "};
   const std::vector<std::string_view> lines = linesOf(edited.text), wanted = linesOf(generated);
   auto differs = [&](unsigned line, std::string_view found, std::string_view required) {
-    return Error{fmt::format("the text was emitted for \"{}\", and these options give \"{}\"; pass the options that it was emitted with", found.substr(std::min(found.find_first_not_of("/ "), found.size())),
-                             required.substr(required.find_first_not_of("/ "))),
+    return Error{fmt::format("the text was emitted for \"{}\", and these options give \"{}\"; pass the options that it was emitted with",
+                             found.substr(std::min(found.find_first_not_of("/ "), found.size())), required.substr(required.find_first_not_of("/ "))),
                  SourceLocation{edited.file, line, 1}};
   };
   for (size_t i = 0; i < lines.size() && lines[i].starts_with("//"); ++i) {
@@ -87,11 +87,13 @@ Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::
     if (required.empty())
       continue;
     if (found.empty())
-      return Error{fmt::format("{} has no kernel extern \"C\" __global__ void __launch_bounds__({}, ...) {}(const __grid_constant__ Params p), which is what a launch calls; {}",
+      return Error{fmt::format("{} has no kernel extern \"C\" __global__ void __launch_bounds__({}, ...) {}(const __grid_constant__ Params p), which "
+                               "is what a launch calls; {}",
                                edited.file, threadsOf(required), kernel, remedy)};
     if (threadsOf(found) != threadsOf(required))
-      return Error{fmt::format("kernel {} in {} is for blocks of {} threads, and a launch has {}; restore __launch_bounds__, or change --warps and emit the CUDA again", kernel,
-                               edited.file, threadsOf(found), threadsOf(required))};
+      return Error{fmt::format(
+          "kernel {} in {} is for blocks of {} threads, and a launch has {}; restore __launch_bounds__, or change --warps and emit the CUDA again",
+          kernel, edited.file, threadsOf(found), threadsOf(required))};
   }
   const std::string_view params = part(wanted, "structParams{", "};");
   if (code.find(params) == std::string::npos)
@@ -108,8 +110,8 @@ Expected<void> attune::driver::checkEditedCubin(const IrText &edited, const Kern
     if (!kernel)
       return kernel.error();
     if (size_t(kernel->paramBytes) != image.signature.packedBytes())
-      return Error{fmt::format("kernel {} in {} takes {} bytes of parameters, and a launch passes {}; {}", entry, edited.file, kernel->paramBytes, image.signature.packedBytes(),
-                               remedy)};
+      return Error{fmt::format("kernel {} in {} takes {} bytes of parameters, and a launch passes {}; {}", entry, edited.file, kernel->paramBytes,
+                               image.signature.packedBytes(), remedy)};
   }
   return {};
 }

@@ -36,12 +36,18 @@ bool isIdentifier(std::string_view text) {
 /// Keywords of C99 and C++17 that isIdentifier allows, and macros that headers or compilers define.
 bool isTaken(std::string_view text) {
   static const std::set<std::string_view> words = {
-      "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t",
-      "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-      "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
-      "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "restrict", "return", "short",
-      "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try",
-      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "NULL", "EOF", "NAN", "INFINITY", "I", "errno", "stdin", "stdout", "stderr", "offsetof", "linux",
+      "alignas",  "alignof", "and",          "and_eq",    "asm",          "auto",     "bitand",        "bitor",
+      "bool",     "break",   "case",         "catch",     "char",         "char16_t", "char32_t",      "class",
+      "compl",    "const",   "const_cast",   "constexpr", "continue",     "decltype", "default",       "delete",
+      "do",       "double",  "dynamic_cast", "else",      "enum",         "explicit", "export",        "extern",
+      "false",    "float",   "for",          "friend",    "goto",         "if",       "inline",        "int",
+      "long",     "mutable", "namespace",    "new",       "noexcept",     "not",      "not_eq",        "nullptr",
+      "operator", "or",      "or_eq",        "private",   "protected",    "public",   "register",      "reinterpret_cast",
+      "restrict", "return",  "short",        "signed",    "sizeof",       "static",   "static_assert", "static_cast",
+      "struct",   "switch",  "template",     "this",      "thread_local", "throw",    "true",          "try",
+      "typedef",  "typeid",  "typename",     "union",     "unsigned",     "using",    "virtual",       "void",
+      "volatile", "wchar_t", "while",        "xor",       "xor_eq",       "NULL",     "EOF",           "NAN",
+      "INFINITY", "I",       "errno",        "stdin",     "stdout",       "stderr",   "offsetof",      "linux",
       "unix"};
   return words.contains(text);
 }
@@ -164,8 +170,8 @@ std::string imageTables(const KernelImage &image) {
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
-    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", literal(map.tensor), numberOf(signature, map.tensor), mapType(elementOf(signature, i)), map.rows,
-                        map.columns, mapSwizzle(map.swizzle));
+    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", literal(map.tensor), numberOf(signature, map.tensor), mapType(elementOf(signature, i)),
+                        map.rows, map.columns, mapSwizzle(map.swizzle));
   }
   if (!maps.empty()) {
     maps.back() = '}';
@@ -182,12 +188,13 @@ std::string imageRow(const KernelImage &image) {
     minors |= unsigned(runsOn(arch, arch.computeMajor, minor)) << minor;
   const std::string boundsEntry = signature.bounds.empty() ? "NULL" : literal(image.entry + boundsEntrySuffix);
   const std::optional<BlockPatternParam> &pattern = signature.blockPattern;
-  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},", literal(image.arch),
-                     arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion, image.tileQ, image.threads,
-                     image.sharedBytes, int(image.persistent), int(signature.claimsWork), int(signature.waitsForBounds), signature.packedBytes(),
-                     tensorMapOffset(signature), signature.bounds.size(), reference(!signature.bounds.empty(), "bounds_" + image.arch),
-                     signature.tensorMaps.size(), reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
-                     pattern ? numberOf(signature, pattern->tensor) : -1, pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);
+  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
+                     literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion, image.tileQ,
+                     image.threads, image.sharedBytes, int(image.persistent), int(signature.claimsWork), int(signature.waitsForBounds),
+                     signature.packedBytes(), tensorMapOffset(signature), signature.bounds.size(),
+                     reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
+                     reference(!signature.tensorMaps.empty(), "maps_" + image.arch), pattern ? numberOf(signature, pattern->tensor) : -1,
+                     pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -281,7 +288,8 @@ private:
  * function at once. A launch may be captured in a CUDA graph.
  */
 )");
-    text += fmt::format("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
+    text +=
+        fmt::format("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
     text += fmt::format("enum {{ {0}_head_dim = {1}, {0}_head_dim_v = {2} }};\n\n", name, signature.headDim, signature.headDimV);
     text += named(R"(enum {
   NAME_ok,
@@ -293,9 +301,10 @@ private:
 
 typedef struct NAME_args {
 )");
-    text += fmt::format("  /* Device memory of {}, 16-byte aligned. Strides (batch, head, row) count elements and are multiples of 16 bytes; the elements of\n"
-                        "   * a row lie side by side. */\n",
-                        attune::name(signature.dtype));
+    text += fmt::format(
+        "  /* Device memory of {}, 16-byte aligned. Strides (batch, head, row) count elements and are multiples of 16 bytes; the elements of\n"
+        "   * a row lie side by side. */\n",
+        attune::name(signature.dtype));
     text += R"(  const void *q; /* [batch, heads, query_length, head_dim] */
   const void *k; /* [batch, heads_kv, key_length, head_dim] */
   const void *v; /* [batch, heads_kv, key_length, head_dim_v] */
@@ -327,8 +336,8 @@ const char *NAME_error(void);
 
   std::string source() const {
     std::string text = fmt::format("/* {} */\n#include \"{}.h\"\n\n", summary(), name);
-    text += fmt::format("static const int bounds_block_threads = {}, work_counter_bytes = {};\nstatic const char bounds_suffix[] = {};\n\n", boundsBlockThreads,
-                        workCounterBytes, literal(boundsEntrySuffix));
+    text += fmt::format("static const int bounds_block_threads = {}, work_counter_bytes = {};\nstatic const char bounds_suffix[] = {};\n\n",
+                        boundsBlockThreads, workCounterBytes, literal(boundsEntrySuffix));
     text += launcher;
     text += "\n/*===----------------------------------------------------------------------===*/\n"
             "/* This kernel                                                                */\n"
@@ -341,19 +350,20 @@ const char *NAME_error(void);
     }
     rows.back() = '}';
     text += "static const image_table images[] = {" + rows + ";\n";
-    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, images}};\n\n", literal(name), byteSize(signature.dtype),
-                        signature.headDim, signature.headDimV, int(signature.dropout), signature.scalars.size(), signature.tensors.size(),
-                        reference(!signature.tensors.empty(), "tensors"), images.size());
+    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, images}};\n\n", literal(name),
+                        byteSize(signature.dtype), signature.headDim, signature.headDimV, int(signature.dropout), signature.scalars.size(),
+                        signature.tensors.size(), reference(!signature.tensors.empty(), "tensors"), images.size());
     return text + adapter() + functions();
   }
 
   /// From NAME_args to what Launcher.c takes.
   std::string adapter() const {
     const size_t scalars = std::max<size_t>(signature.scalars.size(), 1), tensors = std::max<size_t>(signature.tensors.size(), 1);
-    std::string text = named("static problem problem_of(const NAME_args *args, uint64_t *scalars, tensor_view *views) {\n  problem p;\n  memset(&p, 0, sizeof p);\n");
+    std::string text = named(
+        "static problem problem_of(const NAME_args *args, uint64_t *scalars, tensor_view *views) {\n  problem p;\n  memset(&p, 0, sizeof p);\n");
     text += fmt::format("  memset(scalars, 0, {} * sizeof *scalars);\n  memset(views, 0, {} * sizeof *views);\n", scalars, tensors);
-    for (const char *member : {"q", "k", "v", "o", "lse", "q_strides", "k_strides", "v_strides", "o_strides", "lse_strides", "batch", "heads", "heads_kv",
-                               "query_length", "key_length", "workspace", "workspace_bytes", "stream"})
+    for (const char *member : {"q", "k", "v", "o", "lse", "q_strides", "k_strides", "v_strides", "o_strides", "lse_strides", "batch", "heads",
+                               "heads_kv", "query_length", "key_length", "workspace", "workspace_bytes", "stream"})
       text += fmt::format("  p.{0} = args->{0};\n", member);
     if (signature.dropout)
       for (const char *member : {"dropout", "seed", "offset", "seed_pointer", "offset_pointer"})
@@ -377,7 +387,8 @@ const char *NAME_error(void);
   std::string functions() const {
     const size_t scalars = std::max<size_t>(signature.scalars.size(), 1), tensors = std::max<size_t>(signature.tensors.size(), 1);
     const std::string locals = fmt::format("  uint64_t scalars[{}];\n  tensor_view views[{}];\n", scalars, tensors);
-    std::string text = named(R"(void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length) {
+    std::string text =
+        named(R"(void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length) {
   const int64_t queries[] = {batch, heads, query_length}, keys[] = {batch, heads_kv, key_length};
   memset(args, 0, sizeof *args);
   args->batch = batch;
@@ -441,8 +452,8 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
   for (size_t i = 0; i < images.size(); ++i) {
     const ArchInfo *arch = findArch(images[i].arch);
     if (!arch || arch->isCpu())
-      return Error{fmt::format("kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a", images[i].name,
-                               images[i].arch)};
+      return Error{fmt::format("kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a",
+                               images[i].name, images[i].arch)};
     for (size_t j = 0; j < i; ++j)
       if (images[j].arch == images[i].arch)
         return Error{fmt::format("there are two kernels for {}; name each architecture once", images[i].arch)};
@@ -462,7 +473,8 @@ Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelI
   std::string name = options.name;
   if (name.empty()) {
     name = images.front().name;
-    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+    std::replace_if(
+        name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
     if (std::isdigit(static_cast<unsigned char>(name[0])))
       name.insert(0, "_");
   }

@@ -20,8 +20,8 @@
 namespace attune {
 
 struct ExportOptions {
-  std::string name = {};  ///< prefix of files, types and functions; "": the variant's, with _ for what no identifier has
-  float dropout = 0;      ///< probability that NAME_defaults writes
+  std::string name = {}; ///< prefix of files, types and functions; "": the variant's, with _ for what no identifier has
+  float dropout = 0;     ///< probability that NAME_defaults writes
 };
 
 struct ExportedFile {

@@ -544,17 +544,21 @@ static int check_workspace(const problem *p, size_t needed, int64_t entries) {
   if (needed == 0)
     return result_ok;
   if (!p->workspace)
-    return fail(result_invalid, "the launch needs a workspace of %llu bytes, workspace is null; allocate as many bytes as the header's "
-                "workspace_bytes function says and pass them in workspace and workspace_bytes", (unsigned long long)needed);
+    return fail(result_invalid,
+                "the launch needs a workspace of %llu bytes, workspace is null; allocate as many bytes as the header's "
+                "workspace_bytes function says and pass them in workspace and workspace_bytes",
+                (unsigned long long)needed);
   if (p->workspace_bytes < needed)
-    return fail(result_invalid, "the launch needs a workspace of %llu bytes, workspace_bytes is %llu; allocate as many bytes as the header's "
-                "workspace_bytes function says and pass them in workspace and workspace_bytes", (unsigned long long)needed,
-                (unsigned long long)p->workspace_bytes);
+    return fail(result_invalid,
+                "the launch needs a workspace of %llu bytes, workspace_bytes is %llu; allocate as many bytes as the header's "
+                "workspace_bytes function says and pass them in workspace and workspace_bytes",
+                (unsigned long long)needed, (unsigned long long)p->workspace_bytes);
   if ((uintptr_t)p->workspace % tile_alignment != 0)
     return fail(result_invalid, "workspace starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
                 (unsigned long long)(uintptr_t)p->workspace);
   if (entries > most_entries)
-    return fail(result_invalid, "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views of fewer elements",
+    return fail(result_invalid,
+                "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views of fewer elements",
                 (print_int)entries, (print_int)most_entries);
   return result_ok;
 }
@@ -690,8 +694,7 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
   if (code == result_ok)
     code = count_blocks(image, packed);
   for (i = 0; i < image->map_count && code == result_ok; ++i)
-    if (image->maps[i].captured < 0 ||
-        is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
+    if (image->maps[i].captured < 0 || is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
       packed->params.mapped |= (int32_t)(1u << i);
   return code;
 }
@@ -818,11 +821,12 @@ static int open_driver(const driver_table **opened) {
 }
 
 static int driver_too_old(const driver_table *driver, const image_table *image) {
-  return fail(result_no_driver,
-              "the driver supports CUDA %d.%d, the kernel was compiled by NVRTC %d.%d; install a driver for CUDA %d.%d or newer, or export the kernel "
-              "with an NVRTC %d.x",
-              driver->version / 1000, driver->version % 1000 / 10, image->nvrtc / 1000, image->nvrtc % 1000 / 10, image->nvrtc / 1000,
-              image->nvrtc % 1000 / 10, driver->version / 1000);
+  return fail(
+      result_no_driver,
+      "the driver supports CUDA %d.%d, the kernel was compiled by NVRTC %d.%d; install a driver for CUDA %d.%d or newer, or export the kernel "
+      "with an NVRTC %d.x",
+      driver->version / 1000, driver->version % 1000 / 10, image->nvrtc / 1000, image->nvrtc % 1000 / 10, image->nvrtc / 1000,
+      image->nvrtc % 1000 / 10, driver->version / 1000);
 }
 
 /* The image for the current context's device. */
@@ -846,8 +850,8 @@ static int choose_image(const kernel_table *kernel, const driver_table *driver, 
   }
   for (i = 0; i < kernel->image_count; ++i)
     used += snprintf(archs + used, sizeof archs - (size_t)used, "%s%s", i ? ", " : "", kernel->images[i].arch);
-  return fail(result_no_kernel, "kernel '%s' was exported for %s, the device has compute capability %d.%d; export it for that too", kernel->name, archs,
-              major, minor);
+  return fail(result_no_kernel, "kernel '%s' was exported for %s, the device has compute capability %d.%d; export it for that too", kernel->name,
+              archs, major, minor);
 }
 
 static int load_functions(const kernel_table *kernel, const driver_table *driver, int device, loaded_module *loaded) {
@@ -972,8 +976,7 @@ static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int cla
 static int enqueue(const kernel_table *kernel, const loaded_module *loaded, const driver_table *driver, void *stream, packed_problem *packed) {
   const image_table *image = loaded->image;
   void *arguments[1];
-  const int64_t blocks =
-      image->persistent ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work) : packed->blocks;
+  const int64_t blocks = image->persistent ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work) : packed->blocks;
   char what[256];
   int code;
   arguments[0] = packed->bytes;

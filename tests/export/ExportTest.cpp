@@ -55,8 +55,10 @@ public:
     p.queries = pick({1, 7, 64, 100, 129, 1000, 4096}), p.keys = pick({1, 8, 70, 128, 1000, 5000});
     if (one(20))
       *pickFrom<int64_t>({&p.batch, &p.queries, &p.keys}) = 0;
-    const int64_t shapes[5][4] = {{p.batch, p.heads, p.queries, signature.headDim},   {p.batch, p.headsKv, p.keys, signature.headDim},
-                                  {p.batch, p.headsKv, p.keys, signature.headDimV}, {p.batch, p.heads, p.queries, signature.headDimV},
+    const int64_t shapes[5][4] = {{p.batch, p.heads, p.queries, signature.headDim},
+                                  {p.batch, p.headsKv, p.keys, signature.headDim},
+                                  {p.batch, p.headsKv, p.keys, signature.headDimV},
+                                  {p.batch, p.heads, p.queries, signature.headDimV},
                                   {p.batch, p.heads, p.queries, 1}};
     for (int i = 0; i < 5; ++i)
       chooseStrides(shapes[i], i == 1 || i == 2, p.strides[i]);
@@ -70,7 +72,9 @@ public:
       p.offsetPointer = one(2) ? static_cast<uint64_t *>(address()) : nullptr;
     }
     for (size_t i = 0; i < signature.scalars.size(); ++i)
-      p.scalars[i] = signature.scalars[i].dtype == DType::Bool ? random() & 1 : signature.scalars[i].dtype == DType::I64 ? random() * 77777u : uint32_t(random());
+      p.scalars[i] = signature.scalars[i].dtype == DType::Bool  ? random() & 1
+                     : signature.scalars[i].dtype == DType::I64 ? random() * 77777u
+                                                                : uint32_t(random());
     for (size_t i = 0; i < signature.tensors.size(); ++i)
       p.tensors[i] = tensor(signature.tensors[i], p);
     p.workspace = address();
@@ -110,8 +114,10 @@ private:
     ProblemTensor result = {address(), {}, {}};
     const bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
     for (int i = 0; i < param.rank; ++i)
-      result.shape[i] = param.rank == 1 ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100}) : i == param.rank - 1 ? p.queries + p.keys + pick({-1, 100, 8})
-                        : i == param.rank - 2 && param.rank > 2 ? p.queries + 100 : pick({1, p.heads});
+      result.shape[i] = param.rank == 1                         ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100})
+                        : i == param.rank - 1                   ? p.queries + p.keys + pick({-1, 100, 8})
+                        : i == param.rank - 2 && param.rank > 2 ? p.queries + 100
+                                                                : pick({1, p.heads});
     if (pattern && one(2))
       result.shape[param.rank - 1] = (p.keys + signature.blockPattern->columns - 1) / signature.blockPattern->columns;
     for (int64_t &extent : result.shape)
@@ -180,7 +186,10 @@ private:
 ScalarValue scalarOf(DType dtype, uint64_t slot) {
   float number;
   std::memcpy(&number, &slot, 4);
-  return dtype == DType::F32 ? ScalarValue(number) : dtype == DType::I64 ? ScalarValue(int64_t(slot)) : dtype == DType::I32 ? ScalarValue(int32_t(slot)) : ScalarValue(slot != 0);
+  return dtype == DType::F32   ? ScalarValue(number)
+         : dtype == DType::I64 ? ScalarValue(int64_t(slot))
+         : dtype == DType::I32 ? ScalarValue(int32_t(slot))
+                               : ScalarValue(slot != 0);
 }
 
 LaunchArgs argsOf(const KernelSignature &signature, const Problem &p) {
@@ -202,8 +211,9 @@ LaunchArgs argsOf(const KernelSignature &signature, const Problem &p) {
     args.scalars.push_back({signature.scalars[i].name, scalarOf(signature.scalars[i].dtype, p.scalars[i])});
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const size_t rank = size_t(signature.tensors[i].rank);
-    args.tensors.push_back({signature.tensors[i].name, Tensor::strided(p.tensors[i].data, signature.tensors[i].dtype, std::span(p.tensors[i].shape, rank),
-                                                                       std::span(p.tensors[i].strides, rank), device)});
+    args.tensors.push_back(
+        {signature.tensors[i].name, Tensor::strided(p.tensors[i].data, signature.tensors[i].dtype, std::span(p.tensors[i].shape, rank),
+                                                    std::span(p.tensors[i].strides, rank), device)});
   }
   if (signature.dropout)
     args.dropout = p.dropout;
@@ -236,7 +246,8 @@ Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<
   result.error = launch();
   result.launches = fake.launches, result.boundsAt = fake.boundsAt;
   if (fake.launches)
-    result.numbers = {fake.grid[0], fake.grid[1], fake.grid[2], fake.block[0], fake.block[1], fake.block[2], fake.shared, unsigned(fake.maxDynamicShared)},
+    result.numbers = {fake.grid[0],  fake.grid[1],  fake.grid[2], fake.block[0],
+                      fake.block[1], fake.block[2], fake.shared,  unsigned(fake.maxDynamicShared)},
     result.streams = {fake.stream}, result.programmatic = fake.programmatic;
   if (fake.boundsAt)
     result.numbers.insert(result.numbers.end(), {fake.boundsGrid, fake.boundsBlock}), result.streams.push_back(fake.boundsStream);
@@ -255,9 +266,15 @@ Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<
 /// What the launches of a signature show, in words.
 void addFeatures(const KernelImage &image, std::set<std::string> &features) {
   const KernelSignature &signature = image.signature;
-  const std::pair<bool, const char *> all[] = {{image.persistent, "persistent blocks"}, {signature.claimsWork, "claims"}, {signature.waitsForBounds, "programmatic launch"},
-                                               {!signature.bounds.empty(), "bounds"}, {signature.blockPattern.has_value(), "block pattern"}, {signature.dropout, "dropout"},
-                                               {signature.qOffset, "q offset"}, {!signature.scalars.empty(), "scalars"}, {!signature.tensorMaps.empty(), "tensor maps"}};
+  const std::pair<bool, const char *> all[] = {{image.persistent, "persistent blocks"},
+                                               {signature.claimsWork, "claims"},
+                                               {signature.waitsForBounds, "programmatic launch"},
+                                               {!signature.bounds.empty(), "bounds"},
+                                               {signature.blockPattern.has_value(), "block pattern"},
+                                               {signature.dropout, "dropout"},
+                                               {signature.qOffset, "q offset"},
+                                               {!signature.scalars.empty(), "scalars"},
+                                               {!signature.tensorMaps.empty(), "tensor maps"}};
   for (auto [has, name] : all)
     if (has)
       features.insert(name);
@@ -278,18 +295,22 @@ std::vector<Case> cases() {
   auto own = [](const char *name) { return Variant(name); };
   const auto cap = scalar("cap", f32), shift = scalar("shift", i32), far = scalar("far", i64), strict = scalar("strict", boolean);
   const auto weights = captured("class", f32, rank(1)), other = captured("NULL", f32, rank(1));
-  std::vector<Case> all = {{"plain", own("plain"), {.headDim = 128}},
-                           {"causal", builtin("causal").dropout(0.1f), {.dtype = f16, .headDim = 64, .headDimV = 128}},
-                           {"documents", builtin("documents")},
-                           {"alibi", builtin("alibi"), {.dtype = f32, .headDim = 64}},
-                           {"key-padding", builtin("key-padding")},
-                           {"block-sparse", builtin("block-sparse")},
-                           {"relative-bias", builtin("relative-bias")},
-                           {"bias", builtin("bias"), {.headDim = 128}},
-                           {"scalars", own("scalars").score([=](Score s, Index, Index, Index q, Index k) { return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f); })
-                                           .mask([=](Index, Index, Index q, Index k) { return q + shift >= k && cast(k, i64) < far; })},
-                           {"keyword", own("keyword").qOffset().score([=](Score s, Index, Index h, Index, Index k) { return s + weights[k] * other[h]; })
-                                           .mask([](Index, Index, Index q, Index k) { return q >= k; })}};
+  std::vector<Case> all = {
+      {"plain", own("plain"), {.headDim = 128}},
+      {"causal", builtin("causal").dropout(0.1f), {.dtype = f16, .headDim = 64, .headDimV = 128}},
+      {"documents", builtin("documents")},
+      {"alibi", builtin("alibi"), {.dtype = f32, .headDim = 64}},
+      {"key-padding", builtin("key-padding")},
+      {"block-sparse", builtin("block-sparse")},
+      {"relative-bias", builtin("relative-bias")},
+      {"bias", builtin("bias"), {.headDim = 128}},
+      {"scalars", own("scalars")
+                      .score([=](Score s, Index, Index, Index q, Index k) { return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f); })
+                      .mask([=](Index, Index, Index q, Index k) { return q + shift >= k && cast(k, i64) < far; })},
+      {"keyword", own("keyword")
+                      .qOffset()
+                      .score([=](Score s, Index, Index h, Index, Index k) { return s + weights[k] * other[h]; })
+                      .mask([](Index, Index, Index q, Index k) { return q >= k; })}};
   return all;
 }
 
@@ -339,8 +360,8 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
       CHECK(refused > 20);
     }
   }
-  CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds", "block pattern", "dropout", "q offset", "scalars",
-                                          "tensor maps", "tensor map of a captured tensor"});
+  CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds", "block pattern", "dropout", "q offset",
+                                          "scalars", "tensor maps", "tensor map of a captured tensor"});
   fake = {};
 }
 
@@ -384,8 +405,9 @@ TEST_CASE("the most specific cubin that runs on the device is chosen", "[fake][.
     (*cudaDriver())->cuCtxSetCurrent(freshContext());
     s.fake.major[0] = major, s.fake.minor[0] = minor;
     CHECK(exported.launch(s.problem) == 3);
-    CHECK(exported.error() == fmt::format("kernel 'kernel' was exported for sm_90a, sm_90, sm_89, sm_80, the device has compute capability {}.{}; export it for that too",
-                                          major, minor));
+    CHECK(exported.error() ==
+          fmt::format("kernel 'kernel' was exported for sm_90a, sm_90, sm_89, sm_80, the device has compute capability {}.{}; export it for that too",
+                      major, minor));
   }
 }
 
@@ -432,11 +454,15 @@ TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
   s.fake.paramBytes = image.signature.packedBytes();
   const size_t needed = exported.workspaceBytes(s.problem);
   CHECK(needed > 0);
-  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace is null; allocate as many bytes as the header's workspace_bytes function says and pass them in "
-                       "workspace and workspace_bytes", needed));
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace is null; allocate as many bytes as the header's workspace_bytes function "
+                       "says and pass them in "
+                       "workspace and workspace_bytes",
+                       needed));
   s.problem.workspace = memory, s.problem.workspaceBytes = 4;
-  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace_bytes is 4; allocate as many bytes as the header's workspace_bytes function says and pass them in "
-                       "workspace and workspace_bytes", needed));
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace_bytes is 4; allocate as many bytes as the header's workspace_bytes "
+                       "function says and pass them in "
+                       "workspace and workspace_bytes",
+                       needed));
   s.problem.workspaceBytes = needed;
   CHECK(exported.launch(s.problem) == 0);
   s.fake.launchResult = 1;
@@ -451,8 +477,9 @@ TEST_CASE("a driver that is too old for an exported kernel", "[fake][.]") {
   s.fake.loadResult = 222;
   const Exported exported(s.images);
   CHECK(exported.load() == 2);
-  CHECK(exported.error() == "the driver supports CUDA 12.8, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, or export the kernel with an "
-                            "NVRTC 12.x");
+  CHECK(exported.error() ==
+        "the driver supports CUDA 12.8, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, or export the kernel with an "
+        "NVRTC 12.x");
   s.fake.version = 11020;
   const Exported another(s.images);
   CHECK(another.load() == 2);
@@ -461,7 +488,9 @@ TEST_CASE("a driver that is too old for an exported kernel", "[fake][.]") {
 
 TEST_CASE("what cannot be exported", "[fake][.]") {
   Setup s({"sm_80", "sm_90a"});
-  auto text = [](const std::vector<KernelImage> &images, const std::string &name = "") { return exportKernel(images, {.name = name}).error().message; };
+  auto text = [](const std::vector<KernelImage> &images, const std::string &name = "") {
+    return exportKernel(images, {.name = name}).error().message;
+  };
   CHECK(text({}) == "there is no kernel to export; name at least one architecture");
   CHECK(text(s.images, "a b") == "'a b' is not a name in C; use letters, digits and _, and no keyword or macro");
   CHECK(text(s.images, "class") == "'class' is not a name in C; use letters, digits and _, and no keyword or macro");

@@ -36,9 +36,13 @@ static kernel_args args_of(const Problem *p) {
     text += fmt::format("  memcpy(&args.scalars.{0}, &p->scalars[{1}], sizeof args.scalars.{0});\n", signature.scalars[i].name, i);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const std::string member = signature.tensors[i].name + (signature.tensors[i].name == "class" || signature.tensors[i].name == "NULL" ? "_" : "");
-    const std::string pointer = name(signature.tensors[i].dtype) == "i32" ? "(const int32_t *)" : name(signature.tensors[i].dtype) == "i64" ? "(const int64_t *)"
-                                : name(signature.tensors[i].dtype) == "bool" ? "(const uint8_t *)" : name(signature.tensors[i].dtype) == "f32" ? "(const float *)" : "";
-    text += fmt::format("  args.tensors.{0}.data = {1}p->tensors[{2}].data;\n  memcpy(args.tensors.{0}.shape, p->tensors[{2}].shape, sizeof args.tensors.{0}.shape);\n"
+    const std::string pointer = name(signature.tensors[i].dtype) == "i32"    ? "(const int32_t *)"
+                                : name(signature.tensors[i].dtype) == "i64"  ? "(const int64_t *)"
+                                : name(signature.tensors[i].dtype) == "bool" ? "(const uint8_t *)"
+                                : name(signature.tensors[i].dtype) == "f32"  ? "(const float *)"
+                                                                             : "";
+    text += fmt::format("  args.tensors.{0}.data = {1}p->tensors[{2}].data;\n  memcpy(args.tensors.{0}.shape, p->tensors[{2}].shape, sizeof "
+                        "args.tensors.{0}.shape);\n"
                         "  memcpy(args.tensors.{0}.strides, p->tensors[{2}].strides, sizeof args.tensors.{0}.strides);\n",
                         member, pointer, i);
   }

@@ -180,8 +180,8 @@ static int agrees(const demo_args *args, const inputs *in, const uint16_t *o, co
       }
   free(scores);
   squares = sqrt(squares / (double)(args->batch * args->heads * args->query_length * head_dim));
-  printf("  B %d H %d Hkv %d Sq %d Sk %d: O max %.2g (limit 0.03), rms %.2g (limit 0.002), LSE %.2g (limit 0.002)\n", (int)args->batch, (int)args->heads,
-         (int)args->heads_kv, (int)args->query_length, (int)args->key_length, worst, squares, worst_lse);
+  printf("  B %d H %d Hkv %d Sq %d Sk %d: O max %.2g (limit 0.03), rms %.2g (limit 0.002), LSE %.2g (limit 0.002)\n", (int)args->batch,
+         (int)args->heads, (int)args->heads_kv, (int)args->query_length, (int)args->key_length, worst, squares, worst_lse);
   return worst <= 0.03 && squares <= 0.002 && worst_lse <= 0.002;
 }
 

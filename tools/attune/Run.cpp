@@ -295,7 +295,8 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
 void announceReference(const Shape &shape) {
   constexpr double longest = 20;
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  const double seconds = reference::expectedSeconds({shape.batch, shape.heads, shape.queries, shape.headDim}, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, threads);
+  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim}, v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV};
+  const double seconds = reference::expectedSeconds(q, v, threads);
   if (seconds > longest)
     printError("note: the check against the float64 reference takes about {} on {} cores; --no-check leaves it out\n",
                seconds < 120 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} minutes", seconds / 60), threads);

@@ -51,9 +51,7 @@ struct Draws {
 }
 
 /// An integer from 0 to 2^32 - 1 as a double, exactly.
-[[gnu::always_inline]] inline double exactDouble(uint32_t value) {
-  return std::bit_cast<double>(uint64_t{0x4330000000000000} | value) - 0x1p52;
-}
+[[gnu::always_inline]] inline double exactDouble(uint32_t value) { return std::bit_cast<double>(uint64_t{0x4330000000000000} | value) - 0x1p52; }
 
 /// Natural logarithm of 2^-64 <= x < 2: log(m * 2^e) = e * log 2 + 2 * atanh((m - 1) / (m + 1)), with m between sqrt(1/2) and sqrt(2).
 [[gnu::always_inline]] inline double portableLog(double x) {
@@ -162,11 +160,13 @@ void fillBlockPlain(DType dtype, uint64_t seed, uint64_t first, int count, std::
 [[gnu::target("avx2")]] void fillBlockAvx2(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
   fillBlock(dtype, seed, first, count, to);
 }
-[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,prefer-256-bit")]] void fillBlockAvx512(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,prefer-256-bit")]] void fillBlockAvx512(DType dtype, uint64_t seed, uint64_t first, int count,
+                                                                                          std::byte *to) {
   fillBlock(dtype, seed, first, count, to);
 }
 FillBlock widest() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq"))
     return fillBlockAvx512;
   return __builtin_cpu_supports("avx2") ? fillBlockAvx2 : fillBlockPlain;
 }
