@@ -7,6 +7,8 @@
 #include "attune/Compile.h"
 
 #include "driver/BuildId.h"
+#include "driver/Disassemble.h"
+#include "driver/EditedCuda.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
 #include "runtime/ArchInfo.h"
@@ -33,7 +35,7 @@ using nlohmann::ordered_json;
 // Stages
 //===----------------------------------------------------------------------===//
 
-static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch"};
+static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass", "launch"};
 
 std::string_view attune::name(Stage stage) { return stageNames[size_t(stage)]; }
 
@@ -79,6 +81,8 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
     return Error{fmt::format("target of kind {} has architecture {}; make targets with Target::cpu() or "
                              "Target::cuda(\"sm_90\")",
                              target.isCuda() ? "cuda" : "cpu", target.arch)};
+  if (options.cuda && !target.isCuda())
+    return Error{fmt::format("{} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90", options.cuda->file)};
   if (source.text)
     return {};
   if (options.dtype != DType::BF16 && options.dtype != DType::F16 && options.dtype != DType::F32)
@@ -184,7 +188,12 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   image.times.ir = lowered->irMilliseconds;
   image.times.print = lowered->printMilliseconds;
   if (nvrtc) {
-    Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(lowered->source, image.name, target.arch);
+    if (options.cuda)
+      if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entry); !good)
+        return good.error();
+    if (options.cuda)
+      lowered->source = options.cuda->text;
+    Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(lowered->source, options.cuda ? options.cuda->file : image.name, target.arch);
     if (!cubin)
       return cubin.error();
     image.times.nvrtc = cubin->milliseconds;
@@ -197,6 +206,9 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     Expected<CubinKernel> facts = readCubin(image.binary, image.entry);
     if (!facts)
       return facts.error();
+    if (options.cuda)
+      if (Expected<void> good = checkEditedCubin(*options.cuda, image); !good)
+        return good.error();
     image.registers = facts->registers;
     image.spillBytes = facts->frameBytes;
   } else {
@@ -325,6 +337,15 @@ static CompileOptions settledOptions(const Source &source, const CompileOptions 
   return image ? withPlan(options, planOf(*image)) : options;
 }
 
+/// The kernel of CUDA that was edited, with the plan of the text it was edited from.
+static Expected<KernelImage> imageOfEdited(const Source &source, const CompileOptions &options, const Target &target) {
+  CompileOptions generated = options;
+  generated.cuda.reset();
+  generated = settledOptions(source, generated, target);
+  generated.cuda = options.cuda;
+  return buildImage(source, generated, target, 0);
+}
+
 /// A kernel from an image, with its module loaded.
 static Expected<Kernel> loadImage(KernelImage image, const Target &target) {
   if (!target.isCuda())
@@ -352,6 +373,12 @@ static Expected<Kernel> compileSource(const Source &source, const CompileOptions
   auto begin = std::chrono::steady_clock::now();
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
     auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
+    if (options.cuda) {
+      Expected<KernelImage> image = imageOfEdited(source, options, target);
+      if (!image)
+        return image.error();
+      return load(std::move(*image));
+    }
     if (!usesCache(options)) {
       Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
       if (!image)
@@ -377,6 +404,8 @@ static Expected<KernelImage> imageOfSource(const Source &source, const CompileOp
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   openCompiler(target);
+  if (options.cuda)
+    return imageOfEdited(source, options, target);
   auto begin = std::chrono::steady_clock::now();
   if (!usesCache(options))
     return settleImage(source, options, target, millisecondsSince(begin));
@@ -398,17 +427,23 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   if (stage == Stage::Launch)
-    return Error{"stage launch has no text; emit dsl, attn, tile, sched, cuda, ptx or cubin"};
+    return Error{"stage launch has no text; emit dsl, attn, tile, sched, llvm, cuda, ptx, cubin or sass"};
   if (stage == Stage::Dsl) {
     if (!source.variant)
       return Error{"the input is MLIR text, which has no dsl stage; emit attn or a later stage"};
     return source.variant->toJson();
   }
-  if (!target.isCuda() && stage > Stage::Tile)
-    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn or tile, or choose a GPU architecture such as "
+  if (!target.isCuda() && stage > Stage::Tile && stage != Stage::Llvm)
+    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn, tile or llvm, or choose a GPU architecture such as "
                              "sm_90",
                              name(stage))};
-  CompileOptions settled = stage > Stage::Attn ? settledOptions(source, options, target) : options;
+  if (target.isCuda() && stage == Stage::Llvm)
+    return Error{fmt::format("target {} has no stage llvm; emit cuda or ptx, or choose the cpu target", target.arch)};
+  if (options.cuda && stage < Stage::Ptx)
+    return Error{fmt::format("stage {} is not made from {}, which takes the place of the CUDA; emit ptx, cubin or sass", name(stage), options.cuda->file)};
+  CompileOptions generated = options;
+  generated.cuda.reset();
+  CompileOptions settled = stage > Stage::Attn ? settledOptions(source, generated, target) : generated;
   Expected<Lowered> lowered = lower(source, settled, target, std::min(stage, Stage::Cuda), false);
   if (!lowered)
     return lowered.error();
@@ -419,12 +454,19 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   Expected<const Nvrtc *> nvrtc = Nvrtc::get();
   if (!nvrtc)
     return nvrtc.error();
-  const std::string &kernelName = lowered->summary.name;
+  if (options.cuda) {
+    if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entry); !good)
+      return good.error();
+    lowered->source = options.cuda->text;
+  }
+  const std::string &kernelName = options.cuda ? options.cuda->file : lowered->summary.name;
   Expected<Nvrtc::Output> output = stage == Stage::Ptx
                                        ? (*nvrtc)->compilePtx(lowered->source, kernelName, target.arch)
                                        : (*nvrtc)->compileCubin(lowered->source, kernelName, target.arch);
   if (!output)
     return output.error();
+  if (stage == Stage::Sass)
+    return disassemble(output->code);
   return std::string(output->code.begin(), output->code.end());
 }
 

@@ -615,6 +615,14 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.text = print(module);
     return result;
   }
+  if (stage == Stage::Llvm) {
+    Diagnostics diagnostics(context.get(), source.text);
+    Expected<std::string> llvm = printHostLlvm(module);
+    if (!llvm)
+      return llvm.error();
+    result.text = std::move(*llvm);
+    return result;
+  }
   if (target.isCuda()) {
     Stopwatch printTime;
     auto kernel = *module.getOps<sched::KernelOp>().begin();

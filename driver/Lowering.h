@@ -54,7 +54,7 @@ struct Lowered {
   double objectMilliseconds = 0;         ///< CPU: LLVM
 };
 
-/// Runs the passes up to `stage`: Attn, Tile, Sched or Cuda; Cubin for the CPU's object. `withCost` fills `request`
+/// Runs the passes up to `stage`: Attn, Tile, Sched or Cuda; for the CPU Llvm, and Cubin for the object. `withCost` fills `request`
 /// and `predicted`.
 Expected<Lowered> lower(const Source &source, const CompileOptions &options, const Target &target, Stage stage,
                         bool withCost);

@@ -135,14 +135,15 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 
-} // namespace
+/// A kernel as optimised LLVM IR. `machine` outlives the module's use.
+struct HostModule {
+  std::string entry;
+  size_t scratchBytes = 0;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> code;
+};
 
-std::string attune::hostCpuKey() {
-  const Host &host = Host::instance();
-  return llvm::sys::getProcessTriple() + ";" + host.cpu + ";" + host.features;
-}
-
-Expected<HostObject> attune::compileHost(ModuleOp module) {
+Expected<HostModule> makeHostModule(ModuleOp module, llvm::LLVMContext &context) {
   auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
   if (kernels.size() != 1)
     return Error{"a module for the CPU has one tile.kernel, this one has " + std::to_string(kernels.size())};
@@ -158,18 +159,20 @@ Expected<HostObject> attune::compileHost(ModuleOp module) {
     messages += (messages.empty() ? "" : "; ") + diagnostic.str();
     return success();
   });
+  HostModule result;
+  result.entry = kernels.front().getSymName().str();
+  result.scratchBytes = llvm::alignTo(lowered->scratchBytes, 64);
   if (failed(convertToLLVM(*lowered->module)))
-    return Error{"the cpu target cannot lower kernel '" + kernels.front().getSymName().str() + "': " + messages};
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*lowered->module, context, "kernel", true);
-  if (!code)
-    return Error{"the cpu target cannot translate kernel '" + kernels.front().getSymName().str() + "': " + messages};
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine();
-  if (!machine)
+    return Error{"the cpu target cannot lower kernel '" + result.entry + "': " + messages};
+  result.code = translateModuleToLLVMIR(*lowered->module, context, "kernel", true);
+  if (!result.code)
+    return Error{"the cpu target cannot translate kernel '" + result.entry + "': " + messages};
+  result.machine = createTargetMachine();
+  if (!result.machine)
     return Error{"this LLVM has no code generator for " + llvm::sys::getProcessTriple()};
-  code->setTargetTriple(machine->getTargetTriple());
-  code->setDataLayout(machine->createDataLayout());
-  for (llvm::Function &function : *code) {
+  result.code->setTargetTriple(result.machine->getTargetTriple());
+  result.code->setDataLayout(result.machine->createDataLayout());
+  for (llvm::Function &function : *result.code) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr(llvm::Attribute::NoUnwind);
@@ -181,17 +184,42 @@ Expected<HostObject> attune::compileHost(ModuleOp module) {
       function.addParamAttr(argument, llvm::Attribute::NoAlias);
     function.addParamAttr(4, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
   }
-  optimize(*code, *machine);
+  optimize(*result.code, *result.machine);
+  return result;
+}
 
+} // namespace
+
+std::string attune::hostCpuKey() {
+  const Host &host = Host::instance();
+  return llvm::sys::getProcessTriple() + ";" + host.cpu + ";" + host.features;
+}
+
+Expected<std::string> attune::printHostLlvm(ModuleOp module) {
+  llvm::LLVMContext context;
+  Expected<HostModule> made = makeHostModule(module, context);
+  if (!made)
+    return made.error();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  made->code->print(stream, nullptr);
+  return text;
+}
+
+Expected<HostObject> attune::compileHost(ModuleOp module) {
+  llvm::LLVMContext context;
+  Expected<HostModule> made = makeHostModule(module, context);
+  if (!made)
+    return made.error();
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager emit;
-  if (machine->addPassesToEmitFile(emit, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
+  if (made->machine->addPassesToEmitFile(emit, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
     return Error{"this LLVM cannot write objects for " + llvm::sys::getProcessTriple()};
-  emit.run(*code);
+  emit.run(*made->code);
   HostObject object;
   object.bytes.assign(bytes.begin(), bytes.end());
-  object.entry = kernels.front().getSymName().str();
-  object.scratchBytes = llvm::alignTo(lowered->scratchBytes, 64);
+  object.entry = made->entry;
+  object.scratchBytes = made->scratchBytes;
   return object;
 }

@@ -51,6 +51,9 @@ struct HostCode {
 /// Fails on an op that the CPU target lacks, naming it.
 Expected<HostObject> compileHost(mlir::ModuleOp module);
 
+/// The LLVM IR that compileHost makes the object from. Its errors.
+Expected<std::string> printHostLlvm(mlir::ModuleOp module);
+
 /// Links an object of compileHost. Fails when the object is damaged or lacks `entry`.
 Expected<HostCode> loadHost(std::span<const char> bytes, const std::string &entry);
 

@@ -55,15 +55,26 @@ enum class Stage : uint8_t {
   Attn,   ///< MLIR: what is computed
   Tile,   ///< MLIR: tiles, online softmax; what the CPU target executes
   Sched,  ///< MLIR: one architecture's instructions, buffers and waits
+  Llvm,   ///< the CPU's LLVM IR, as it goes to the code generator
   Cuda,   ///< CUDA C++
   Ptx,    ///< NVRTC's assembly text
   Cubin,  ///< the binary
+  Sass,   ///< the binary's instructions, by nvdisasm
   Launch, ///< a loaded kernel
 };
 
-/// "dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin", "launch".
+/// "dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass", "launch".
 std::string_view name(Stage stage);
 std::optional<Stage> parseStage(std::string_view text);
+
+/// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
+struct IrText {
+  std::string text = {};
+  std::string file = "input.mlir"; ///< its name in errors
+
+  /// Reads a file.
+  static Expected<IrText> read(const std::string &path);
+};
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
@@ -77,6 +88,9 @@ struct CompileOptions {
   std::optional<int> stages = {};         ///< buffers of the K and V rings
   std::optional<bool> qRegisters = {};    ///< whether fragments of Q stay in registers
   std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
+  /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its parameters or the plan that
+  /// its comment names are not the generated text's. The kernel is neither read from a cache nor written to one.
+  std::optional<IrText> cuda = {};
   std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
   bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
   bool printAfterAll = false;             ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
@@ -94,20 +108,12 @@ Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, 
 Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
 
 /// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where fields of it
-/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on.
+/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on,
+/// and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit.
 /// MLIR text carries source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
 /// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
-/// target does not have (the CPU's last is Tile), and Stage::Launch.
+/// target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
-
-/// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
-struct IrText {
-  std::string text = {};
-  std::string file = "input.mlir"; ///< its name in errors
-
-  /// Reads a file.
-  static Expected<IrText> read(const std::string &path);
-};
 
 /// What IR text says about itself.
 struct IrSummary {

@@ -148,7 +148,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(again.split("\0")[:-1], words)
 
     def test_help(self):
-        for verb in [["list"], ["compile"], ["run"], ["explain"], ["cache"], ["cache", "list"], ["cache", "clear"],
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
                      ["cache", "verify"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
@@ -309,6 +309,11 @@ class Cli(unittest.TestCase):
             ("compile", "causal", "-o", "x"): "-o needs --emit",
             ("compile", "causal", "--arch", "sm_12"): "sm_12",
             ("cache",): "subcommand",
+            ("export", "causal", "-o", "x"): "--arch is required",
+            ("export", "causal", "--arch", "sm_80"): "--output is required",
+            ("export", "causal", "--arch", "sm_80,cpu", "-o", "x"): "--arch cpu: only CUDA kernels can be exported; name architectures such as sm_80,sm_90a",
+            ("export", "causal", "--arch", "sm_80,sm_80", "-o", "x", "--no-cache"): "there are two kernels for sm_80; name each architecture once",
+            ("export", "causal", "--arch", "sm_80", "-o", "x", "--name", "my kernel"): "'my kernel' is not a name in C; use letters, digits and _, and no keyword or macro",
         }
         for args, text in cases.items():
             with self.subTest(args=args):
@@ -352,6 +357,23 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.attune("run", "--score=", "--mask", "q >= k", code=2), "")
         self.assertEqual(self.err, "error: --score= has no value; leave it out, or write one\n")
 
+    # ---- export
+
+    def test_export(self):
+        folder = self.path("exported")
+        files = self.json("export", "sliding-window", "--arch", "sm_80,sm_90a", "--head-dim", 64, "--name", "local", "-o", folder)["files"]
+        names = ["local.h", "local.c", "local.json", "local.sm_90a.cubin", "local.sm_80.cubin"]
+        self.assertEqual([os.path.basename(file["path"]) for file in files], names)
+        self.assertEqual(sorted(os.listdir(folder)), sorted(names))
+        plans = read_json(os.path.join(folder, "local.json"))
+        self.assertEqual([kernel["arch"] for kernel in plans["kernels"]], ["sm_90a", "sm_80"])
+        for kernel in plans["kernels"]:
+            self.assertEqual(kernel["plan"]["arch"], kernel["arch"])
+            with open(os.path.join(folder, kernel["cubin"]), "rb") as file:
+                self.assertEqual(file.read(4), b"\x7fELF")
+        self.attune("export", "causal", "--arch", "sm_80", "--head-dim", 64, "-o", os.path.join(self.write("file", ""), "x"), code=1)
+        self.assertIn("file/x cannot be made: Not a directory", self.err)
+
     # ---- failures: exit code 1
 
     def limited(self, bytes, *args):
@@ -366,8 +388,8 @@ class Cli(unittest.TestCase):
         for mode in [["--target", "cpu"], ["--arch", "sm_80", "--simulate", 1]]:
             code, error = self.limited(8 << 30, "run", "plain", *mode, *shape)
             self.assertEqual(code, 1)
-            self.assertRegex(error, r"^error: this run needs 2108828944448 bytes \(the reference's o 1099511627776, the reference's q "
-                                    r"549755813888, q 274877906944, \.\.\.\), available are [0-9]+; " + remedy + "\n$")
+            self.assertRegex(error, r"^error: this run needs 1971389990208 bytes \(the reference's o 1099511627776, the reference's q "
+                                    r"549755813888, o 137438953472, \.\.\.\), available are [0-9]+; " + remedy + "\n$")
             self.assertLess(int(re.search(r"available are (\d+)", error).group(1)), 8 << 30)
         code, error = self.limited(8 << 30, "run", "plain", "--target", "cpu", "--no-check", *shape)
         self.assertEqual(code, 1)
@@ -389,6 +411,17 @@ class Cli(unittest.TestCase):
         os.remove(large)
         self.attune("run", *[f"--{n}=/dev/zero" for n in "qkv"], "--target", "cpu", code=2)
         self.assertIn("/dev/zero: not a .npy file", self.err)
+
+    def test_long_reference_is_announced(self):
+        cores = os.cpu_count()
+        process = subprocess.Popen([ATTUNE, "run", "causal", "--target", "cpu", "--shape", "2,32,32,32768,32768,64,64"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=self.environment)
+        line = process.stderr.readline().decode()
+        process.kill()
+        process.communicate()
+        self.assertRegex(line, rf"^note: the check against the float64 reference takes about \d+ (s|minutes) on {cores} cores; --no-check leaves it out$")
+        self.attune("run", "causal", "--target", "cpu", "--shape", "1,1,1,256,256,64,64")
+        self.assertEqual(self.err, "")
 
     def test_memory_that_no_check_foresees(self):
         large = self.write("large.json", "")
@@ -510,6 +543,96 @@ class Cli(unittest.TestCase):
         self.attune("compile", file, "--emit", "cuda", code=1)
         self.assertIn("bad.mlir:2:3: error: ", self.err)
         self.assertIn("  attn.atention @x\n  ^", self.err)
+
+    def test_llvm(self):
+        llvm = self.attune("compile", "causal", "--head-dim", 64, "--emit", "llvm")
+        self.assertIn("target triple = ", llvm)
+        self.assertRegex(llvm, r"define .*@causal\(ptr noalias")
+        self.assertEqual(self.attune("compile", "causal", "--head-dim", 64, "--arch", "cpu", "--emit", "llvm"), llvm)
+        self.attune("compile", "causal", "--head-dim", 64, "--arch", "cpu", "--emit", "tile", "-o", self.path("cpu.tile.mlir"))
+        again = self.attune("compile", self.path("cpu.tile.mlir"), "--arch", "cpu", "--emit", "llvm")
+        self.assertRegex(again, r"define .*@causal\(ptr noalias")
+        self.attune("compile", "causal", "--arch", "sm_90", "--emit", "llvm", "--head-dim", 64, code=1)
+        self.assertEqual(self.err, "error: target sm_90 has no stage llvm; emit cuda or ptx, or choose the cpu target\n")
+
+    def test_sass(self):
+        # A stand-in for nvdisasm says what it is asked; without any the error says what to do.
+        tools = self.path("tools")
+        os.mkdir(tools)
+        program = os.path.join(tools, "nvdisasm")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\necho "$1 $(head -c 4 "$2" | tail -c 3)"\n')
+        os.chmod(program, 0o755)
+        command = ["compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--emit", "sass"]
+        home = dict(self.environment, PATH=tools + ":/usr/bin:/bin")
+        outer, self.environment = self.environment, home
+        try:
+            self.assertEqual(self.attune(*command), "--print-code ELF\n")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho 'no such option' >&2\nexit 3\n")
+            self.attune(*command, code=1)
+            self.assertEqual(self.err, f"error: {program} fails with code 3: no such option\n")
+            if not any(os.path.exists(f"/usr/local/{name}/bin/nvdisasm") for name in os.listdir("/usr/local") if name.startswith("cuda")):
+                home["PATH"] = "/usr/bin:/bin"
+                home["CUDA_HOME"] = tools # no bin in it
+                self.attune(*command, code=1)
+                self.assertEqual(self.err, "error: stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, /usr/local/cuda); "
+                                           "install the toolkit's package cuda-nvdisasm, or emit ptx\n")
+        finally:
+            self.environment = outer
+
+    def test_edited_cuda(self):
+        base = ["compile", "documents", "--arch", "sm_80", "--head-dim", 64]
+        cuda = self.attune(*base, "--emit", "cuda")
+
+        def compile(text, code=0, flags=()):
+            file = self.write("edited.cu", text)
+            out = self.attune(*base, *flags, "--cuda", file, "--json", code=code)
+            return json.loads(out) if code == 0 else self.err.splitlines()[0].replace(self.folder + "/", "")
+
+        before = self.json("cache", "list")["entries"]
+        generated = self.json(*base)
+        # What was not edited is the same kernel; what was edited is another one, and neither gets into the cache.
+        self.assertEqual(compile(cuda)["registers"], generated["registers"])
+        empty = re.sub(r"(\ndocuments\(const __grid_constant__ Params p\) \{)", r"\1\n  return;", cuda)
+        self.assertNotEqual(empty, cuda)
+        self.assertLess(compile(empty)["registers"], generated["registers"])
+        self.assertEqual(self.json("cache", "list")["entries"], before)
+        self.assertEqual(self.json(*base)["registers"], generated["registers"])
+        ptx = self.attune(*base, "--cuda", self.path("edited.cu"), "--emit", "ptx")
+        self.assertNotEqual(ptx, self.attune(*base, "--emit", "ptx"))
+        # Comments, white space and the least number of blocks are the user's.
+        free = re.sub(r"__launch_bounds__\((\d+), \d+\)", r"/* mine */ __launch_bounds__( \1 )", "\n\n" + re.sub(r"^//.*\n", "", cuda, flags=re.M))
+        self.assertGreater(compile(free.replace("struct Params {", "struct Params {  // as it was\n /* and\n again */"))["binaryBytes"], 0)
+
+        self.assertEqual(compile(cuda.replace("documents(const", "papers(const"), 1),
+                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(128, ...) documents(const __grid_constant__ Params p), which is what a launch '
+                         "calls; restore it as --emit cuda prints it")
+        self.assertEqual(compile(cuda.replace("documents_bounds(const", "bounds(const"), 1),
+                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(256, ...) documents_bounds(const __grid_constant__ Params p), which is what a '
+                         "launch calls; restore it as --emit cuda prints it")
+        self.assertEqual(compile(cuda.replace("__launch_bounds__(128", "__launch_bounds__(64"), 1),
+                         "error: kernel documents in edited.cu is for blocks of 64 threads, and a launch has 128; restore __launch_bounds__, or change --warps and emit the CUDA again")
+        self.assertEqual(compile(cuda.replace("int mapped;", "int mapped, more;"), 1),
+                         "error: struct Params in edited.cu is not what a launch passes; restore it as --emit cuda prints it")
+        self.assertRegex(compile(cuda.replace("struct Params {", "struct Wide { long long a[99]; };\nstruct Params {").replace("Params p)", "Params p, Wide w)"), 1),
+                         r"error: kernel documents in edited.cu takes \d+ bytes of parameters, and a launch passes \d+; restore it as --emit cuda prints it")
+        self.assertEqual(compile("", 1)[:31], "error: edited.cu has no kernel ")
+        self.assertRegex(compile(cuda, 1, ["--tile-q", 64]), r'^edited.cu:4:1: error: the text was emitted for "plan     tiles .*", and these options give "plan     tiles 64 x .*"; '
+                                                             "pass the options that it was emitted with$")
+        self.assertRegex(compile(cuda, 1, ["--dtype", "f16"]), r'^edited.cu:3:1: error: the text was emitted for "variant  documents, bf16, .*", and these options give "variant  documents, f16')
+        self.assertIn("edited.cu", compile(cuda.replace("return;", "retrun;"), 1))
+        file = self.write("edited.cu", cuda)
+        self.attune("compile", "documents", "--arch", "sm_90", "--head-dim", 64, "--cuda", file, code=1)
+        self.assertIn("edited.cu:1:1: error: the text was emitted for \"documents: attention forward for sm_80, generated by attune\", and these", self.err)
+        self.attune(*base, "--cuda", file, "--emit", "tile", code=1)
+        self.assertEqual(self.err, f"error: stage tile is not made from {file}, which takes the place of the CUDA; emit ptx, cubin or sass\n")
+        self.attune("run", "documents", "--target", "cpu", "--cuda", file, code=1)
+        self.assertEqual(self.err, f"error: {file} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90\n")
+        self.attune("run", "documents", "--arch", "sm_80", "--simulate", 1, "--cuda", file, code=2)
+        self.assertEqual(self.err, "error: --simulate runs the schedule, which CUDA text does not change; leave out --cuda\n")
+        self.attune("run", "documents", "--arch", "sm_80", "--cuda", self.path("no.cu"), code=2)
+        self.assertIn("no.cu cannot be read: No such file or directory", self.err)
 
     def test_order_of_text(self):
         # A probability chain is written where it ends: what it reads is not to be overwritten by ops that stand before that, whatever its values are called.

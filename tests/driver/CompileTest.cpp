@@ -240,10 +240,10 @@ TEST_CASE("a mistake in the variant points at the user's line") {
 }
 
 TEST_CASE("stages have names") {
-  for (Stage stage : {Stage::Dsl, Stage::Attn, Stage::Tile, Stage::Sched, Stage::Cuda, Stage::Ptx, Stage::Cubin,
-                      Stage::Launch})
+  for (Stage stage : {Stage::Dsl, Stage::Attn, Stage::Tile, Stage::Sched, Stage::Llvm, Stage::Cuda, Stage::Ptx, Stage::Cubin,
+                      Stage::Sass, Stage::Launch})
     CHECK(parseStage(name(stage)) == stage);
-  CHECK_FALSE(parseStage("llvm"));
+  CHECK_FALSE(parseStage("object"));
 }
 
 TEST_CASE("text continues from every stage with the same CUDA") {
@@ -338,7 +338,10 @@ TEST_CASE("text that does not fit the request") {
   CHECK(message(emitFromText({"module {}"}, {}, target, Stage::Cuda)) ==
         "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
   CHECK(message(emit(causalVariant(), {.headDim = 64}, Target::cpu(), Stage::Cuda)) ==
-        "target cpu has no stage cuda; emit dsl, attn or tile, or choose a GPU architecture such as sm_90");
+        "target cpu has no stage cuda; emit dsl, attn, tile or llvm, or choose a GPU architecture such as sm_90");
+  CHECK(message(emit(causalVariant(), {.headDim = 64}, target, Stage::Llvm)) == "target sm_80 has no stage llvm; emit cuda or ptx, or choose the cpu target");
+  CHECK(message(emit(causalVariant(), {.headDim = 64}, target, Stage::Launch)) ==
+        "stage launch has no text; emit dsl, attn, tile, sched, llvm, cuda, ptx, cubin or sass");
 
   Expected<std::string> broken = emitFromText({"module {\n  attn.atention @x\n}", "x.mlir"}, {}, target, Stage::Cuda);
   REQUIRE_FALSE(broken);

@@ -421,3 +421,10 @@ TEST_CASE("S 1024, D 64, H 2 takes well under a second", "[.speed]") {
   WARN("float64 " << seconds(middle - begin) << " s, plain " << seconds(end - middle) << " s");
   CHECK(seconds(middle - begin) < 1);
 }
+
+TEST_CASE("the expected time follows the products and the elements of K and V") {
+  CHECK(expectedSeconds({1, 8, 1024, 128}, {1, 8, 1024, 128}, 1) == Approx(1.4166).epsilon(0.001));
+  CHECK(expectedSeconds({1, 8, 1024, 128}, {1, 8, 1024, 128}, 2) == Approx(1.4166 / 2).epsilon(0.001));
+  CHECK(expectedSeconds({64, 8, 1, 128}, {64, 8, 8192, 128}, 16) == Approx(0.715).epsilon(0.001));
+  CHECK(expectedSeconds({0, 8, 1, 128}, {0, 8, 8192, 128}, 16) == 0);
+}

@@ -96,7 +96,7 @@ TEST_CASE("float64 is rounded to f32, bytes become bool") {
   flags.back() = std::byte{7};
   Expected<HostTensor> bools = parseNpy(flags, "x.npy");
   REQUIRE(bools);
-  CHECK(bools->data == std::vector<std::byte>{std::byte{0}, std::byte{1}});
+  CHECK((bools->data[0] == std::byte{0} && bools->data[1] == std::byte{1} && bools->data.size() == 2));
 }
 
 TEST_CASE("a corrupt file is an error that says what is wrong") {
@@ -184,6 +184,55 @@ TEST_CASE("every narrow value survives widening, and roundTo agrees with narrowB
       if (!same)
         FAIL(name(dtype) << " bits " << bits);
     }
+}
+
+namespace {
+
+/// The definition, one element at a time: Marsaglia's polar method on randomBits(seed, i, attempt), with log(m * 2^e) by the series of atanh.
+double normalElement(uint64_t seed, uint64_t i) {
+#pragma STDC FP_CONTRACT OFF
+  for (uint32_t attempt = 0;; ++attempt) {
+    const uint64_t bits = randomBits(seed, i, attempt);
+    const double x = (double(uint32_t(bits)) + 0.5) * 0x1p-31 - 1, y = (double(uint32_t(bits >> 32)) + 0.5) * 0x1p-31 - 1;
+    const double xx = x * x, yy = y * y, square = xx + yy;
+    if (square >= 1)
+      continue;
+    int exponent;
+    double mantissa = std::frexp(square, &exponent);
+    if (mantissa < 0.70710678118654752)
+      mantissa *= 2, --exponent;
+    const double z = (mantissa - 1) / (mantissa + 1), zz = z * z;
+    double sum = 0;
+    for (int term = 21; term >= 1; term -= 2) {
+      const double scaled = sum * zz;
+      sum = scaled + 1.0 / term;
+    }
+    const double fromExponent = exponent * 0.69314718055994531, fromMantissa = 2 * z * sum, logarithm = fromExponent + fromMantissa;
+    return x * std::sqrt(-2 * logarithm / square);
+  }
+}
+
+} // namespace
+
+TEST_CASE("each element of a random tensor is what its seed and index define") {
+  for (int64_t count : {1, 15, 512, 513, 40000})
+    for (uint64_t seed : {uint64_t(0), uint64_t(42), uint64_t(0xfedcba9876543210)}) {
+      for (DType dtype : {f32, f16, bf16}) {
+        const HostTensor tensor = HostTensor::random(dtype, {count}, seed);
+        HostTensor expected = HostTensor::zeros(dtype, {count});
+        for (int64_t i = 0; i < count; ++i)
+          expected.set(i, normalElement(seed, uint64_t(i)));
+        CHECK(tensor.data == expected.data);
+      }
+      for (DType dtype : {i32, i64, boolean}) {
+        const HostTensor tensor = HostTensor::random(dtype, {count}, seed);
+        HostTensor expected = HostTensor::zeros(dtype, {count});
+        for (int64_t i = 0; i < count; ++i)
+          expected.setInt(i, int64_t(randomBits(seed, uint64_t(i)) & (dtype == boolean ? 1 : 7)));
+        CHECK(tensor.data == expected.data);
+      }
+    }
+  CHECK(HostTensor::random(f32, {0, 4}, 1).data.empty());
 }
 
 TEST_CASE("random tensors have the promised distributions and the same values everywhere") {

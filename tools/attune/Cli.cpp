@@ -54,6 +54,7 @@ static int runTool(int argc, char **argv) {
   addCompile(app, exitCode);
   addRun(app, exitCode);
   addExplain(app, exitCode);
+  addExport(app, exitCode);
   addCache(app, exitCode);
   addCompletion(app);
   addHelp(app);
@@ -71,7 +72,7 @@ static int runTool(int argc, char **argv) {
     else
       print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
   } else if (app.get_subcommands().empty()) {
-    printError("error: no verb; use list, compile, run, explain or cache\n{}", app.help());
+    printError("error: no verb; use list, compile, run, explain, export or cache\n{}", app.help());
     return usage;
   }
   return exitCode;

@@ -65,13 +65,15 @@ int compileVerb(const CompileFlags &flags) {
   if (stage == Stage::Cubin && flags.output.empty())
     return report(usageError("--emit cubin needs -o PATH; a cubin is binary"));
   if (!flags.output.empty() && !stage)
-    return report(usageError("-o needs --emit; choose one of dsl attn tile sched cuda ptx cubin"));
+    return report(usageError("-o needs --emit; choose one of dsl attn tile sched llvm cuda ptx cubin sass"));
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
   request->options.printAfterAll = flags.printAfterAll;
-  // A machine without a GPU still compiles for one.
-  if (flags.arch.empty() && !request->target.isCuda() && !(request->summary && request->summary->stage == Stage::Sched))
+  // A machine without a GPU still compiles for one, and one with a GPU for the stage that is the CPU's.
+  if (stage == Stage::Llvm && flags.arch.empty())
+    request->target = Target::cpu();
+  else if (flags.arch.empty() && !request->target.isCuda() && !(request->summary && request->summary->stage == Stage::Sched))
     request->target = Target::cuda("sm_90a");
   if (!stage)
     return summarize(flags, *request);
@@ -111,9 +113,10 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   flags->addVariant(*verb);
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addSchedule(*verb);
-  verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, cuda, ptx or cubin")
-      ->check(oneOf({"dsl", "attn", "tile", "sched", "cuda", "ptx", "cubin"}));
+  verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
+      ->check(oneOf({"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
+  flags->addCuda(*verb);
   verb->add_flag("--print-after-all", flags->printAfterAll, "print the IR after each pass to standard error; compiles without the cache");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = compileVerb(*flags); });

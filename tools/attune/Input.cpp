@@ -19,6 +19,10 @@ static std::string_view unreadStage(std::string_view content) {
     return "PTX";
   if (content.find("extern \"C\" __global__") != std::string_view::npos)
     return "CUDA C++";
+  if (content.find("\ntarget datalayout = ") != std::string_view::npos)
+    return "LLVM IR";
+  if (content.find("\t.headerflags") != std::string_view::npos)
+    return "SASS";
   return "";
 }
 
@@ -31,7 +35,8 @@ static Expected<Input> readFile(const std::string &path) {
   if (begin == std::string_view::npos)
     return Error{fmt::format("{} is empty; --emit dsl, attn, tile or sched with -o writes a file that is read back", path)};
   if (std::string_view stage = unreadStage(content); !stage.empty())
-    return Error{fmt::format("{} holds {}, which is not read back; what --emit dsl, attn, tile or sched writes is", path, stage)};
+    return Error{fmt::format("{} holds {}, which is not read back; what --emit dsl, attn, tile or sched writes is{}", path, stage,
+                             stage == "CUDA C++" ? ", and --cuda FILE takes this beside the variant" : "")};
   // Of what begins like neither form, the suffix says which one was meant.
   const std::string_view text = content.substr(begin);
   const bool isJson = text.starts_with("{") || (path.ends_with(".json") && !text.starts_with("#") && !text.starts_with("module"));

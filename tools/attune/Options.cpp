@@ -77,12 +77,16 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
         ->check(oneOf({"cpu", "gpu"}));
   group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
-  group->add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check([](const std::string &written) {
+  addTypes(*group);
+}
+
+void Flags::addTypes(CLI::App &group) {
+  group.add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check([](const std::string &written) {
     const std::optional<DType> type = parseDType(written);
     return type && isFloat(*type) ? "" : fmt::format("{} is not one of f16 bf16 f32, which Q, K and V may be{}", written, dsl::dtypeRemedy(written));
   });
-  group->add_option("--head-dim", headDim, "D, columns of Q and K");
-  group->add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
+  group.add_option("--head-dim", headDim, "D, columns of Q and K");
+  group.add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
 }
 
 void Flags::addShape(CLI::App &verb) {
@@ -100,6 +104,10 @@ void Flags::addSchedule(CLI::App &verb) {
   group->add_option("--stages", stages, "buffers of the K and V rings");
   group->add_option("--q-registers", qRegisters, "whether Q stays in registers: true or false");
   group->add_option("--dv-warps", dvWarps, "warps that share rows and split the columns of V: 1, 2 or 4");
+}
+
+void Flags::addCuda(CLI::App &verb) {
+  verb.add_option("--cuda", cuda, "CUDA that --emit cuda printed and that was edited by hand, in the place of the generated text; not cached")->type_name("FILE");
 }
 
 void Flags::addCache(CLI::App &verb) {
@@ -511,6 +519,12 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.stages = flags.stages;
   options.qRegisters = flags.qRegisters;
   options.dvWarps = flags.dvWarps;
+  if (!flags.cuda.empty()) {
+    Expected<IrText> text = IrText::read(flags.cuda);
+    if (!text)
+      return Failure{text.error(), usage};
+    options.cuda = *text;
+  }
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
   if (request.variant)

@@ -90,14 +90,17 @@ struct Flags {
   std::optional<int> tileQ, tileK, warps, stages, dvWarps;
   std::optional<bool> qRegisters;
   std::string shape;
+  std::string cuda;
   std::string cacheDir;
   bool noCache = false;
   bool json = false;
 
   void addVariant(CLI::App &verb);
   void addTarget(CLI::App &verb, bool withTarget);
+  void addTypes(CLI::App &group); ///< a part of addTarget
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
+  void addCuda(CLI::App &verb);
   void addCache(CLI::App &verb);
 };
 
@@ -145,6 +148,7 @@ void addList(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, int &exitCode);
 void addRun(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addExport(CLI::App &app, int &exitCode);
 void addCache(CLI::App &app, int &exitCode);
 // These two tell of the other verbs, and come last.
 void addCompletion(CLI::App &app);

@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <thread>
 
 using namespace attune;
 using namespace attune::cli;
@@ -108,8 +109,7 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
                                v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV},
                                o = {shape.batch, shape.heads, shape.queries, shape.headDimV};
   const bool checks = !flags.noCheck && request.variant;
-  // The inputs once more for the reference's problem; they are there where files gave them.
-  const uint64_t inputs = byteSize(signature.dtype) * uint64_t((given ? 0 : 1) + (checks ? 1 : 0));
+  const uint64_t inputs = given ? 0 : byteSize(signature.dtype);
   reference::MemoryNeed need;
   need.add("q", inputs, q);
   need.add("k", inputs, k);
@@ -299,17 +299,27 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
 // Checking and writing
 //===----------------------------------------------------------------------===//
 
+/// Says on standard error how long the reference will take where that is long.
+void announceReference(const Shape &shape) {
+  constexpr double longest = 20;
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim}, v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV};
+  const double seconds = reference::expectedSeconds(q, v, threads);
+  if (seconds > longest)
+    printError("note: the check against the float64 reference takes about {} on {} cores; --no-check leaves it out\n",
+               seconds < 120 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} minutes", seconds / 60), threads);
+}
+
 struct Check {
   reference::Output exact;
   reference::Comparison o, lse;
   bool pass() const { return o.pass && lse.pass; }
 };
 
-/// The run as the reference has it, without q, k and v.
+/// The run as the reference has it, without tensors.
 reference::Problem problemOf(const RunFlags &flags, const Variant &variant, const Data &data) {
   reference::Problem problem;
   problem.variant = &variant;
-  problem.tensors = data.tensors;
   problem.scalars = data.scalars;
   problem.seed = flags.seed;
   problem.offset = flags.offset;
@@ -319,20 +329,25 @@ reference::Problem problemOf(const RunFlags &flags, const Variant &variant, cons
 
 /// Of all (b, h, q, k), those that the mask shows. The reference evaluates all of them and more; without it nothing is given where that takes
 /// more than seconds.
-Expected<std::optional<int64_t>> countVisible(const RunFlags &flags, const Variant &variant, const Data &data) {
+Expected<std::optional<int64_t>> countVisible(const RunFlags &flags, const Variant &variant, Data &data) {
   const int64_t mostEvaluations = flags.noCheck ? int64_t(1) << 30 : std::numeric_limits<int64_t>::max();
   reference::Problem problem = problemOf(flags, variant, data);
   problem.q = {data.q.dtype, data.q.shape, {}};
   problem.k = {data.k.dtype, data.k.shape, {}};
   problem.v = {data.v.dtype, data.v.shape, {}};
-  return reference::countVisible(problem, mostEvaluations);
+  problem.tensors = std::move(data.tensors);
+  Expected<std::optional<int64_t>> count = reference::countVisible(problem, mostEvaluations);
+  data.tensors = std::move(problem.tensors);
+  return count;
 }
 
-Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data &data) {
+/// Takes the inputs for the reference's problem and, but for an error, gives them back: they may be gigabytes.
+Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data) {
   reference::Problem problem = problemOf(flags, variant, data);
-  problem.q = data.q;
-  problem.k = data.k;
-  problem.v = data.v;
+  problem.q = std::move(data.q);
+  problem.k = std::move(data.k);
+  problem.v = std::move(data.v);
+  problem.tensors = std::move(data.tensors);
   problem.wantKeep = !flags.dump.empty() && variant.hasDropout();
   Expected<reference::Output> exact = reference::attention(problem);
   if (!exact)
@@ -344,6 +359,10 @@ Expected<Check> check(const RunFlags &flags, const Variant &variant, const Data 
   Check result{std::move(*exact), {}, {}};
   result.o = reference::compareO(data.o, result.exact, *plain);
   result.lse = reference::compareLse(data.lse, result.exact, *plain);
+  data.q = std::move(problem.q);
+  data.k = std::move(problem.k);
+  data.v = std::move(problem.v);
+  data.tensors = std::move(problem.tensors);
   return result;
 }
 
@@ -490,6 +509,8 @@ int simulateData(const RunFlags &flags, const Request &request, const Simulation
 int simulate(const RunFlags &flags, const Request &request, bool given, Data &data) {
   if (!request.target.isCuda())
     return report(usageError("--simulate is for a GPU's schedule; name its architecture, for example --arch sm_90a"));
+  if (!flags.cuda.empty())
+    return report(usageError("--simulate runs the schedule, which CUDA text does not change; leave out --cuda"));
   if (flags.json || !flags.dump.empty() || flags.repeats || flags.checked)
     return report(usageError("--simulate only tells what it finds; leave out --json, --dump, --repeats and --checked"));
   // A schedule given as text runs as it is: what sched-verify would reject, too.
@@ -590,6 +611,8 @@ int runVerb(const RunFlags &flags) {
   if (Expected<void> filled = fillData(flags, request, image.signature, given, data); !filled)
     return report({filled.error()});
 
+  if (!flags.noCheck && request.variant)
+    announceReference(data.shape);
   if (flags.checked && request.variant)
     if (Expected<void> within = checkIndices(flags, request, data); !within)
       return report({within.error()});
@@ -730,6 +753,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
       ->type_name("N")
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
+  flags->addCuda(*verb);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
 }

@@ -2,7 +2,6 @@
 #include "tools/reference/Npy.h"
 
 #include "tools/reference/Memory.h"
-#include "tools/reference/Philox.h"
 
 #include <algorithm>
 #include <array>
@@ -139,54 +138,17 @@ template <typename T> T truncated(double value) {
   return T(value);
 }
 
-/// Natural logarithm of 0 < x < 1 by operations that IEEE 754 rounds exactly, so that random inputs do
-/// not depend on the C library. log(m * 2^e) = e * log 2 + 2 * atanh((m - 1) / (m + 1)).
-double portableLog(double x) {
-#pragma STDC FP_CONTRACT OFF
-  int exponent;
-  double mantissa = std::frexp(x, &exponent);
-  if (mantissa < 0.70710678118654752) {
-    mantissa *= 2;
-    exponent -= 1;
-  }
-  double z = (mantissa - 1) / (mantissa + 1);
-  double square = z * z;
-  double sum = 0;
-  for (int term = 21; term >= 1; term -= 2) {
-    double scaled = sum * square;
-    sum = scaled + 1.0 / term;
-  }
-  double fromExponent = exponent * 0.69314718055994531;
-  double fromMantissa = 2 * z * sum;
-  return fromExponent + fromMantissa;
-}
-
-/// Marsaglia's polar method; attempt t of element i uses stream t.
-double normalAt(uint64_t seed, uint64_t index) {
-#pragma STDC FP_CONTRACT OFF
-  for (uint32_t attempt = 0;; ++attempt) {
-    uint64_t bits = randomBits(seed, index, attempt);
-    double x = (double(uint32_t(bits)) + 0.5) * 0x1p-31 - 1;
-    double y = (double(uint32_t(bits >> 32)) + 0.5) * 0x1p-31 - 1;
-    double xx = x * x;
-    double yy = y * y;
-    double square = xx + yy;
-    if (square < 1)
-      return x * std::sqrt(-2 * portableLog(square) / square);
-  }
-}
-
 } // namespace
 
-uint64_t randomBits(uint64_t seed, uint64_t index, uint32_t stream) {
-  std::array<uint32_t, 4> words = philox4x32({uint32_t(index), uint32_t(index >> 32), stream, 0x61747475},
-                                             {uint32_t(seed), uint32_t(seed >> 32)}, 10);
-  return uint64_t(words[1]) << 32 | words[0];
+HostTensor HostTensor::uninitialized(DType dtype, std::vector<int64_t> shape) {
+  HostTensor tensor{dtype, std::move(shape), {}};
+  tensor.data.resize(size_t(tensor.size()) * byteSize(dtype));
+  return tensor;
 }
 
 HostTensor HostTensor::zeros(DType dtype, std::vector<int64_t> shape) {
-  HostTensor tensor{dtype, std::move(shape), {}};
-  tensor.data.resize(size_t(tensor.size()) * byteSize(dtype));
+  HostTensor tensor = uninitialized(dtype, std::move(shape));
+  std::fill(tensor.data.begin(), tensor.data.end(), std::byte{0});
   return tensor;
 }
 
@@ -203,17 +165,6 @@ HostTensor HostTensor::fromInts(DType dtype, std::vector<int64_t> shape, std::sp
   assert(int64_t(values.size()) == tensor.size() && "one value per element");
   for (size_t i = 0; i < values.size(); ++i)
     tensor.setInt(int64_t(i), values[i]);
-  return tensor;
-}
-
-HostTensor HostTensor::random(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
-  HostTensor tensor = zeros(dtype, std::move(shape));
-  for (int64_t i = 0, count = tensor.size(); i < count; ++i) {
-    if (isFloat(dtype))
-      tensor.set(i, normalAt(seed, uint64_t(i)));
-    else
-      tensor.setInt(i, int64_t(randomBits(seed, uint64_t(i)) & (dtype == DType::Bool ? 1 : 7)));
-  }
   return tensor;
 }
 

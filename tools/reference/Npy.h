@@ -28,8 +28,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attune::reference {
@@ -41,19 +44,33 @@ float widenBits(DType type, uint16_t bits);
 /// `value` rounded to `type` (f32, f16 or bf16) and widened again.
 float roundTo(DType type, float value);
 
+/// As std::allocator, but what a vector grows by is left as memory has it: pages of gigabytes are first touched by the threads that fill them.
+template <typename T> struct UninitializedAllocator : std::allocator<T> {
+  template <typename U> struct rebind {
+    using other = UninitializedAllocator<U>;
+  };
+  template <typename U> void construct(U *at) { ::new (static_cast<void *>(at)) U; }
+  template <typename U, typename... Arguments> void construct(U *at, Arguments &&...arguments) {
+    ::new (static_cast<void *>(at)) U(std::forward<Arguments>(arguments)...);
+  }
+};
+
 /// A dense row-major tensor in host memory. bool elements are bytes 0 or 1. Rank 0 holds one element.
 struct HostTensor {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  std::vector<std::byte> data;
+  std::vector<std::byte, UninitializedAllocator<std::byte>> data;
 
   static HostTensor zeros(DType dtype, std::vector<int64_t> shape);
+  /// For what is written as a whole afterwards.
+  static HostTensor uninitialized(DType dtype, std::vector<int64_t> shape);
   /// Floats are rounded to nearest even, integers truncated, bool is value != 0.
   /// Precondition: values.size() is the product of `shape`.
   static HostTensor fromDoubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
   static HostTensor fromInts(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);
   /// N(0, 1) for floats, uniform 0 to 7 for integers, fair for bool. Element i depends on (seed, i)
-  /// alone and uses only operations that IEEE 754 defines exactly: the same bits on every machine.
+  /// alone and uses only operations that IEEE 754 defines exactly: the same bits on every machine. On all cores, some nanoseconds an
+  /// element and core.
   static HostTensor random(DType dtype, std::vector<int64_t> shape, uint64_t seed);
 
   /// The number of elements.

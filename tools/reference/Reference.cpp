@@ -1,6 +1,7 @@
 //===- Reference.cpp - Attention in float64, the plain way --------------------===//
 #include "tools/reference/Reference.h"
 
+#include "tools/reference/ParallelFor.h"
 #include "tools/reference/Philox.h"
 #include "tools/reference/Program.h"
 
@@ -12,7 +13,6 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 
@@ -146,45 +146,40 @@ Expected<Prepared> prepare(const Problem &problem) {
   return prepared;
 }
 
-template <typename Real> std::vector<Real> valuesOf(const HostTensor &tensor) {
-  if constexpr (std::is_same_v<Real, double>)
-    return tensor.doubles();
-  else
-    return tensor.floats();
+/// Gigabytes, which the threads that fill them touch first.
+template <typename Real> using Values = std::vector<Real, UninitializedAllocator<Real>>;
+
+template <typename Real> Values<Real> valuesOf(const HostTensor &tensor, unsigned threads) {
+  constexpr int64_t block = 1 << 14;
+  Values<Real> values(size_t(tensor.size()));
+  parallelFor((tensor.size() + block - 1) / block, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * block; i < std::min(end * block, tensor.size()); ++i)
+      values[size_t(i)] = Real(tensor.at(i));
+  });
+  return values;
 }
 
-/// [planes, rows, columns] to [planes, columns, rows].
+constexpr int64_t keyBlock = 64; // keys that a thread takes at once
+
+/// Calls work(plane, begin, end) for blocks of the keys of each plane.
+void forKeyBlocks(int64_t planes, int64_t keys, unsigned threads, const std::function<void(int64_t, int64_t, int64_t)> &work) {
+  const int64_t blocks = (keys + keyBlock - 1) / keyBlock;
+  parallelFor(planes * blocks, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      work(i / blocks, i % blocks * keyBlock, std::min((i % blocks + 1) * keyBlock, keys));
+  });
+}
+
+/// [planes, keys, columns] to [planes, columns, keys].
 template <typename Real>
-std::vector<Real> transposed(const std::vector<Real> &values, int64_t planes, int64_t rows, int64_t columns) {
-  std::vector<Real> result(values.size());
-  for (int64_t plane = 0; plane < planes; ++plane)
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        result[size_t((plane * columns + c) * rows + r)] = values[size_t((plane * rows + r) * columns + c)];
+Values<Real> transposedValuesOf(const HostTensor &tensor, int64_t planes, int64_t keys, int64_t columns, unsigned threads) {
+  Values<Real> result(size_t(tensor.size()));
+  forKeyBlocks(planes, keys, threads, [&](int64_t plane, int64_t begin, int64_t end) {
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t k = begin; k < end; ++k)
+        result[size_t((plane * columns + c) * keys + k)] = Real(tensor.at((plane * keys + k) * columns + c));
+  });
   return result;
-}
-
-/// Calls work(worker, begin, end) until [0, count) is covered.
-void parallelFor(int64_t count, unsigned threads, const std::function<void(int64_t, int64_t)> &work) {
-  constexpr int64_t grain = 8;
-  std::atomic<int64_t> next = 0;
-  auto loop = [&] {
-    for (int64_t begin; (begin = next.fetch_add(grain)) < count;)
-      work(begin, std::min(begin + grain, count));
-  };
-  if (threads == 0)
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  threads = unsigned(std::min<int64_t>(threads, (count + grain - 1) / grain));
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    try {
-      others.emplace_back(loop);
-    } catch (const std::system_error &) { // a limit on threads or memory: those that there are do the work
-      break;
-    }
-  loop();
-  for (std::thread &other : others)
-    other.join();
 }
 
 /// What a kernel's operations may err by, as standard deviations.
@@ -219,10 +214,10 @@ public:
   RowLoop(const Prepared &prepared, Output &output)
       : prepared(prepared), dtype(isExact ? DType::F32 : prepared.problem->q.dtype), output(output),
         accuracy(accuracyOf(prepared.problem->q.dtype, prepared.problem->variant->isPrecise())),
-        queries(valuesOf<Real>(prepared.problem->q)),
-        keys(transposed(valuesOf<Real>(prepared.problem->k), prepared.batch * prepared.kvHeads,
-                        prepared.keyLength, prepared.headDim)),
-        values(valuesOf<Real>(prepared.problem->v)) {
+        queries(valuesOf<Real>(prepared.problem->q, prepared.problem->threads)),
+        keys(transposedValuesOf<Real>(prepared.problem->k, prepared.batch * prepared.kvHeads, prepared.keyLength,
+                                      prepared.headDim, prepared.problem->threads)),
+        values(valuesOf<Real>(prepared.problem->v, prepared.problem->threads)) {
     if constexpr (isExact)
       describeKeys();
   }
@@ -281,23 +276,27 @@ private:
   /// |k| of each key, and which keys hold NaN or infinities.
   void describeKeys() {
     const Prepared &p = prepared;
-    keyNorms.resize(size_t(p.batch * p.kvHeads * p.keyLength));
-    for (int64_t plane = 0; plane < p.batch * p.kvHeads; ++plane)
+    const int64_t planes = p.batch * p.kvHeads;
+    keyNorms.resize(size_t(planes * p.keyLength));
+    std::vector<uint8_t> where(keyNorms.size());
+    forKeyBlocks(planes, p.keyLength, p.problem->threads, [&](int64_t plane, int64_t begin, int64_t end) {
+      double *norms = keyNorms.data() + plane * p.keyLength;
       for (int64_t d = 0; d < p.headDim; ++d)
-        for (int64_t k = 0; k < p.keyLength; ++k) {
+        for (int64_t k = begin; k < end; ++k) {
           double value = keys[size_t((plane * p.headDim + d) * p.keyLength + k)];
-          keyNorms[size_t(plane * p.keyLength + k)] += value * value;
+          norms[k] += value * value;
         }
-    for (double &norm : keyNorms)
-      norm = std::sqrt(norm);
-    for (size_t key = 0; key < keyNorms.size(); ++key) {
-      const double *value = values.data() + key * size_t(p.headDimV);
-      uint8_t where = std::isfinite(keyNorms[key]) ? 0 : Output::InKeys;
-      if (!std::all_of(value, value + p.headDimV, [](double each) { return std::isfinite(each); }))
-        where |= Output::InValues;
-      if (where)
-        nonFiniteKeys.emplace_back(int64_t(key), where);
-    }
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t key = plane * p.keyLength + k;
+        const double *value = values.data() + key * p.headDimV;
+        norms[k] = std::sqrt(norms[k]);
+        const bool finite = std::all_of(value, value + p.headDimV, [](double each) { return std::isfinite(each); });
+        where[size_t(key)] = uint8_t((std::isfinite(norms[k]) ? 0 : Output::InKeys) | (finite ? 0 : Output::InValues));
+      }
+    });
+    for (size_t key = 0; key < where.size(); ++key)
+      if (where[key])
+        nonFiniteKeys.emplace_back(int64_t(key), where[key]);
   }
 
   /// x of keys [begin, begin + count) of a row.
@@ -501,9 +500,9 @@ private:
   Output &output;
   mutable std::mutex mutex; ///< guards output.clampedReads
   Accuracy accuracy;
-  std::vector<Real> queries;                              ///< [B, H, Sq, D]
-  std::vector<Real> keys;                                 ///< [B, Hkv, D, Sk]
-  std::vector<Real> values;                               ///< [B, Hkv, Sk, Dv]
+  Values<Real> queries;                                   ///< [B, H, Sq, D]
+  Values<Real> keys;                                      ///< [B, Hkv, D, Sk]
+  Values<Real> values;                                    ///< [B, Hkv, Sk, Dv]
   std::vector<double> keyNorms;                           ///< [B, Hkv, Sk]
   std::vector<std::pair<int64_t, uint8_t>> nonFiniteKeys; ///< positions in keyNorms, ascending, and where
 };
@@ -541,10 +540,9 @@ HostTensor scalarOf(DType dtype, double value) {
 
 void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
                         std::span<const int64_t> v, bool wantKeep) {
-  // In float64, K twice while it is transposed; the float32 copies of the plain computation come when these
-  // are gone.
+  // In float64; the float32 copies of the plain computation come when these are gone.
   need.add("the reference's q", 8, q);
-  need.add("the reference's k", 16, k);
+  need.add("the reference's k", 8, k);
   need.add("the reference's v", 8, v);
   const std::array<int64_t, 4> o = {q[0], q[1], q[2], v[3]}, keep = {q[0], q[1], q[2], k[2]};
   need.add("the reference's o", 2 * 8, o);
@@ -595,6 +593,12 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
     visible += count;
   });
   return std::optional<int64_t>(visible * (all / evaluations));
+}
+
+double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t, 4> &v, unsigned threads) {
+  const double planes = double(q[0]) * double(q[1]), columns = double(q[3] + v[3]);
+  const double products = planes * double(q[2]) * double(v[2]) * columns, elements = double(v[0]) * double(v[1]) * double(v[2]) * columns;
+  return (0.65e-9 * products + 10e-9 * elements) / threads;
 }
 
 Expected<Output> attention(const Problem &problem) { return compute<double>(problem); }

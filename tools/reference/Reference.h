@@ -73,6 +73,10 @@ struct Output {
   enum : uint8_t { InKeys = 1, InValues = 2 };
 };
 
+/// About how long `attention` and `plainLowPrecision` take together for q [B, H, Sq, D] and v [B, Hkv, Sk, Dv], with every key visible and plain scores:
+/// 0.65 ns for each product of S and of PV, and 10 ns for each element of K and V, on each of so many cores.
+double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t, 4> &v, unsigned threads);
+
 /// What `attention` and `plainLowPrecision` allocate for tensors of these shapes, results included.
 void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
                         std::span<const int64_t> v, bool wantKeep);

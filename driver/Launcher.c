@@ -1,0 +1,1036 @@
+/*===- Launcher.c - Checks, packs and launches an exported kernel -----------===*/
+/*
+ * C99 and C++17, for every exported kernel: driver/Export.cpp puts it between the header's #include and the tables of one kernel. It does what
+ * runtime/Launch.cpp and runtime/Kernel.cpp do, on the same facts, with the same texts; tests/export compares the two byte for byte.
+ * Names that end in _args, _defaults, _contiguous, _workspace_bytes, _load, _launch or _error are the header's.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { result_ok, result_invalid, result_no_driver, result_no_kernel, result_driver_error };
+enum { most_rank = 4, most_packed_bytes = 4096, tensor_map_bytes = 128, tile_alignment = 16 };
+
+static const int64_t most_length = (int64_t)1 << 30;
+static const int64_t most_int32 = 2147483647;
+static const int64_t most_count = (int64_t)1 << 62;
+
+/*===----------------------------------------------------------------------===*/
+/* What the tables say                                                        */
+/*===----------------------------------------------------------------------===*/
+
+/* constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i] */
+typedef struct {
+  int64_t constant, coordinates[4], extents[4];
+} linear_index;
+
+/* What the kernel reads along dimension `dim` where all guards are at least 0. */
+typedef struct {
+  int dim;
+  linear_index index;
+  int guard_count;
+  const linear_index *guards;
+  int broadcast;
+  const char *text, *element;
+} index_table;
+
+typedef struct {
+  const char *name;
+  int element_bytes, rank, index_count;
+  const index_table *indices;
+} tensor_table;
+
+/* The least and the greatest element of a captured tensor in each tile of `rows` queries or keys. */
+typedef struct {
+  int tensor, dim, of_keys, rows;
+} bounds_table;
+
+/* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
+typedef struct {
+  const char *name;
+  int captured; /* index of the captured tensor, or -1 */
+  int type, rows, columns, swizzle;
+} map_table;
+
+/* One cubin. */
+typedef struct {
+  const char *arch;
+  int major;
+  unsigned minors; /* bit n: runs on compute capability major.n */
+  const uint64_t *cubin;
+  const char *entry, *bounds_entry; /* the second is null where there are no bounds */
+  int nvrtc, tile_q, threads;
+  unsigned shared_bytes;
+  int persistent, claims_work, waits_for_bounds;
+  size_t packed_bytes, maps_at;
+  int bounds_count;
+  const bounds_table *bounds;
+  int map_count;
+  const map_table *maps;
+  int pattern, pattern_rows, pattern_columns; /* a captured tensor, or -1 */
+} image_table;
+
+typedef struct {
+  const char *name;
+  int element_bytes, head_dim, head_dim_v, has_dropout;
+  int scalar_count, tensor_count;
+  const tensor_table *tensors;
+  int image_count;
+  const image_table *images; /* the most specific first */
+} kernel_table;
+
+/*===----------------------------------------------------------------------===*/
+/* What a launch gets                                                         */
+/*===----------------------------------------------------------------------===*/
+
+typedef struct {
+  const void *data;
+  int64_t shape[most_rank], strides[most_rank];
+} tensor_view;
+
+/* The header's arguments, the same for all kernels. */
+typedef struct {
+  const void *q, *k, *v;
+  void *o;
+  float *lse;
+  const int64_t *q_strides, *k_strides, *v_strides, *o_strides, *lse_strides;
+  int64_t batch, heads, heads_kv, query_length, key_length;
+  float dropout;
+  uint64_t seed, offset;
+  const uint64_t *seed_pointer, *offset_pointer;
+  int32_t q_offset;
+  const uint64_t *scalars; /* slots */
+  const tensor_view *tensors;
+  void *workspace;
+  size_t workspace_bytes;
+  void *stream;
+} problem;
+
+/* attune/LaunchParams.h */
+typedef struct {
+  const void *q, *k, *v;
+  void *o;
+  float *lse;
+  int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], lse_stride[3];
+  uint64_t seed, offset;
+  const uint64_t *seed_pointer, *offset_pointer;
+  void *workspace;
+  int32_t batch, heads, kv_heads, group, query_length, key_length, q_offset;
+  uint32_t drop_threshold;
+  float keep_scale;
+  int32_t mapped;
+} launch_params;
+
+typedef struct {
+  unsigned char bytes[most_packed_bytes] __attribute__((aligned(64)));
+  launch_params params;
+  int64_t blocks, bounds_entries;
+} packed_problem;
+
+/*===----------------------------------------------------------------------===*/
+/* Errors                                                                     */
+/*===----------------------------------------------------------------------===*/
+
+static __thread char last_text[768];
+
+__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(last_text, sizeof last_text, format, values);
+  va_end(values);
+  return code;
+}
+
+typedef long long print_int;
+
+/*===----------------------------------------------------------------------===*/
+/* Q, K, V, O and LSE                                                         */
+/*===----------------------------------------------------------------------===*/
+
+/* Extents of batch, heads and length; the head dim's stride is 1. */
+typedef struct {
+  const char *name;
+  const void *data;
+  const int64_t *strides;
+  int64_t extents[3];
+} tile_view;
+
+static int is_empty(const tile_view *tensor) { return !tensor->extents[0] || !tensor->extents[1] || !tensor->extents[2]; }
+
+/* Null, alignment, strides. */
+static int check_tiled(const tile_view *tensor, int head_dim, int element_bytes) {
+  static const char *const names[] = {"batch", "head", "row"};
+  const int64_t elements = tile_alignment / element_bytes;
+  int i;
+  if (is_empty(tensor))
+    return result_ok;
+  if (!tensor->data)
+    return fail(result_invalid, "%s is null but has shape [%lld, %lld, %lld, %d]; pass the address of its memory", tensor->name,
+                (print_int)tensor->extents[0], (print_int)tensor->extents[1], (print_int)tensor->extents[2], head_dim);
+  if ((uintptr_t)tensor->data % tile_alignment != 0)
+    return fail(result_invalid, "%s starts at address %#llx, which is not a multiple of 16 bytes; align its memory", tensor->name,
+                (unsigned long long)(uintptr_t)tensor->data);
+  for (i = 0; i < 3; ++i)
+    if (tensor->extents[i] > 1 && tensor->strides[i] % elements != 0) {
+      const int64_t padded = (tensor->strides[i] + elements - 1) / elements * elements;
+      return fail(result_invalid, "%s has a %s stride of %lld elements (%lld bytes), which is not a multiple of 16 bytes; pad it to %lld elements",
+                  tensor->name, names[i], (print_int)tensor->strides[i], (print_int)(tensor->strides[i] * element_bytes),
+                  (print_int)(tensor->strides[i] > 0 ? padded : elements));
+    }
+  return result_ok;
+}
+
+/* An output must not write one element twice. */
+static int check_output(const tile_view *tensor) {
+  static const char *const names[] = {"batch", "head", "row"};
+  int i;
+  for (i = 0; i < 3; ++i)
+    if (tensor->strides[i] == 0 && tensor->extents[i] > 1)
+      return fail(result_invalid, "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", tensor->name, names[i],
+                  (print_int)tensor->extents[i]);
+  return result_ok;
+}
+
+/* An index along an extent of 1 is 0, whatever stride stands there. */
+static void pack_strides(int64_t *to, const tile_view *tensor) {
+  int i;
+  for (i = 0; i < 3; ++i)
+    to[i] = tensor->extents[i] > 1 ? tensor->strides[i] : 0;
+}
+
+static int check_signs(const problem *p) {
+  const struct {
+    const char *name;
+    int64_t value;
+  } sizes[] = {{"batch", p->batch}, {"heads", p->heads}, {"heads_kv", p->heads_kv}, {"query_length", p->query_length}, {"key_length", p->key_length}};
+  size_t i;
+  for (i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
+    if (sizes[i].value < 0)
+      return fail(result_invalid, "%s is %lld; sizes are at least 0", sizes[i].name, (print_int)sizes[i].value);
+  return result_ok;
+}
+
+static int check_sizes(const problem *p) {
+  if (p->batch > most_int32)
+    return fail(result_invalid, "q has batch %lld, the most is %lld; split the batch", (print_int)p->batch, (print_int)most_int32);
+  if (p->heads > most_int32)
+    return fail(result_invalid, "q has %lld heads, the most is %lld; split the heads", (print_int)p->heads, (print_int)most_int32);
+  if (p->query_length > most_length)
+    return fail(result_invalid, "q has length %lld, the most is %lld; split the sequence", (print_int)p->query_length, (print_int)most_length);
+  if (p->key_length > most_length)
+    return fail(result_invalid, "k has length %lld, the most is %lld; split the sequence", (print_int)p->key_length, (print_int)most_length);
+  if (p->heads_kv == 0 ? p->heads != 0 : p->heads % p->heads_kv != 0)
+    return fail(result_invalid, "q has %lld heads, k has %lld; the number of query heads must be a multiple of the key heads", (print_int)p->heads,
+                (print_int)p->heads_kv);
+  return result_ok;
+}
+
+static int pack_lse(const problem *p, launch_params *params) {
+  const tile_view lse = {"lse", p->lse, p->lse_strides, {p->batch, p->heads, p->query_length}};
+  params->lse = p->lse;
+  memset(params->lse_stride, 0, sizeof params->lse_stride);
+  if (!p->lse)
+    return result_ok;
+  if ((uintptr_t)p->lse % 4 != 0)
+    return fail(result_invalid, "lse starts at address %#llx, which is not a multiple of 4 bytes; align its memory",
+                (unsigned long long)(uintptr_t)p->lse);
+  pack_strides(params->lse_stride, &lse);
+  return check_output(&lse);
+}
+
+static int pack_launch_values(const kernel_table *kernel, const problem *p, launch_params *params) {
+  if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
+    return fail(result_invalid, "dropout probability %g is outside [0, 1); pass 0 for no dropout", (double)p->dropout);
+  if (p->q_offset > most_length || p->q_offset < -most_length)
+    return fail(result_invalid, "qOffset %lld is outside [-%lld, %lld]; pass the position of the first query", (print_int)p->q_offset,
+                (print_int)most_length, (print_int)most_length);
+  if ((uintptr_t)p->seed_pointer % 8 != 0)
+    return fail(result_invalid, "seedPointer is address %#llx, which is not a multiple of 8 bytes; align its memory",
+                (unsigned long long)(uintptr_t)p->seed_pointer);
+  if ((uintptr_t)p->offset_pointer % 8 != 0)
+    return fail(result_invalid, "offsetPointer is address %#llx, which is not a multiple of 8 bytes; align its memory",
+                (unsigned long long)(uintptr_t)p->offset_pointer);
+  params->seed = p->seed;
+  params->offset = p->offset;
+  params->seed_pointer = p->seed_pointer;
+  params->offset_pointer = p->offset_pointer;
+  params->q_offset = p->q_offset;
+  params->drop_threshold = 0;
+  if (kernel->has_dropout) {
+    const long threshold = lround(65536.0 * (double)p->dropout);
+    params->drop_threshold = threshold < 65535 ? (uint32_t)threshold : 65535;
+  }
+  params->keep_scale = (float)(65536.0 / (double)(65536 - params->drop_threshold));
+  return result_ok;
+}
+
+static int pack_fixed(const kernel_table *kernel, const problem *p, launch_params *params) {
+  const tile_view views[] = {{"q", p->q, p->q_strides, {p->batch, p->heads, p->query_length}},
+                             {"k", p->k, p->k_strides, {p->batch, p->heads_kv, p->key_length}},
+                             {"v", p->v, p->v_strides, {p->batch, p->heads_kv, p->key_length}},
+                             {"o", p->o, p->o_strides, {p->batch, p->heads, p->query_length}}};
+  int64_t *const strides[] = {params->q_stride, params->k_stride, params->v_stride, params->o_stride};
+  int code = check_signs(p), i;
+  for (i = 0; i < 4 && code == result_ok; ++i) {
+    code = check_tiled(&views[i], i < 2 ? kernel->head_dim : kernel->head_dim_v, kernel->element_bytes);
+    pack_strides(strides[i], &views[i]);
+  }
+  if (code == result_ok)
+    code = check_output(&views[3]);
+  if (code == result_ok)
+    code = check_sizes(p);
+  if (code == result_ok)
+    code = pack_lse(p, params);
+  if (code == result_ok)
+    code = pack_launch_values(kernel, p, params);
+  params->q = p->q;
+  params->k = p->k;
+  params->v = p->v;
+  params->o = p->o;
+  params->workspace = p->workspace;
+  params->batch = (int32_t)p->batch;
+  params->heads = (int32_t)p->heads;
+  params->kv_heads = (int32_t)p->heads_kv;
+  params->group = p->heads_kv == 0 ? 1 : (int32_t)(p->heads / p->heads_kv);
+  params->query_length = (int32_t)p->query_length;
+  params->key_length = (int32_t)p->key_length;
+  params->mapped = 0;
+  return code;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Captured tensors                                                           */
+/*===----------------------------------------------------------------------===*/
+
+static int64_t divided_up(int64_t count, int64_t size) { return count / size + (count % size != 0); }
+
+static const char *shape_text(const tensor_view *tensor, int rank, char *to, size_t size) {
+  int i, used = snprintf(to, size, "[");
+  for (i = 0; i < rank; ++i)
+    used += snprintf(to + used, size - (size_t)used, "%s%lld", i ? ", " : "", (print_int)tensor->shape[i]);
+  snprintf(to + used, size - (size_t)used, "]");
+  return to;
+}
+
+static int check_captured(const tensor_table *table, const tensor_view *tensor, int is_pattern) {
+  const char *kind = is_pattern ? "block pattern" : "captured tensor";
+  char text[128];
+  int i, empty = 0;
+  for (i = 0; i < table->rank; ++i) {
+    if (tensor->shape[i] < (is_pattern ? 0 : 1))
+      return fail(result_invalid, "%s '%s' has extent %lld in dimension %d; every extent is at least %d", kind, table->name,
+                  (print_int)tensor->shape[i], i, is_pattern ? 0 : 1);
+    empty |= tensor->shape[i] == 0;
+  }
+  if (!tensor->data && !empty)
+    return fail(result_invalid, "%s '%s' is null but has shape %s; pass the address of its memory", kind, table->name,
+                shape_text(tensor, table->rank, text, sizeof text));
+  if ((uintptr_t)tensor->data % (uintptr_t)table->element_bytes != 0)
+    return fail(result_invalid, "%s '%s' starts at address %#llx, which is not a multiple of %d bytes; align its memory", kind, table->name,
+                (unsigned long long)(uintptr_t)tensor->data, table->element_bytes);
+  return result_ok;
+}
+
+static int check_pattern(const image_table *image, const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
+  const int rank = table->rank;
+  const int64_t rows = divided_up(params->query_length, image->pattern_rows), columns = divided_up(params->key_length, image->pattern_columns);
+  if (tensor->shape[rank - 2] < rows || tensor->shape[rank - 1] < columns)
+    return fail(result_invalid,
+                "block pattern '%s' has %lld x %lld blocks of %d x %d, required are %lld x %lld for Sq = %d and Sk = %d; pass one entry per block",
+                table->name, (print_int)tensor->shape[rank - 2], (print_int)tensor->shape[rank - 1], image->pattern_rows, image->pattern_columns,
+                (print_int)rows, (print_int)columns, params->query_length, params->key_length);
+  if (rank >= 3 && tensor->shape[rank - 3] != 1 && tensor->shape[rank - 3] != params->heads)
+    return fail(result_invalid, "block pattern '%s' has %lld heads, required is 1 or %d; pass one plane for all heads or one per head", table->name,
+                (print_int)tensor->shape[rank - 3], params->heads);
+  if (rank == 4 && tensor->shape[0] != 1 && tensor->shape[0] != params->batch)
+    return fail(result_invalid, "block pattern '%s' has batch %lld, required is 1 or %d; pass one plane for all batches or one per batch",
+                table->name, (print_int)tensor->shape[0], params->batch);
+  return result_ok;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Indices of captured tensors                                                */
+/*===----------------------------------------------------------------------===*/
+
+/* The elements (b, h, q, k) of a launch, ends included, with the q offset in q; and B, H, Sq, Sk. */
+typedef struct {
+  int64_t low[4], high[4], extents[4];
+} element_box;
+
+static int64_t value_at(const linear_index *x, const element_box *box, const int64_t *at) {
+  int64_t sum = x->constant;
+  int i;
+  for (i = 0; i < 4; ++i)
+    sum += x->coordinates[i] * at[i] + x->extents[i] * box->extents[i];
+  return sum;
+}
+
+static int passes_guards(const index_table *table, const element_box *box, const int64_t *at) {
+  int i;
+  for (i = 0; i < table->guard_count; ++i)
+    if (value_at(&table->guards[i], box, at) < 0)
+      return 0;
+  return 1;
+}
+
+/* Whether an element at which the index is greatest, or least, is surely evaluated: a corner, or from it the element where a guard begins to hold. */
+static int is_reached(const index_table *table, const element_box *box, int greatest) {
+  const int64_t *factors = table->index.coordinates;
+  unsigned corner;
+  for (corner = 0; corner < 16; ++corner) {
+    int64_t at[4];
+    int i, guard, is_end = 1;
+    for (i = 0; i < 4; ++i) {
+      const int high = corner >> i & 1;
+      at[i] = high ? box->high[i] : box->low[i];
+      is_end = is_end && (factors[i] == 0 || (factors[i] > 0) == (high == greatest));
+    }
+    if (!is_end)
+      continue;
+    if (passes_guards(table, box, at))
+      return 1;
+    for (guard = 0; guard < table->guard_count; ++guard)
+      for (i = 0; i < 4; ++i) {
+        const int64_t step = table->guards[guard].coordinates[i], held = at[i];
+        int reached;
+        if (factors[i] != 0 || (step != 1 && step != -1))
+          continue;
+        at[i] = held - step * value_at(&table->guards[guard], box, at);
+        at[i] = at[i] < box->low[i] ? box->low[i] : at[i] > box->high[i] ? box->high[i] : at[i];
+        reached = passes_guards(table, box, at);
+        at[i] = held;
+        if (reached)
+          return 1;
+      }
+  }
+  return 0;
+}
+
+/* " for Sq 256 and Sk 256": what the greatest, or least, value of the index depends on. */
+static const char *depends_on(const linear_index *index, const element_box *box, int greatest, char *to, size_t size) {
+  static const char *const names[] = {"B", "H", "Sq", "Sk"};
+  int i, used = 0;
+  to[0] = 0;
+  for (i = 0; i < 4; ++i)
+    if ((greatest ? index->coordinates[i] > 0 : index->coordinates[i] < 0) || index->extents[i])
+      used += snprintf(to + used, size - (size_t)used, "%s%s %lld", used ? " and " : " for ", names[i], (print_int)box->extents[i]);
+  if (index->coordinates[2] && box->low[2])
+    snprintf(to + used, size - (size_t)used, "%sqOffset %lld", used ? " and " : " for ", (print_int)box->low[2]);
+  return to;
+}
+
+/* ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or nothing for a constant. */
+static const char *why_greatest(const index_table *table, const element_box *box, int64_t greatest, char *to, size_t size) {
+  static const char *const names[] = {"B", "H", "Sq", "Sk"};
+  char sizes[160];
+  int i;
+  for (i = 0; i < 4; ++i) {
+    linear_index coordinate;
+    memset(&coordinate, 0, sizeof coordinate);
+    coordinate.coordinates[i] = 1;
+    if (memcmp(&table->index, &coordinate, sizeof coordinate) == 0 && box->low[i] == 0) {
+      snprintf(to, size, ", but %s is %lld", names[i], (print_int)box->extents[i]);
+      return to;
+    }
+  }
+  to[0] = 0;
+  if (*depends_on(&table->index, box, 1, sizes, sizeof sizes))
+    snprintf(to, size, ", which reaches %lld%s", (print_int)greatest, sizes);
+  return to;
+}
+
+static int index_outside(const tensor_table *tensor, int64_t extent, const index_table *table, const element_box *box, int64_t least,
+                         int64_t greatest) {
+  char why[256];
+  if (greatest >= extent && is_reached(table, box, 1))
+    return fail(result_invalid,
+                "captured tensor '%s' has %lld element%s in dimension %d and is indexed by %s%s; pass at least %lld, or write clamped(%s) where "
+                "reading the last element is meant",
+                tensor->name, (print_int)extent, extent == 1 ? "" : "s", table->dim, table->text, why_greatest(table, box, greatest, why, sizeof why),
+                (print_int)(greatest + 1), table->element);
+  if (least < 0 && is_reached(table, box, 0))
+    return fail(result_invalid,
+                "captured tensor '%s' is indexed by %s in dimension %d, which begins at %lld%s; correct the index, or write clamped(%s) where "
+                "reading the first element is meant",
+                tensor->name, table->text, table->dim, (print_int)least, depends_on(&table->index, box, 0, why, sizeof why), table->element);
+  return result_ok;
+}
+
+static int check_indices(const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
+  const int64_t last_query = (int64_t)params->query_length - 1 + params->q_offset;
+  const element_box box = {{0, 0, params->q_offset, 0},
+                           {params->batch - 1, params->heads - 1, last_query, params->key_length - 1},
+                           {params->batch, params->heads, params->query_length, params->key_length}};
+  int n, i, code;
+  if (!params->batch || !params->heads || !params->query_length || !params->key_length)
+    return result_ok;
+  for (n = 0; n < table->index_count; ++n) {
+    const index_table *index = &table->indices[n];
+    const int64_t extent = tensor->shape[index->dim];
+    int64_t least = index->index.constant, greatest = least;
+    for (i = 0; i < 4; ++i) {
+      const int64_t factor = index->index.coordinates[i], sizes = index->index.extents[i] * box.extents[i];
+      least += factor * (factor < 0 ? box.high[i] : box.low[i]) + sizes;
+      greatest += factor * (factor < 0 ? box.low[i] : box.high[i]) + sizes;
+    }
+    /* An int32 that wraps is another index than the formula's. */
+    if ((least >= 0 && greatest < extent) || least < -most_int32 - 1 || greatest > most_int32 || (index->broadcast && extent == 1))
+      continue;
+    code = index_outside(table, extent, index, &box, least, greatest);
+    if (code != result_ok)
+      return code;
+  }
+  return result_ok;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Bounds of tensors                                                          */
+/*===----------------------------------------------------------------------===*/
+
+static int64_t product_at_most(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : a > most_count / b ? most_count : a * b; }
+
+typedef struct {
+  int64_t extents[most_rank], strides[most_rank]; /* of the table; entries 2n and 2n + 1 of tile n */
+  int64_t entries;                                /* tiles under all other indices */
+  size_t bytes;
+} placed_bounds;
+
+static placed_bounds place_bounds(const kernel_table *kernel, const bounds_table *table, const problem *p) {
+  const tensor_table *tensor = &kernel->tensors[table->tensor];
+  const int64_t *shape = p->tensors[table->tensor].shape;
+  const int64_t rows = table->of_keys ? p->key_length : p->query_length;
+  placed_bounds placed;
+  int64_t stride = 1, bytes;
+  int dim;
+  memset(&placed, 0, sizeof placed);
+  placed.entries = 1;
+  for (dim = tensor->rank - 1; dim >= 0; --dim) {
+    const int64_t size = dim == table->dim ? divided_up(rows, table->rows) : shape[dim] > 0 ? shape[dim] : 0;
+    placed.extents[dim] = dim == table->dim ? 2 * size : size;
+    placed.strides[dim] = stride;
+    stride = product_at_most(stride, placed.extents[dim]);
+    placed.entries = product_at_most(placed.entries, size);
+  }
+  bytes = product_at_most(placed.entries, 2 * tensor->element_bytes);
+  placed.bytes = (size_t)(bytes > most_count - 15 ? most_count : bytes + 15) / 16 * 16;
+  return placed;
+}
+
+/* The counter of claims, then the tables of bounds. */
+static size_t workspace_of(const kernel_table *kernel, const image_table *image, const problem *p) {
+  size_t bytes = image->claims_work ? (size_t)work_counter_bytes : 0;
+  int i;
+  for (i = 0; i < image->bounds_count; ++i)
+    bytes += place_bounds(kernel, &image->bounds[i], p).bytes;
+  return bytes;
+}
+
+static size_t most_workspace_of(const kernel_table *kernel, const problem *p) {
+  size_t most = 0;
+  int i;
+  for (i = 0; i < kernel->image_count; ++i) {
+    const size_t bytes = workspace_of(kernel, &kernel->images[i], p);
+    most = bytes > most ? bytes : most;
+  }
+  return most;
+}
+
+static int check_workspace(const problem *p, size_t needed, int64_t entries) {
+  const int64_t most_entries = most_int32 * (bounds_block_threads / 32);
+  if (needed == 0)
+    return result_ok;
+  if (!p->workspace)
+    return fail(result_invalid,
+                "the launch needs a workspace of %llu bytes, workspace is null; allocate as many bytes as the header's "
+                "workspace_bytes function says and pass them in workspace and workspace_bytes",
+                (unsigned long long)needed);
+  if (p->workspace_bytes < needed)
+    return fail(result_invalid,
+                "the launch needs a workspace of %llu bytes, workspace_bytes is %llu; allocate as many bytes as the header's "
+                "workspace_bytes function says and pass them in workspace and workspace_bytes",
+                (unsigned long long)needed, (unsigned long long)p->workspace_bytes);
+  if ((uintptr_t)p->workspace % tile_alignment != 0)
+    return fail(result_invalid, "workspace starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
+                (unsigned long long)(uintptr_t)p->workspace);
+  if (entries > most_entries)
+    return fail(result_invalid,
+                "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views of fewer elements",
+                (print_int)entries, (print_int)most_entries);
+  return result_ok;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Tensor maps                                                                */
+/*===----------------------------------------------------------------------===*/
+
+/* What the copy engine is told: the inmost dimension first, strides in bytes. */
+typedef struct {
+  const void *address;
+  uint64_t dimensions[4], strides[3];
+} map_view;
+
+/* Whether a captured tensor's boxes hold what its elements do at all queries and keys of the launch. */
+static int is_mapped(const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
+  const int64_t greatest = ((int64_t)1 << 40) - 1, bytes = table->element_bytes;
+  const int rank = table->rank;
+  int i;
+  if ((uintptr_t)tensor->data % 16 != 0 || (tensor->shape[rank - 1] > 1 ? tensor->strides[rank - 1] : 0) != 1 ||
+      params->key_length > tensor->shape[rank - 1] || params->q_offset < 0 ||
+      (int64_t)params->q_offset + params->query_length > tensor->shape[rank - 2])
+    return 0;
+  for (i = 0; i < rank - 1; ++i) {
+    const int64_t stride = tensor->shape[i] > 1 ? tensor->strides[i] : 0;
+    if (stride < 0 || stride > greatest / bytes || stride * bytes % 16 != 0)
+      return 0;
+  }
+  return 1;
+}
+
+static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p, const launch_params *params) {
+  map_view view = {NULL, {1, 1, 1, 1}, {0, 0, 0}};
+  int64_t strides[3] = {0, 0, 0}, bytes = 2;
+  int i;
+  if (map->captured >= 0) {
+    const tensor_table *table = &kernel->tensors[map->captured];
+    const tensor_view *tensor = &p->tensors[map->captured];
+    bytes = table->element_bytes;
+    view.address = tensor->data;
+    for (i = 0; i < table->rank; ++i)
+      view.dimensions[i] = (uint64_t)tensor->shape[table->rank - 1 - i];
+    for (i = 1; i < table->rank; ++i)
+      strides[i - 1] = tensor->shape[table->rank - 1 - i] > 1 ? tensor->strides[table->rank - 1 - i] : 0;
+  } else {
+    const char which = map->name[0];
+    const int of_keys = which == 'k' || which == 'v';
+    const int64_t *from = which == 'q' ? params->q_stride : which == 'k' ? params->k_stride : which == 'v' ? params->v_stride : params->o_stride;
+    const int64_t extents[] = {which == 'v' || which == 'o' ? kernel->head_dim_v : kernel->head_dim,
+                               of_keys ? params->key_length : params->query_length, of_keys ? params->kv_heads : params->heads, params->batch};
+    view.address = which == 'q' ? params->q : which == 'k' ? params->k : which == 'v' ? params->v : params->o;
+    for (i = 0; i < 4; ++i)
+      view.dimensions[i] = (uint64_t)(extents[i] > 1 ? extents[i] : 1);
+    for (i = 0; i < 3; ++i)
+      strides[i] = from[2 - i];
+  }
+  /* The stride of a dimension of one element is never used, but must be valid. */
+  for (i = 0; i < 3; ++i)
+    view.strides[i] = view.dimensions[i + 1] == 1 ? ((uint64_t)bytes * view.dimensions[0] + 15) / 16 * 16 : (uint64_t)(bytes * strides[i]);
+  return view;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Packing                                                                    */
+/*===----------------------------------------------------------------------===*/
+
+static unsigned char *put(unsigned char *to, const void *from, size_t bytes) {
+  memcpy(to, from, bytes);
+  return to + bytes;
+}
+
+static unsigned char *put_tensor(unsigned char *to, const tensor_table *table, const tensor_view *tensor) {
+  int dim;
+  to = put(to, &tensor->data, 8);
+  for (dim = 0; dim < table->rank; ++dim) {
+    const int64_t stride = tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
+    to = put(to, &stride, 8);
+  }
+  return put(to, tensor->shape, 8 * (size_t)table->rank);
+}
+
+static int pack_tensors(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed, unsigned char **cursor) {
+  int i, code;
+  for (i = 0; i < kernel->tensor_count; ++i) {
+    const tensor_table *table = &kernel->tensors[i];
+    code = check_captured(table, &p->tensors[i], image->pattern == i);
+    if (code == result_ok && image->pattern == i)
+      code = check_pattern(image, table, &p->tensors[i], &packed->params);
+    if (code == result_ok)
+      code = check_indices(table, &p->tensors[i], &packed->params);
+    if (code != result_ok)
+      return code;
+    *cursor = put_tensor(*cursor, table, &p->tensors[i]);
+  }
+  return result_ok;
+}
+
+static int pack_bounds(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed, unsigned char **cursor) {
+  size_t at = image->claims_work ? (size_t)work_counter_bytes : 0;
+  int i;
+  packed->bounds_entries = 0;
+  for (i = 0; i < image->bounds_count; ++i) {
+    const placed_bounds placed = place_bounds(kernel, &image->bounds[i], p);
+    const size_t bytes = 8 * (size_t)kernel->tensors[image->bounds[i].tensor].rank;
+    const uint64_t address = (uint64_t)(uintptr_t)p->workspace + at;
+    *cursor = put(put(put(*cursor, &address, 8), placed.strides, bytes), placed.extents, bytes);
+    packed->bounds_entries += placed.entries < most_count / 4 ? placed.entries : most_count / 4;
+    at += placed.bytes;
+  }
+  return check_workspace(p, at, packed->bounds_entries);
+}
+
+static int count_blocks(const image_table *image, packed_problem *packed) {
+  const launch_params *params = &packed->params;
+  const int64_t tiles = divided_up(params->query_length, image->tile_q), per_batch = tiles * params->heads;
+  if (params->batch > 0 && (per_batch > most_int32 || per_batch * params->batch > most_int32))
+    return fail(result_invalid, "the launch needs %.0f blocks (B = %d, H = %d, %lld query tiles of %d), the most is %lld; split the batch",
+                (double)per_batch * params->batch, params->batch, params->heads, (print_int)tiles, image->tile_q, (print_int)most_int32);
+  packed->blocks = per_batch * params->batch;
+  return result_ok;
+}
+
+/* All checks, and everything but the tensor maps. */
+static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed) {
+  unsigned char *cursor = packed->bytes + sizeof(launch_params);
+  int code = pack_fixed(kernel, p, &packed->params), i;
+  if (code != result_ok)
+    return code;
+  cursor = put(cursor, p->scalars, 8 * (size_t)kernel->scalar_count);
+  code = pack_tensors(kernel, image, p, packed, &cursor);
+  if (code == result_ok)
+    code = pack_bounds(kernel, image, p, packed, &cursor);
+  if (code == result_ok)
+    code = count_blocks(image, packed);
+  for (i = 0; i < image->map_count && code == result_ok; ++i)
+    if (image->maps[i].captured < 0 || is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
+      packed->params.mapped |= (int32_t)(1u << i);
+  return code;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* The driver                                                                 */
+/*===----------------------------------------------------------------------===*/
+
+/* CUlaunchAttribute and CUlaunchConfig of cuda.h */
+typedef struct {
+  int id, padding, value[16];
+} launch_attribute;
+typedef struct {
+  unsigned grid[3], block[3], shared_bytes;
+  void *stream;
+  launch_attribute *attributes;
+  unsigned attribute_count;
+} launch_config;
+
+/* Enumerators of cuda.h. */
+enum {
+  attribute_multiprocessors = 16,
+  attribute_compute_major = 75,
+  attribute_compute_minor = 76,
+  attribute_shared_per_block = 97,
+  function_max_dynamic_shared = 8,
+  launch_programmatic_serialization = 6,
+  capture_mode_relaxed = 2,
+  promote_to_256_bytes = 3,
+  oldest_driver = 11040,
+  captures_programmatic_launches = 12030
+};
+
+/* Types are those of cuda.h with handles as void *. */
+typedef struct {
+  int version;
+  int (*cuInit)(unsigned);
+  int (*cuDriverGetVersion)(int *);
+  int (*cuGetErrorName)(int, const char **);
+  int (*cuGetErrorString)(int, const char **);
+  int (*cuDeviceGetAttribute)(int *, int, int);
+  int (*cuCtxGetCurrent)(void **);
+  int (*cuCtxGetDevice)(int *);
+  int (*cuModuleLoadData)(void **, const void *);
+  int (*cuModuleUnload)(void *);
+  int (*cuModuleGetFunction)(void **, void *, const char *);
+  int (*cuFuncSetAttribute)(void *, int, int);
+  int (*cuThreadExchangeStreamCaptureMode)(int *);
+  int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+  /* Null in older drivers. */
+  int (*cuLaunchKernelEx)(const launch_config *, void *, void **, void **);
+  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, const void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int,
+                                int, int);
+  int (*cuFuncGetParamInfo)(void *, size_t, size_t *, size_t *);
+} driver_table;
+
+/* The module of one context. */
+typedef struct loaded_module {
+  const image_table *image;
+  void *context, *module, *function, *bounds;
+  int64_t multiprocessors;
+  struct loaded_module *next;
+} loaded_module;
+
+/* The lock guards all of these; what they point to stays until the end. */
+static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
+static const driver_table *opened_driver = NULL;
+static loaded_module *loaded_modules = NULL;
+
+static int driver_result(const driver_table *driver, int code, const char *what) {
+  const char *name = NULL, *text = NULL;
+  driver->cuGetErrorName(code, &name);
+  driver->cuGetErrorString(code, &text);
+  return fail(result_driver_error, "%s: %s (%s)", what, name ? name : "unknown CUDA error", text ? text : "no description");
+}
+
+static int open_driver(const driver_table **opened) {
+  static driver_table driver;
+  const struct {
+    const char *name;
+    void *entry;
+    int required;
+  } entries[] = {{"cuInit", &driver.cuInit, 1},
+                 {"cuDriverGetVersion", &driver.cuDriverGetVersion, 1},
+                 {"cuGetErrorName", &driver.cuGetErrorName, 1},
+                 {"cuGetErrorString", &driver.cuGetErrorString, 1},
+                 {"cuDeviceGetAttribute", &driver.cuDeviceGetAttribute, 1},
+                 {"cuCtxGetCurrent", &driver.cuCtxGetCurrent, 1},
+                 {"cuCtxGetDevice", &driver.cuCtxGetDevice, 1},
+                 {"cuModuleLoadData", &driver.cuModuleLoadData, 1},
+                 {"cuModuleUnload", &driver.cuModuleUnload, 1},
+                 {"cuModuleGetFunction", &driver.cuModuleGetFunction, 1},
+                 {"cuFuncSetAttribute", &driver.cuFuncSetAttribute, 1},
+                 {"cuThreadExchangeStreamCaptureMode", &driver.cuThreadExchangeStreamCaptureMode, 1},
+                 {"cuLaunchKernel", &driver.cuLaunchKernel, 1},
+                 {"cuLaunchKernelEx", &driver.cuLaunchKernelEx, 0},
+                 {"cuTensorMapEncodeTiled", &driver.cuTensorMapEncodeTiled, 0},
+                 {"cuFuncGetParamInfo", &driver.cuFuncGetParamInfo, 0}};
+  size_t i;
+  int code;
+  void *library;
+  *opened = opened_driver;
+  if (opened_driver)
+    return result_ok;
+  library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return fail(result_no_driver, "no CUDA driver: %s; install the NVIDIA driver", dlerror());
+  for (i = 0; i < sizeof entries / sizeof entries[0]; ++i) {
+    void *symbol = dlsym(library, entries[i].name);
+    if (!symbol && entries[i].required)
+      return fail(result_no_driver, "the CUDA driver libcuda.so.1 has no entry point %s; install a newer NVIDIA driver", entries[i].name);
+    memcpy(entries[i].entry, &symbol, sizeof symbol);
+  }
+  if (driver.cuDriverGetVersion(&driver.version) == 0 && driver.version < oldest_driver)
+    return fail(result_no_driver, "the driver supports CUDA %d.%d, required is %d.%d or newer; install a newer NVIDIA driver", driver.version / 1000,
+                driver.version % 1000 / 10, oldest_driver / 1000, oldest_driver % 1000 / 10);
+  code = driver.cuInit(0);
+  if (code != 0) {
+    driver_result(&driver, code, "the CUDA driver does not start");
+    return result_no_driver;
+  }
+  *opened = opened_driver = &driver;
+  return result_ok;
+}
+
+static int driver_too_old(const driver_table *driver, const image_table *image) {
+  return fail(
+      result_no_driver,
+      "the driver supports CUDA %d.%d, the kernel was compiled by NVRTC %d.%d; install a driver for CUDA %d.%d or newer, or export the kernel "
+      "with an NVRTC %d.x",
+      driver->version / 1000, driver->version % 1000 / 10, image->nvrtc / 1000, image->nvrtc % 1000 / 10, image->nvrtc / 1000,
+      image->nvrtc % 1000 / 10, driver->version / 1000);
+}
+
+/* The image for the current context's device. */
+static int choose_image(const kernel_table *kernel, const driver_table *driver, int device, const image_table **chosen) {
+  char archs[256];
+  int major = 0, minor = 0, shared = 0, i, used = 0;
+  driver->cuDeviceGetAttribute(&major, attribute_compute_major, device);
+  driver->cuDeviceGetAttribute(&minor, attribute_compute_minor, device);
+  driver->cuDeviceGetAttribute(&shared, attribute_shared_per_block, device);
+  for (i = 0; i < kernel->image_count; ++i) {
+    const image_table *image = &kernel->images[i];
+    if (image->major != major || !(image->minors >> minor & 1))
+      continue;
+    if (image->shared_bytes > (unsigned)shared)
+      return fail(result_no_kernel, "kernel '%s' needs %u bytes of shared memory, the device has %d per block; export it with --sram-budget %d",
+                  kernel->name, image->shared_bytes, shared, shared);
+    if (image->map_count > 0 && !driver->cuTensorMapEncodeTiled)
+      return driver_too_old(driver, image);
+    *chosen = image;
+    return result_ok;
+  }
+  for (i = 0; i < kernel->image_count; ++i)
+    used += snprintf(archs + used, sizeof archs - (size_t)used, "%s%s", i ? ", " : "", kernel->images[i].arch);
+  return fail(result_no_kernel, "kernel '%s' was exported for %s, the device has compute capability %d.%d; export it for that too", kernel->name,
+              archs, major, minor);
+}
+
+static int load_functions(const kernel_table *kernel, const driver_table *driver, int device, loaded_module *loaded) {
+  const image_table *image = loaded->image;
+  size_t offset = 0, size = 0;
+  char what[256];
+  int count = 0, code = driver->cuModuleLoadData(&loaded->module, image->cubin);
+  if (code != 0 && image->nvrtc / 1000 > driver->version / 1000)
+    return driver_too_old(driver, image);
+  snprintf(what, sizeof what, "kernel '%s' does not load", kernel->name);
+  if (code == 0) {
+    snprintf(what, sizeof what, "kernel '%s' has no entry '%s'", kernel->name, image->entry);
+    code = driver->cuModuleGetFunction(&loaded->function, loaded->module, image->entry);
+  }
+  if (code == 0 && image->bounds_entry) {
+    snprintf(what, sizeof what, "kernel '%s' has no entry '%s'", kernel->name, image->bounds_entry);
+    code = driver->cuModuleGetFunction(&loaded->bounds, loaded->module, image->bounds_entry);
+  }
+  if (code == 0 && image->shared_bytes > 0) {
+    snprintf(what, sizeof what, "kernel '%s' cannot have %u bytes of shared memory", kernel->name, image->shared_bytes);
+    code = driver->cuFuncSetAttribute(loaded->function, function_max_dynamic_shared, (int)image->shared_bytes);
+  }
+  if (code != 0)
+    return driver_result(driver, code, what);
+  if (driver->cuFuncGetParamInfo && driver->cuFuncGetParamInfo(loaded->function, 0, &offset, &size) == 0 && size != image->packed_bytes)
+    return fail(result_no_kernel, "kernel '%s' takes %llu bytes of parameters, its tables pack %llu; export it again", kernel->name,
+                (unsigned long long)size, (unsigned long long)image->packed_bytes);
+  driver->cuDeviceGetAttribute(&count, attribute_multiprocessors, device);
+  loaded->multiprocessors = count;
+  return result_ok;
+}
+
+/* Loading may synchronise, which a stream under capture forbids other than in relaxed mode. */
+static int load_module(const kernel_table *kernel, const driver_table *driver, void *context, const loaded_module **found) {
+  const image_table *image = NULL;
+  int device = 0, mode = capture_mode_relaxed, code = driver->cuCtxGetDevice(&device);
+  loaded_module *loaded;
+  if (code != 0)
+    return driver_result(driver, code, "the current context has no device");
+  code = choose_image(kernel, driver, device, &image);
+  if (code != result_ok)
+    return code;
+  loaded = (loaded_module *)calloc(1, sizeof *loaded);
+  if (!loaded)
+    return fail(result_driver_error, "memory ran out");
+  loaded->image = image;
+  loaded->context = context;
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
+  code = load_functions(kernel, driver, device, loaded);
+  if (code != result_ok && loaded->module)
+    driver->cuModuleUnload(loaded->module);
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
+  if (code != result_ok) {
+    free(loaded);
+    return code;
+  }
+  loaded->next = loaded_modules;
+  *found = loaded_modules = loaded;
+  return result_ok;
+}
+
+/* The module of the calling thread's context, loaded at most once for each context. */
+static int find_module(const kernel_table *kernel, const driver_table **driver, const loaded_module **found) {
+  void *context = NULL;
+  const loaded_module *loaded;
+  int code;
+  pthread_mutex_lock(&module_lock);
+  code = open_driver(driver);
+  if (code == result_ok && ((*driver)->cuCtxGetCurrent(&context) != 0 || !context))
+    code = fail(result_invalid, "no CUDA context is current on this thread; call cudaSetDevice or cuCtxSetCurrent first");
+  if (code == result_ok) {
+    for (loaded = loaded_modules; loaded && loaded->context != context;)
+      loaded = loaded->next;
+    *found = loaded;
+    if (!loaded)
+      code = load_module(kernel, *driver, context, found);
+  }
+  pthread_mutex_unlock(&module_lock);
+  return code;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* Launching                                                                  */
+/*===----------------------------------------------------------------------===*/
+
+static int fill_maps(const kernel_table *kernel, const image_table *image, const driver_table *driver, const problem *p, packed_problem *packed) {
+  static const uint32_t steps[] = {1, 1, 1, 1};
+  unsigned char *out = packed->bytes + image->maps_at;
+  int i;
+  for (i = 0; i < image->map_count; ++i, out += tensor_map_bytes) {
+    const map_table *map = &image->maps[i];
+    const int32_t bit = (int32_t)(1u << i);
+    memset(out, 0, tensor_map_bytes);
+    if (packed->params.mapped & bit) {
+      const map_view view = view_of(kernel, map, p, &packed->params);
+      const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
+      const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides, box, steps, 0, map->swizzle,
+                                                      promote_to_256_bytes, 0);
+      if (code == 0)
+        continue;
+      /* Of a captured tensor any strides are allowed. */
+      if (map->captured < 0) {
+        char what[256];
+        snprintf(what, sizeof what,
+                 "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy engine; make it contiguous, or "
+                 "compile for sm_90",
+                 map->name, (print_int)view.strides[0], (print_int)view.strides[1], (print_int)view.strides[2]);
+        return driver_result(driver, code, what);
+      }
+      packed->params.mapped &= ~bit;
+      memset(out, 0, tensor_map_bytes);
+    }
+  }
+  return result_ok;
+}
+
+/* A block for each tile where there are as many multiprocessors, else one for each of them; without claims at least two tiles a block. */
+static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int claims) {
+  return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
+}
+
+static int enqueue(const kernel_table *kernel, const loaded_module *loaded, const driver_table *driver, void *stream, packed_problem *packed) {
+  const image_table *image = loaded->image;
+  void *arguments[1];
+  const int64_t blocks = image->persistent ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work) : packed->blocks;
+  char what[256];
+  int code;
+  arguments[0] = packed->bytes;
+  /* In the stream's order: the kernel finds them made. */
+  if (packed->bounds_entries > 0 || image->claims_work) {
+    const int64_t per_block = bounds_block_threads / 32, needed = divided_up(packed->bounds_entries, per_block);
+    code = driver->cuLaunchKernel(loaded->bounds, (unsigned)(needed > 1 ? needed : 1), 1, 1, bounds_block_threads, 1, 1, 0, stream, arguments, NULL);
+    if (code != 0) {
+      snprintf(what, sizeof what, "launch of kernel '%s%s' failed", kernel->name, bounds_suffix);
+      return driver_result(driver, code, what);
+    }
+  }
+  if (image->waits_for_bounds && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
+    launch_attribute attribute = {launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
+    const launch_config config = {{(unsigned)blocks, 1, 1}, {(unsigned)image->threads, 1, 1}, image->shared_bytes, stream, &attribute, 1};
+    code = driver->cuLaunchKernelEx(&config, loaded->function, arguments, NULL);
+  } else {
+    code = driver->cuLaunchKernel(loaded->function, (unsigned)blocks, 1, 1, (unsigned)image->threads, 1, 1, image->shared_bytes, stream, arguments,
+                                  NULL);
+  }
+  if (code == 0)
+    return result_ok;
+  snprintf(what, sizeof what, "launch of kernel '%s' failed", kernel->name);
+  return driver_result(driver, code, what);
+}
+
+static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
+  const driver_table *driver = NULL;
+  const loaded_module *loaded = NULL;
+  packed_problem packed;
+  int code = find_module(kernel, &driver, &loaded);
+  if (code == result_ok)
+    code = pack_problem(kernel, loaded->image, p, &packed);
+  if (code != result_ok || packed.blocks == 0)
+    return code;
+  code = fill_maps(kernel, loaded->image, driver, p, &packed);
+  /* What fill_maps finds is a parameter, too. */
+  memcpy(packed.bytes, &packed.params, sizeof packed.params);
+  if (code != result_ok)
+    return code;
+  return enqueue(kernel, loaded, driver, p->stream, &packed);
+}
+
+static int load_for_context(const kernel_table *kernel) {
+  const driver_table *driver = NULL;
+  const loaded_module *loaded = NULL;
+  return find_module(kernel, &driver, &loaded);
+}
+
+/* Strides of dense row-major memory. */
+static void dense_strides(int rank, const int64_t *shape, int64_t inner, int64_t *strides) {
+  int i;
+  for (i = rank - 1; i >= 0; --i) {
+    strides[i] = inner;
+    inner *= shape[i] > 1 ? shape[i] : 1;
+  }
+}

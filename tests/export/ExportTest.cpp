@@ -1,0 +1,518 @@
+//===- ExportTest.cpp - Exported kernels launch what the library launches ---===//
+//
+// The C sources are compiled by the system's compilers and run against the fake driver, beside Kernel::launch of the same image: parameters,
+// grid, block, shared memory, tensor maps and error texts have to be the same.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/attune.h"
+#include "runtime/CudaDriver.h"
+#include "runtime/Launch.h"
+#include "runtime/TensorMaps.h"
+#include "tests/export/Exported.h"
+#include "tests/runtime/FakeCuda.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <functional>
+#include <random>
+#include <set>
+#include <thread>
+
+using namespace attune;
+
+namespace {
+
+FakeCuda &fakeDriver() {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW);
+  auto *entry = library ? reinterpret_cast<FakeCuda *(*)()>(dlsym(library, "fakeCuda")) : nullptr;
+  if (!entry)
+    FAIL("run through CTest, which puts the fake libcuda.so.1 on LD_LIBRARY_PATH");
+  return *entry();
+}
+
+/// A context of device 0 that no kernel has been loaded into.
+void *freshContext() {
+  static uintptr_t next = 100;
+  return reinterpret_cast<void *>(next++);
+}
+
+alignas(64) char memory[1 << 16]; // what arguments point into; nothing reads it
+
+//===----------------------------------------------------------------------===//
+// Random launches
+//===----------------------------------------------------------------------===//
+
+class ProblemMaker {
+public:
+  ProblemMaker(const KernelSignature &signature, uint32_t seed) : signature(signature), random(seed) {}
+
+  Problem next() {
+    Problem p = {};
+    p.batch = pick({1, 1, 2, 3}), p.headsKv = pick({1, 2, 4}), p.heads = p.headsKv * pick({1, 2, 3});
+    p.queries = pick({1, 7, 64, 100, 129, 1000, 4096}), p.keys = pick({1, 8, 70, 128, 1000, 5000});
+    if (one(20))
+      *pickFrom<int64_t>({&p.batch, &p.queries, &p.keys}) = 0;
+    const int64_t shapes[5][4] = {{p.batch, p.heads, p.queries, signature.headDim},
+                                  {p.batch, p.headsKv, p.keys, signature.headDim},
+                                  {p.batch, p.headsKv, p.keys, signature.headDimV},
+                                  {p.batch, p.heads, p.queries, signature.headDimV},
+                                  {p.batch, p.heads, p.queries, 1}};
+    for (int i = 0; i < 5; ++i)
+      chooseStrides(shapes[i], i == 1 || i == 2, p.strides[i]);
+    p.q = address(), p.k = address(), p.v = address(), p.o = address();
+    p.lse = one(3) ? nullptr : static_cast<float *>(address());
+    p.qOffset = signature.qOffset ? int32_t(pick({0, 5, 100, -3})) : 0;
+    if (signature.dropout) {
+      p.dropout = pickFrom<const float>({&probabilities[0], &probabilities[1], &probabilities[2]})[0];
+      p.seed = random(), p.offset = uint64_t(random()) << 32 | 5;
+      p.seedPointer = one(2) ? static_cast<uint64_t *>(address()) : nullptr;
+      p.offsetPointer = one(2) ? static_cast<uint64_t *>(address()) : nullptr;
+    }
+    for (size_t i = 0; i < signature.scalars.size(); ++i)
+      p.scalars[i] = signature.scalars[i].dtype == DType::Bool  ? random() & 1
+                     : signature.scalars[i].dtype == DType::I64 ? random() * 77777u
+                                                                : uint32_t(random());
+    for (size_t i = 0; i < signature.tensors.size(); ++i)
+      p.tensors[i] = tensor(signature.tensors[i], p);
+    p.workspace = address();
+    p.workspaceBytes = size_t(1) << 40;
+    p.stream = address();
+    if (one(4))
+      spoil(p);
+    return p;
+  }
+
+private:
+  int64_t pick(std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; }
+  template <typename T> T *pickFrom(std::initializer_list<T *> values) { return values.begin()[random() % values.size()]; }
+  bool one(unsigned of) { return random() % of == 0; }
+  void *address() { return memory + 64 * (random() % 512); }
+
+  void chooseStrides(const int64_t (&shape)[4], bool mayRepeat, int64_t *strides) {
+    const int64_t b = shape[0], h = shape[1], s = shape[2], d = shape[3], pad = pick({0, 8, 64});
+    switch (random() % 4) {
+    case 0: // [B, S, H, D]
+      strides[2] = h * (d + pad), strides[1] = d + pad, strides[0] = s * strides[2];
+      break;
+    case 1: // one plane for all
+      if (mayRepeat) {
+        strides[0] = strides[1] = 0, strides[2] = d;
+        break;
+      }
+      [[fallthrough]];
+    default:
+      strides[2] = d + pad, strides[1] = s * strides[2], strides[0] = h * strides[1];
+    }
+    if (b == 1 && one(2))
+      strides[0] = 3; // never used
+  }
+
+  ProblemTensor tensor(const TensorParam &param, const Problem &p) {
+    ProblemTensor result = {address(), {}, {}};
+    const bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
+    for (int i = 0; i < param.rank; ++i)
+      result.shape[i] = param.rank == 1                         ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100})
+                        : i == param.rank - 1                   ? p.queries + p.keys + pick({-1, 100, 8})
+                        : i == param.rank - 2 && param.rank > 2 ? p.queries + 100
+                                                                : pick({1, p.heads});
+    if (pattern && one(2))
+      result.shape[param.rank - 1] = (p.keys + signature.blockPattern->columns - 1) / signature.blockPattern->columns;
+    for (int64_t &extent : result.shape)
+      extent = std::max<int64_t>(extent, 1);
+    const int64_t pad = pick({0, 8, 3});
+    int64_t stride = 1;
+    for (int i = param.rank - 1; i >= 0; --i) {
+      result.strides[i] = one(8) ? 0 : stride;
+      stride *= result.shape[i];
+      if (i == param.rank - 1)
+        stride = (stride + 7) / 8 * 8 + pad;
+    }
+    return result;
+  }
+
+  /// One mistake.
+  void spoil(Problem &p) {
+    auto moved = [](auto *pointer, size_t bytes) { return reinterpret_cast<decltype(pointer)>(reinterpret_cast<uintptr_t>(pointer) + bytes); };
+    switch (random() % 12) {
+    case 0:
+      p.q = moved(static_cast<const char *>(p.q), 8);
+      break;
+    case 1:
+      p.o = nullptr;
+      break;
+    case 2:
+      p.strides[1][2] += 1;
+      break;
+    case 3:
+      p.strides[3][random() % 3] = 0;
+      break;
+    case 4:
+      p.strides[4][random() % 3] = 0;
+      break;
+    case 5:
+      p.heads += 1;
+      break;
+    case 6:
+      p.queries = (int64_t(1) << 30) + 1;
+      break;
+    case 7:
+      p.lse = p.lse ? reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(p.lse) + 2) : nullptr;
+      break;
+    case 8:
+      p.dropout = signature.dropout ? 1.5f : 0;
+      break;
+    case 9:
+      p.batch = 1 << 24, p.queries = 1 << 28;
+      break;
+    case 10:
+      p.workspace = moved(static_cast<char *>(p.workspace), 4);
+      break;
+    default:
+      if (!signature.tensors.empty()) {
+        ProblemTensor &tensor = p.tensors[random() % signature.tensors.size()];
+        one(2) ? void(tensor.data = moved(static_cast<const char *>(tensor.data), 1)) : void(tensor.shape[0] = 0);
+      }
+    }
+  }
+
+  const KernelSignature &signature;
+  std::mt19937 random;
+  static constexpr float probabilities[] = {0, 0.1f, 0.75f};
+};
+
+ScalarValue scalarOf(DType dtype, uint64_t slot) {
+  float number;
+  std::memcpy(&number, &slot, 4);
+  return dtype == DType::F32   ? ScalarValue(number)
+         : dtype == DType::I64 ? ScalarValue(int64_t(slot))
+         : dtype == DType::I32 ? ScalarValue(int32_t(slot))
+                               : ScalarValue(slot != 0);
+}
+
+LaunchArgs argsOf(const KernelSignature &signature, const Problem &p) {
+  const Device device = Device::cuda(0);
+  LaunchArgs args;
+  auto view = [&](const void *data, DType dtype, std::initializer_list<int64_t> shape, const int64_t *strides) {
+    std::vector<int64_t> all(strides, strides + 3);
+    if (shape.size() == 4)
+      all.push_back(1);
+    return Tensor::strided(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()), all, device);
+  };
+  args.q = view(p.q, signature.dtype, {p.batch, p.heads, p.queries, signature.headDim}, p.strides[0]);
+  args.k = view(p.k, signature.dtype, {p.batch, p.headsKv, p.keys, signature.headDim}, p.strides[1]);
+  args.v = view(p.v, signature.dtype, {p.batch, p.headsKv, p.keys, signature.headDimV}, p.strides[2]);
+  args.o = view(p.o, signature.dtype, {p.batch, p.heads, p.queries, signature.headDimV}, p.strides[3]);
+  if (p.lse)
+    args.lse = view(p.lse, f32, {p.batch, p.heads, p.queries}, p.strides[4]);
+  for (size_t i = 0; i < signature.scalars.size(); ++i)
+    args.scalars.push_back({signature.scalars[i].name, scalarOf(signature.scalars[i].dtype, p.scalars[i])});
+  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+    const size_t rank = size_t(signature.tensors[i].rank);
+    args.tensors.push_back(
+        {signature.tensors[i].name, Tensor::strided(p.tensors[i].data, signature.tensors[i].dtype, std::span(p.tensors[i].shape, rank),
+                                                    std::span(p.tensors[i].strides, rank), device)});
+  }
+  if (signature.dropout)
+    args.dropout = p.dropout;
+  args.seed = p.seed, args.offset = p.offset, args.seedPointer = p.seedPointer, args.offsetPointer = p.offsetPointer;
+  args.qOffset = p.qOffset;
+  args.workspace = p.workspace, args.workspaceBytes = p.workspaceBytes;
+  return args;
+}
+
+//===----------------------------------------------------------------------===//
+// What a launch did
+//===----------------------------------------------------------------------===//
+
+struct Outcome {
+  std::string error;
+  int launches = 0, boundsAt = 0;
+  std::vector<unsigned> numbers;
+  std::vector<void *> streams;
+  bool programmatic = false;
+  std::vector<unsigned char> params;
+  friend bool operator==(const Outcome &, const Outcome &) = default;
+};
+
+Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<std::string()> &launch) {
+  const FakeCuda before = fake;
+  fake.launches = fake.boundsAt = 0;
+  fake.params.clear();
+  fake.paramBytes = image.signature.packedBytes();
+  Outcome result;
+  result.error = launch();
+  result.launches = fake.launches, result.boundsAt = fake.boundsAt;
+  if (fake.launches)
+    result.numbers = {fake.grid[0],  fake.grid[1],  fake.grid[2], fake.block[0],
+                      fake.block[1], fake.block[2], fake.shared,  unsigned(fake.maxDynamicShared)},
+    result.streams = {fake.stream}, result.programmatic = fake.programmatic;
+  if (fake.boundsAt)
+    result.numbers.insert(result.numbers.end(), {fake.boundsGrid, fake.boundsBlock}), result.streams.push_back(fake.boundsStream);
+  result.params = fake.params;
+  if (!result.params.empty() && !image.signature.tensorMaps.empty()) {
+    // What lies between the parameters and the tensor maps is nobody's.
+    KernelSignature plain = image.signature;
+    plain.tensorMaps.clear();
+    std::fill(result.params.begin() + ptrdiff_t(plain.packedBytes()), result.params.begin() + ptrdiff_t(tensorMapOffset(image.signature)), 0);
+  }
+  fake = before;
+  fake.maxDynamicShared = int(image.sharedBytes);
+  return result;
+}
+
+/// What the launches of a signature show, in words.
+void addFeatures(const KernelImage &image, std::set<std::string> &features) {
+  const KernelSignature &signature = image.signature;
+  const std::pair<bool, const char *> all[] = {{image.persistent, "persistent blocks"},
+                                               {signature.claimsWork, "claims"},
+                                               {signature.waitsForBounds, "programmatic launch"},
+                                               {!signature.bounds.empty(), "bounds"},
+                                               {signature.blockPattern.has_value(), "block pattern"},
+                                               {signature.dropout, "dropout"},
+                                               {signature.qOffset, "q offset"},
+                                               {!signature.scalars.empty(), "scalars"},
+                                               {!signature.tensorMaps.empty(), "tensor maps"}};
+  for (auto [has, name] : all)
+    if (has)
+      features.insert(name);
+  for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
+    if (isCaptured(signature, map))
+      features.insert("tensor map of a captured tensor");
+}
+
+struct Case {
+  std::string name;
+  Variant variant;
+  CompileOptions options = {.headDim = 64};
+};
+
+Variant builtin(const char *name) { return *findBuiltin(name)->make(); }
+
+std::vector<Case> cases() {
+  auto own = [](const char *name) { return Variant(name); };
+  const auto cap = scalar("cap", f32), shift = scalar("shift", i32), far = scalar("far", i64), strict = scalar("strict", boolean);
+  const auto weights = captured("class", f32, rank(1)), other = captured("NULL", f32, rank(1));
+  std::vector<Case> all = {
+      {"plain", own("plain"), {.headDim = 128}},
+      {"causal", builtin("causal").dropout(0.1f), {.dtype = f16, .headDim = 64, .headDimV = 128}},
+      {"documents", builtin("documents")},
+      {"alibi", builtin("alibi"), {.dtype = f32, .headDim = 64}},
+      {"key-padding", builtin("key-padding")},
+      {"block-sparse", builtin("block-sparse")},
+      {"relative-bias", builtin("relative-bias")},
+      {"bias", builtin("bias"), {.headDim = 128}},
+      {"scalars", own("scalars")
+                      .score([=](Score s, Index, Index, Index q, Index k) { return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f); })
+                      .mask([=](Index, Index, Index q, Index k) { return q + shift >= k && cast(k, i64) < far; })},
+      {"keyword", own("keyword")
+                      .qOffset()
+                      .score([=](Score s, Index, Index h, Index, Index k) { return s + weights[k] * other[h]; })
+                      .mask([](Index, Index, Index q, Index k) { return q >= k; })}};
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") {
+  FakeCuda &fake = fakeDriver();
+  std::set<std::string> features;
+  for (const Case &test : cases()) {
+    std::vector<KernelImage> images;
+    for (const char *arch : {"sm_80", "sm_90a", "sm_120"})
+      images.push_back(imageWithoutCubin(test.variant, test.options, arch));
+    const Exported exported(images);
+    for (const KernelImage &image : images) {
+      fake = {};
+      fake.major[0] = image.arch == "sm_80" ? 8 : image.arch == "sm_90a" ? 9 : 12;
+      fake.paramBytes = image.signature.packedBytes();
+      const CudaDriver *cuda = *cudaDriver();
+      cuda->cuCtxSetCurrent(freshContext());
+      Expected<Kernel> kernel = loadCudaKernel(image, 0);
+      REQUIRE(kernel);
+      REQUIRE(kernel->load());
+      REQUIRE(exported.load() == 0);
+      addFeatures(image, features);
+      ProblemMaker maker(image.signature, 7);
+      int good = 0, refused = 0;
+      for (int i = 0; i < 400; ++i) {
+        const Problem p = maker.next();
+        const LaunchArgs args = argsOf(image.signature, p);
+        fake.encodeResult = i % 16 == 15;
+        const Outcome wanted = outcomeOf(fake, image, [&] {
+          Expected<void> done = kernel->launch(p.stream, args);
+          return done ? std::string() : done.error().message;
+        });
+        const Outcome found = outcomeOf(fake, image, [&] { return exported.launch(p) == 0 ? std::string() : exported.error(); });
+        INFO(test.name << " for " << image.arch << ", problem " << i);
+        CHECK(found.error == wanted.error);
+        CHECK((found == wanted));
+        (wanted.error.empty() ? good : refused) += 1;
+        size_t most = 0;
+        for (const KernelImage &other : images)
+          most = std::max(most, attune::workspaceSize(other.signature, args));
+        CHECK(exported.workspaceBytes(p) == most);
+      }
+      INFO(test.name << " for " << image.arch);
+      CHECK(good > 20);
+      CHECK(refused > 20);
+    }
+  }
+  CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds", "block pattern", "dropout", "q offset",
+                                          "scalars", "tensor maps", "tensor map of a captured tensor"});
+  fake = {};
+}
+
+namespace {
+
+/// A kernel of no cubin and the arguments that it takes.
+struct Setup {
+  FakeCuda &fake = fakeDriver();
+  std::vector<KernelImage> images;
+  Problem problem = {};
+
+  explicit Setup(std::initializer_list<const char *> archs, const Variant &variant = Variant("plain")) {
+    fake = {};
+    (*cudaDriver())->cuCtxSetCurrent(freshContext());
+    for (const char *arch : archs)
+      images.push_back(imageWithoutCubin(variant, {.headDim = 64}, arch));
+    problem.batch = problem.heads = problem.headsKv = 1;
+    problem.queries = problem.keys = 64;
+    problem.q = problem.k = problem.v = problem.o = memory;
+    for (int64_t(&strides)[3] : problem.strides)
+      strides[0] = strides[1] = 64 * 64, strides[2] = 64;
+  }
+  ~Setup() { fake = {}; }
+};
+
+} // namespace
+
+TEST_CASE("the most specific cubin that runs on the device is chosen", "[fake][.]") {
+  Setup s({"sm_80", "sm_89", "sm_90", "sm_90a"});
+  for (KernelImage &image : s.images)
+    image.threads = image.arch == "sm_80" ? 80 : image.arch == "sm_89" ? 89 : image.arch == "sm_90" ? 900 : 901;
+  const Exported exported(s.images);
+  const std::tuple<int, int, unsigned> devices[] = {{8, 0, 80}, {8, 6, 80}, {8, 9, 89}, {9, 0, 901}};
+  for (auto [major, minor, threads] : devices) {
+    (*cudaDriver())->cuCtxSetCurrent(freshContext());
+    s.fake.major[0] = major, s.fake.minor[0] = minor;
+    REQUIRE(exported.launch(s.problem) == 0);
+    CHECK(s.fake.block[0] == threads);
+  }
+  for (auto [major, minor] : {std::pair(8, 7), {7, 5}, {10, 0}}) {
+    (*cudaDriver())->cuCtxSetCurrent(freshContext());
+    s.fake.major[0] = major, s.fake.minor[0] = minor;
+    CHECK(exported.launch(s.problem) == 3);
+    CHECK(exported.error() ==
+          fmt::format("kernel 'kernel' was exported for sm_90a, sm_90, sm_89, sm_80, the device has compute capability {}.{}; export it for that too",
+                      major, minor));
+  }
+}
+
+TEST_CASE("an exported kernel loads once for each context, from any thread", "[fake][.]") {
+  Setup s({"sm_90"});
+  const Exported exported(s.images);
+  for (int contexts = 1; contexts <= 3; ++contexts) {
+    void *context = freshContext();
+    std::vector<std::thread> threads;
+    std::atomic<int> failures = 0;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&] {
+        (*cudaDriver())->cuCtxSetCurrent(context);
+        failures += exported.load() != 0;
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    CHECK(failures == 0);
+    CHECK(s.fake.loads == contexts);
+  }
+}
+
+TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
+  Setup s({"sm_90a"}, builtin("documents"));
+  const KernelImage &image = s.images[0];
+  const Exported exported(s.images);
+  const CudaDriver *cuda = *cudaDriver();
+  s.problem.tensors[0] = {memory, {64}, {1}};
+  auto fails = [&](int code, const std::string &text) {
+    CHECK(exported.launch(s.problem) == code);
+    CHECK(exported.error() == text);
+  };
+  cuda->cuCtxSetCurrent(nullptr);
+  fails(1, "no CUDA context is current on this thread; call cudaSetDevice or cuCtxSetCurrent first");
+  cuda->cuCtxSetCurrent(freshContext());
+  s.fake.loadResult = 209;
+  fails(4, "kernel 'kernel' does not load: CUDA_ERROR_NO_BINARY_FOR_GPU (a text)");
+  s.fake.version = 12080;
+  CHECK(exported.load() == 4); // the version was read when the driver was opened
+  s.fake.loadResult = 0;
+  s.fake.paramBytes = 8;
+  fails(3, fmt::format("kernel 'kernel' takes 8 bytes of parameters, its tables pack {}; export it again", image.signature.packedBytes()));
+  CHECK(s.fake.unloads == 1);
+  s.fake.paramBytes = image.signature.packedBytes();
+  const size_t needed = exported.workspaceBytes(s.problem);
+  CHECK(needed > 0);
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace is null; allocate as many bytes as the header's workspace_bytes function "
+                       "says and pass them in "
+                       "workspace and workspace_bytes",
+                       needed));
+  s.problem.workspace = memory, s.problem.workspaceBytes = 4;
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace_bytes is 4; allocate as many bytes as the header's workspace_bytes "
+                       "function says and pass them in "
+                       "workspace and workspace_bytes",
+                       needed));
+  s.problem.workspaceBytes = needed;
+  CHECK(exported.launch(s.problem) == 0);
+  s.fake.launchResult = 1;
+  fails(4, "launch of kernel 'kernel_bounds' failed: CUDA_ERROR_INVALID_VALUE (invalid argument)");
+  s.problem.keys = -1;
+  fails(1, "key_length is -1; sizes are at least 0");
+}
+
+TEST_CASE("a driver that is too old for an exported kernel", "[fake][.]") {
+  Setup s({"sm_90"});
+  s.fake.version = 12080;
+  s.fake.loadResult = 222;
+  const Exported exported(s.images);
+  CHECK(exported.load() == 2);
+  CHECK(exported.error() ==
+        "the driver supports CUDA 12.8, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, or export the kernel with an "
+        "NVRTC 12.x");
+  s.fake.version = 11020;
+  const Exported another(s.images);
+  CHECK(another.load() == 2);
+  CHECK(another.error() == "the driver supports CUDA 11.2, required is 11.4 or newer; install a newer NVIDIA driver");
+}
+
+TEST_CASE("what cannot be exported", "[fake][.]") {
+  Setup s({"sm_80", "sm_90a"});
+  auto text = [](const std::vector<KernelImage> &images, const std::string &name = "") {
+    return exportKernel(images, {.name = name}).error().message;
+  };
+  CHECK(text({}) == "there is no kernel to export; name at least one architecture");
+  CHECK(text(s.images, "a b") == "'a b' is not a name in C; use letters, digits and _, and no keyword or macro");
+  CHECK(text(s.images, "class") == "'class' is not a name in C; use letters, digits and _, and no keyword or macro");
+  std::vector<KernelImage> images = s.images;
+  images[1].arch = "sm_80";
+  CHECK(text(images) == "there are two kernels for sm_80; name each architecture once");
+  images[1].arch = "cpu";
+  CHECK(text(images) == "kernel 'plain' is for cpu, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a");
+  images = s.images;
+  images[1].signature.headDim = 128;
+  CHECK(text(images) == "the kernels for sm_80 and sm_90a take different arguments; export them under two names");
+}
+
+TEST_CASE("files of an export", "[fake][.]") {
+  Setup s({"sm_80", "sm_90a"});
+  s.images[0].name = s.images[1].name = "9 lives*/";
+  Expected<std::vector<ExportedFile>> files = exportKernel(s.images);
+  REQUIRE(files);
+  std::vector<std::string> names;
+  for (const ExportedFile &file : *files)
+    names.push_back(file.name);
+  CHECK(names == std::vector<std::string>{"_9_lives__.h", "_9_lives__.c", "_9_lives__.json", "_9_lives__.sm_90a.cubin", "_9_lives__.sm_80.cubin"});
+  CHECK((*files)[3].content == "\177ELF");
+  CHECK((*files)[0].content.starts_with("/* 9 lives__: attention forward, bf16, head_dim 64 x 64, for sm_90a, sm_80; exported by attune 0.1.0 */"));
+}

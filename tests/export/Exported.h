@@ -1,0 +1,33 @@
+//===- Exported.h - An exported kernel, compiled and loaded -----------------===//
+#pragma once
+
+#include "attune/Compile.h"
+#include "driver/Export.h"
+#include "tests/export/Problem.h"
+
+#include <string>
+#include <vector>
+
+/// Files of exportKernel in a folder of their own, compiled by the C compiler together with a caller that uses the header as a user does.
+class Exported {
+public:
+  explicit Exported(const std::vector<attune::KernelImage> &images, const attune::ExportOptions &options = {.name = "kernel"});
+  Exported(const Exported &) = delete;
+  ~Exported();
+
+  int launch(const Problem &problem) const { return launchFunction(&problem); }
+  int load() const { return loadFunction(); }
+  size_t workspaceBytes(const Problem &problem) const { return workspaceFunction(&problem); }
+  std::string error() const { return errorFunction(); }
+
+private:
+  std::string folder;
+  void *library = nullptr;
+  int (*launchFunction)(const Problem *) = nullptr;
+  int (*loadFunction)() = nullptr;
+  size_t (*workspaceFunction)(const Problem *) = nullptr;
+  const char *(*errorFunction)() = nullptr;
+};
+
+/// The kernel as compilation makes it, but for the cubin, which the fake driver does not read: needs no NVRTC. The fake driver's entry points.
+attune::KernelImage imageWithoutCubin(const attune::Variant &variant, const attune::CompileOptions &options, const std::string &arch);

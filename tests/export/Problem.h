@@ -1,0 +1,30 @@
+/*===- Problem.h - One launch, for the library and for an exported kernel ---===*/
+#ifndef ATTUNE_TESTS_EXPORT_PROBLEM_H
+#define ATTUNE_TESTS_EXPORT_PROBLEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  const void *data;
+  int64_t shape[4], strides[4];
+} ProblemTensor;
+
+typedef struct {
+  const void *q, *k, *v;
+  void *o;
+  float *lse;
+  int64_t strides[5][3]; /* of q, k, v, o, lse */
+  int64_t batch, heads, headsKv, queries, keys;
+  float dropout;
+  uint64_t seed, offset;
+  const uint64_t *seedPointer, *offsetPointer;
+  int32_t qOffset;
+  uint64_t scalars[8]; /* slots */
+  ProblemTensor tensors[8];
+  void *workspace;
+  size_t workspaceBytes;
+  void *stream;
+} Problem;
+
+#endif

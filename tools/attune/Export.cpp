@@ -1,0 +1,95 @@
+//===- Export.cpp - attune export -------------------------------------------===//
+//
+// Compiles for several architectures and writes cubins, the plans, and C sources that launch the kernel without attune.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/attune/Options.h"
+#include "tools/attune/Output.h"
+
+#include "driver/Export.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+using namespace attune;
+using namespace attune::cli;
+using nlohmann::ordered_json;
+
+namespace {
+struct ExportFlags : Flags {
+  std::vector<std::string> archs;
+  std::string folder, name;
+};
+
+/// The kernels for all of --arch, and the variant's dropout probability.
+Result<std::vector<KernelImage>> compileAll(const ExportFlags &flags, float &dropout) {
+  std::vector<KernelImage> images;
+  for (const std::string &arch : flags.archs) {
+    Flags one = flags;
+    one.arch = arch;
+    Result<Request> request = resolve(one);
+    if (!request)
+      return request.failure();
+    if (!request->target.isCuda())
+      return usageError("--arch cpu: only CUDA kernels can be exported; name architectures such as sm_80,sm_90a");
+    Expected<KernelImage> image = cli::compileImage(*request);
+    if (!image)
+      return image.error();
+    images.push_back(std::move(*image));
+    dropout = request->variant ? request->variant->dropoutProbability() : float(flags.dropout.value_or(0));
+  }
+  return images;
+}
+
+int exportVerb(const ExportFlags &flags) {
+  ExportOptions options{.name = flags.name};
+  Result<std::vector<KernelImage>> images = compileAll(flags, options.dropout);
+  if (!images)
+    return report(images.failure());
+  Expected<std::vector<ExportedFile>> files = exportKernel(*images, options);
+  if (!files)
+    return report({files.error(), usage});
+  std::error_code code;
+  std::filesystem::create_directories(flags.folder, code);
+  if (code)
+    return report({Error{fmt::format("{} cannot be made: {}", flags.folder, code.message())}});
+  ordered_json written = ordered_json::array();
+  for (const ExportedFile &file : *files) {
+    const std::string path = (std::filesystem::path(flags.folder) / file.name).string();
+    if (Expected<void> done = writeFile(path, file.content); !done)
+      return report({done.error()});
+    written.push_back({{"path", path}, {"bytes", file.content.size()}});
+  }
+  if (flags.json) {
+    print("{}\n", ordered_json{{"variant", images->front().name}, {"archs", flags.archs}, {"files", written}}.dump(2));
+    return done;
+  }
+  for (const ordered_json &file : written)
+    print("{:>9}  {}\n", bytesText(file["bytes"].get<double>()), file["path"].get<std::string>());
+  return done;
+}
+} // namespace
+
+void attune::cli::addExport(CLI::App &app, int &exitCode) {
+  auto *verb = app.add_subcommand("export", "write cubins and C sources that launch them with the CUDA driver alone");
+  verb->footer("Example: attune export causal --arch sm_80,sm_90a --head-dim 128 -o out && cc -c out/causal.c\n"
+               "Writes NAME.h, NAME.c (launcher and cubins, C99 and C++17), NAME.json (plans) and NAME.ARCH.cubin.\n"
+               "Exit codes: 0 done, 1 failed, 2 usage.");
+  auto flags = std::make_shared<ExportFlags>();
+  flags->addVariant(*verb);
+  auto *group = verb->add_option_group("Target");
+  group->add_option("--arch", flags->archs, "one or more of sm_80, sm_86, sm_89, sm_90, sm_90a and sm_120, with commas between them")
+      ->type_name("ARCHS")
+      ->delimiter(',')
+      ->required();
+  flags->addTypes(*group);
+  flags->addSchedule(*verb);
+  auto *output = verb->add_option_group("Output");
+  output->add_option("-o,--output", flags->folder, "folder to write to; made where it is not there")->type_name("DIR")->required();
+  output->add_option("--name", flags->name, "prefix of files, types and functions; the variant's name without");
+  flags->addCache(*verb);
+  verb->callback([flags, &exitCode] { exitCode = exportVerb(*flags); });
+}
