@@ -2,6 +2,8 @@
 
 #include "driver/Disassemble.h"
 
+#include "runtime/Environment.h"
+
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -12,7 +14,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <optional>
 #include <vector>
@@ -24,9 +25,9 @@ static constexpr llvm::StringLiteral program = "nvdisasm";
 /// bin of $CUDA_HOME, $CUDA_PATH and the toolkits in /usr/local.
 static std::vector<std::string> toolkitFolders() {
   std::vector<std::string> folders, local;
-  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char *home = std::getenv(variable))
-      folders.push_back(std::string(home) + "/bin");
+  for (EnvironmentVariable variable : {EnvironmentVariable::CudaHome, EnvironmentVariable::CudaPath})
+    if (const std::string home = valueOf(variable); !home.empty())
+      folders.push_back(home + "/bin");
   std::error_code code;
   for (llvm::sys::fs::directory_iterator entry("/usr/local", code), end; entry != end && !code; entry.increment(code))
     if (llvm::sys::path::filename(entry->path()).starts_with("cuda"))

@@ -163,7 +163,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
                                          "NVTX_INJECTION64_PATH", "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
         self.attune("help", "paint", code=2)
-        self.assertIn("error: topic: paint not in {list,compile,run,explain,cache,clear,verify,completion,help,environment}\n", self.err)
+        self.assertIn("error: topic: paint not in {list,compile,run,explain,export,cache,clear,verify,completion,help,environment}\n", self.err)
         self.attune("help", "run", "list", code=2)
         self.assertIn("error: help: attune run has no verb list\n", self.err)
 
@@ -176,7 +176,7 @@ class Cli(unittest.TestCase):
 
     def test_completion(self):
         variants = [entry["name"] for entry in self.json("list")["variants"]]
-        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "cache", "completion", "help"])
+        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "export", "cache", "completion", "help"])
         self.assertEqual(self.completions("c"), ["compile", "cache", "completion"])
         self.assertEqual(self.completions("run", ""), variants)
         self.assertEqual(self.completions("compile", "--no-cache", "caus"), ["causal", "causal-bottom-right"])
@@ -333,8 +333,8 @@ class Cli(unittest.TestCase):
             ("cache", "list", "--jsn"): "error: --jsn is not an option of attune cache list; did you mean --json?\nfor help: attune cache list --help\n",
             ("compile", "--target", "cpu"): "error: --target is not an option of attune compile\nfor help: attune compile --help\n",
             ("compile", "causal", "--emit", "cudda"):
-                "error: --emit: cudda is not one of dsl attn tile sched cuda ptx cubin; did you mean cuda?\nfor help: attune compile --help\n",
-            ("compile", "causal", "--emit", "x"): "error: --emit: x is not one of dsl attn tile sched cuda ptx cubin\nfor help: attune compile --help\n",
+                "error: --emit: cudda is not one of dsl attn tile sched llvm cuda ptx cubin sass; did you mean cuda?\nfor help: attune compile --help\n",
+            ("compile", "causal", "--emit", "x"): "error: --emit: x is not one of dsl attn tile sched llvm cuda ptx cubin sass\nfor help: attune compile --help\n",
             ("run", "--target", "gup"): "error: --target: gup is not one of cpu gpu; did you mean gpu?\nfor help: attune run --help\n",
             ("run", "casual"): "error: 'casual' is neither a built-in variant nor a file; did you mean causal?\n",
             ("run", "slidingwindow"): "error: 'slidingwindow' is neither a built-in variant nor a file; did you mean sliding-window?\n",
@@ -522,14 +522,15 @@ class Cli(unittest.TestCase):
             piped = subprocess.run([ATTUNE, "compile", "/dev/stdin", *map(str, base), "--emit", "cuda"], input=file.read(), capture_output=True,
                                    env=self.environment, timeout=300)
         self.assertEqual(without_places(piped.stdout.decode()), without_places(cuda))
-        written = {"cuda": "CUDA C++"}
+        written = {"cuda": "CUDA C++", "llvm": "LLVM IR"}
         if self.has_nvrtc():
             written.update(ptx="PTX", cubin="a cubin")
         for stage, name in written.items():
             file = self.path("read_back.mlir")
-            self.attune("compile", "softcap", *base, "--emit", stage, "-o", file)
+            self.attune("compile", "softcap", *(("--arch", "cpu", "--head-dim", 64) if stage == "llvm" else base), "--emit", stage, "-o", file)
             self.assertEqual(self.attune("compile", file, "--emit", "cuda", code=2), "")
-            self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is\n")
+            remedy = ", and --cuda FILE takes this beside the variant" if stage == "cuda" else ""
+            self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is{remedy}\n")
         # Of text in neither form the suffix says what was meant.
         for suffix, text in [("json", "error: {file}: variant is not valid JSON from here on"), ("mlir", "{file}:1:1: error: ")]:
             file = self.write("neither." + suffix, "name: x\n")
