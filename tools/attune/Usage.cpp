@@ -63,11 +63,13 @@ std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &e
   return fmt::format("error: {}\nfor help: {} --help\n", isUnknown ? unknownArgument(*verb, unknown.front()) : error.what(), fullName(*verb));
 }
 
-std::function<std::string(const std::string &)> attune::cli::oneOf(std::vector<std::string> names) {
-  return [names = std::move(names)](const std::string &written) {
+CLI::Validator attune::cli::oneOf(std::vector<std::string> names) {
+  std::string description = fmt::format("{{{}}}", fmt::join(names, ","));
+  auto check = [names = std::move(names)](std::string &written) {
     if (std::find(names.begin(), names.end(), written) != names.end())
       return std::string();
     const std::string meant = dsl::nearestName(written, names);
     return fmt::format("{} is not one of {}{}", written, fmt::join(names, " "), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
   };
+  return CLI::Validator(check, description);
 }

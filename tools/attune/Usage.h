@@ -22,6 +22,6 @@ namespace attune::cli {
 std::string usageText(const CLI::App &app, const CLI::ParseError &error);
 
 /// A check of CLI11: the value is one of `names`. Else "cudda is not one of dsl attn cuda; did you mean cuda?".
-std::function<std::string(const std::string &)> oneOf(std::vector<std::string> names);
+CLI::Validator oneOf(std::vector<std::string> names);
 
 } // namespace attune::cli
