@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <optional>
 
 using namespace attune;
@@ -48,7 +49,7 @@ enum AttributeFormat : uint8_t { formatSized = 4 };
 enum Attribute : uint8_t {
   attributeFrameSize = 0x11,      // {symbol, bytes}
   attributeMinStackSize = 0x12,   // {symbol, bytes}: frames of the kernel and its callees
-  attributeCbankParamSize = 0x19, // 16-bit bytes
+  attributeParamInfo = 0x17,      // {index, ordinal | offset << 16, bytes << 18 | ...}; padding is in front of the first where it is aligned
   attributeRegCount = 0x2f,       // {symbol, registers}
 };
 
@@ -198,9 +199,13 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     if (!info)
       return damaged(fmt::format("section {} is cut off", name));
     CubinKernel *own = name == infoPrefix ? nullptr : kernelNamed(name.substr(infoPrefix.size() + 1));
+    int paramsBegin = std::numeric_limits<int>::max(), paramsEnd = 0;
     bool whole = forEachAttribute(*info, [&](uint8_t attribute, std::span<const char> value) {
-      if (attribute == attributeCbankParamSize && own && value.size() == 2)
-        own->paramBytes = uint8_t(value[0]) | int(uint8_t(value[1])) << 8;
+      if (attribute == attributeParamInfo && value.size() == 12) {
+        const int offset = int(word(value, 4) >> 16);
+        paramsBegin = std::min(paramsBegin, offset);
+        paramsEnd = std::max(paramsEnd, offset + int(word(value, 8) >> 18));
+      }
       if (value.size() != 8)
         return;
       CubinKernel *kernel = kernelOf(word(value, 0));
@@ -214,6 +219,8 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     });
     if (!whole)
       return damaged(fmt::format("section {} ends within an attribute", name));
+    if (own && paramsEnd)
+      own->paramBytes = paramsEnd - paramsBegin;
   }
   if (kernels.empty())
     return Error{"the cubin holds no kernel; declare the entry as extern \"C\" __global__"};

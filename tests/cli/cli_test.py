@@ -602,6 +602,10 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.json(*base)["registers"], generated["registers"])
         ptx = self.attune(*base, "--cuda", self.path("edited.cu"), "--emit", "ptx")
         self.assertNotEqual(ptx, self.attune(*base, "--emit", "ptx"))
+        # Tensor maps, which are aligned among the parameters.
+        hopper = ["compile", "causal", "--arch", "sm_90a", "--head-dim", 64]
+        file = self.write("hopper.cu", self.attune(*hopper, "--emit", "cuda"))
+        self.assertEqual(self.json(*hopper, "--cuda", file)["registers"], self.json(*hopper)["registers"])
         # Comments, white space and the least number of blocks are the user's.
         free = re.sub(r"__launch_bounds__\((\d+), \d+\)", r"/* mine */ __launch_bounds__( \1 )", "\n\n" + re.sub(r"^//.*\n", "", cuda, flags=re.M))
         self.assertGreater(compile(free.replace("struct Params {", "struct Params {  // as it was\n /* and\n again */"))["binaryBytes"], 0)
