@@ -10,4 +10,5 @@ list(FILTER archives EXCLUDE REGEX "/lib(MLIRCAPI|MLIR[A-Za-z]*Test|LLVMTestingS
 add_library(attune_static_mlir INTERFACE)
 target_link_libraries(attune_static_mlir INTERFACE ${archives} ${ATTUNE_LIBZ} ${ATTUNE_LIBZSTD} Threads::Threads ${CMAKE_DL_LIBS} rt m)
 target_link_options(attune_static_mlir INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:-fuse-ld=lld> $<$<CXX_COMPILER_ID:GNU>:-B${LLVM_TOOLS_BINARY_DIR}> # clang has it already
   -Wl,--gc-sections -Wl,--icf=all -Wl,--as-needed)

@@ -138,7 +138,7 @@ Run compareFloats(arith::CmpFOp op) {
   case P::OEQ:
     return floats<[](float a, float b) { return a == b; }>(op);
   case P::OGT:
-    return floats<[](float a, float b) { return a > b; }>(op);
+    return floats<[](float a, float b) { return (a > b); }>(op);
   case P::OGE:
     return floats<[](float a, float b) { return a >= b; }>(op);
   case P::OLT:
@@ -146,7 +146,7 @@ Run compareFloats(arith::CmpFOp op) {
   case P::OLE:
     return floats<[](float a, float b) { return a <= b; }>(op);
   case P::ONE:
-    return floats<[](float a, float b) { return a < b || a > b; }>(op);
+    return floats<[](float a, float b) { return (a < b || a > b); }>(op);
   case P::ORD:
     return floats<[](float a, float b) { return !std::isunordered(a, b); }>(op);
   case P::UEQ:
@@ -194,7 +194,7 @@ Run arithmetic(Operation *op) {
       .Case([](arith::MinSIOp o) { return integers<[](auto a, decltype(a) b) { return std::min(a, b); }>(o); })
       .Case([](arith::MaxSIOp o) { return integers<[](auto a, decltype(a) b) { return std::max(a, b); }>(o); })
       .Case([](arith::MinUIOp o) { return integers<[](auto a, decltype(a) b) { return natural(a) < natural(b) ? a : b; }>(o); })
-      .Case([](arith::MaxUIOp o) { return integers<[](auto a, decltype(a) b) { return natural(a) > natural(b) ? a : b; }>(o); })
+      .Case([](arith::MaxUIOp o) { return integers<[](auto a, decltype(a) b) { return natural(b) < natural(a) ? a : b; }>(o); })
       .Case([](arith::AndIOp o) { return bits<[]<typename T>(T a, T b) { return T(a & b); }>(o); })
       .Case([](arith::OrIOp o) { return bits<[]<typename T>(T a, T b) { return T(a | b); }>(o); })
       .Case([](arith::XOrIOp o) { return bits<[]<typename T>(T a, T b) { return T(a ^ b); }>(o); })
@@ -249,7 +249,7 @@ Run arithmetic(Operation *op) {
       .Case([](arith::MinimumFOp o) {
         return floats<[](float a, float b) { return std::isunordered(a, b) ? std::nanf("") : std::fmin(a, b); }>(o);
       })
-      .Case([](arith::MaxNumFOp o) { return floats<[](float a, float b) { return a > b || b != b ? a : b; }>(o); })
+      .Case([](arith::MaxNumFOp o) { return floats<[](float a, float b) { return b < a || b != b ? a : b; }>(o); })
       .Case([](arith::MinNumFOp o) { return floats<[](float a, float b) { return a < b || b != b ? a : b; }>(o); })
       .Case([](arith::CmpFOp o) { return compareFloats(o); })
       .Case([](math::FmaOp o) { return floats<[](float a, float b, float c) { return std::fma(a, b, c); }>(o); })

@@ -160,8 +160,12 @@ void fillBlockPlain(DType dtype, uint64_t seed, uint64_t first, int count, std::
 [[gnu::target("avx2")]] void fillBlockAvx2(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
   fillBlock(dtype, seed, first, count, to);
 }
-[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,prefer-256-bit")]] void fillBlockAvx512(DType dtype, uint64_t seed, uint64_t first, int count,
-                                                                                          std::byte *to) {
+#ifdef __clang__
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,prefer-256-bit")]]
+#else
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]]
+#endif
+void fillBlockAvx512(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
   fillBlock(dtype, seed, first, count, to);
 }
 FillBlock widest() {
