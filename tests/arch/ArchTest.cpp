@@ -209,9 +209,7 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     found.push_back(fmt::format("{} bytes of local memory a thread where bounds are made", kernels->back().frameBytes));
   if (kernels->front().staticSharedBytes != 0)
     found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
-  // Tensor maps start the parameters at a multiple of 64, up to 48 bytes behind the driver's own.
-  int padding = image->signature.tensorMaps.empty() ? 0 : 48;
-  if (kernels->front().paramBytes != int(image->signature.packedBytes()) + padding)
+  if (kernels->front().paramBytes != int(image->signature.packedBytes()))
     found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes, image->signature.packedBytes()));
 
   const ArchInfo *arch = findArch(point.arch);
