@@ -65,6 +65,15 @@ Expected<DType> dtypeOf(attune_dtype dtype, std::string_view what) {
   return types[dtype - ATTUNE_F32];
 }
 
+/// The lists whose lengths are given are there.
+template <typename Struct> Expected<void> checkLists(const Struct &given) {
+  if (given.tensor_count && !given.tensors)
+    return missing("tensors");
+  if (given.scalar_count && !given.scalars)
+    return missing("scalars");
+  return {};
+}
+
 std::string textOr(const char *text) { return text ? text : ""; }
 
 Expected<void> giveText(const std::string &text, char **to) {
@@ -92,8 +101,8 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   TextVariant text;
   text.score = textOr(given.score);
   text.mask = textOr(given.mask);
-  if ((given.tensor_count && !given.tensors) || (given.scalar_count && !given.scalars))
-    return missing(given.tensors ? "scalars" : "tensors");
+  if (Expected<void> there = checkLists(given); !there)
+    return there.error();
   for (size_t i = 0; i < given.tensor_count; ++i) {
     Expected<DType> dtype = dtypeOf(given.tensors[i].dtype, fmt::format("tensor '{}'", textOr(given.tensors[i].name)));
     if (!dtype)
@@ -211,8 +220,8 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
       return lse.error();
     args.lse = *lse;
   }
-  if ((copy->tensor_count && !copy->tensors) || (copy->scalar_count && !copy->scalars))
-    return missing(copy->tensors || !copy->tensor_count ? "scalars" : "tensors");
+  if (Expected<void> there = checkLists(*copy); !there)
+    return there.error();
   for (size_t i = 0; i < copy->tensor_count; ++i) {
     const attune_named_tensor &named = copy->tensors[i];
     if (!named.name)

@@ -12,7 +12,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
 #include <string>
 #include <vector>
 
