@@ -20,13 +20,13 @@ using nlohmann::ordered_json;
 
 struct Options {
   attune::Target target;
-  std::string filter;                  ///< part of a case's name; empty: all
-  std::vector<std::string> groups;     ///< of groups(); empty: all
-  std::string expectedPath;            ///< "mma.sync" or "wgmma"
-  bool clearL2 = true;                 ///< before every timed launch
-  int milliseconds = 200;              ///< to spend on the timed launches of a row, at least 10 of them
+  std::string filter;              ///< part of a case's name; empty: all
+  std::vector<std::string> groups; ///< of groups(); empty: all
+  std::string expectedPath;        ///< "mma.sync" or "wgmma"
+  bool clearL2 = true;             ///< before every timed launch
+  int milliseconds = 200;          ///< to spend on the timed launches of a row, at least 10 of them
   int candidates = 12;
-  bool compileOnly = false;            ///< candidates: only list them
+  bool compileOnly = false; ///< candidates: only list them
 
   std::vector<Case> cases() const;
 };

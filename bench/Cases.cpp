@@ -25,7 +25,8 @@ Variant Case::make() const {
   if (variant == "dropout")
     return result.dropout(0.1f);
   if (variant == "relbias")
-    return result.score([&](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + extent(Extent::Sk)]; });
+    return result.score(
+        [&](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + extent(Extent::Sk)]; });
   if (variant == "bias")
     return result.score([&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
   if (variant == "blocks")
@@ -108,8 +109,8 @@ static double scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k
   return s;
 }
 
-std::vector<double> bench::exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query, std::span<const double> keys,
-                                    std::span<const double> values) {
+std::vector<double> bench::exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query,
+                                    std::span<const double> keys, std::span<const double> values) {
   const size_t D = query.size();
   std::vector<double> scores, row(D, 0.0);
   const std::vector<KeyRange> visible = one.visible(q);
@@ -182,11 +183,12 @@ static std::vector<Case> makeCases() {
   std::vector<Case> cases;
   auto add = [&](std::string group, std::string variant, int64_t batch, int64_t heads, int64_t headsKv, int64_t length,
                  int headDim, int visibleBlocks = 0) {
-    const std::string detail = visibleBlocks ? fmt::format("{}", visibleBlocks)
+    const std::string detail = visibleBlocks      ? fmt::format("{}", visibleBlocks)
                                : heads != headsKv ? fmt::format("_gqa{}_{}", heads, headsKv)
                                                   : "";
     std::string name = fmt::format("{}/{}{}/d{}/s{}", group, variant, detail, headDim, length);
-    cases.push_back({std::move(name), std::move(group), std::move(variant), batch, heads, headsKv, length, headDim, visibleBlocks});
+    cases.push_back(
+        {std::move(name), std::move(group), std::move(variant), batch, heads, headsKv, length, headDim, visibleBlocks});
   };
   // 16,384 tokens of hidden size 2,048.
   for (int headDim : {64, 128, 256})
@@ -195,8 +197,8 @@ static std::vector<Case> makeCases() {
         add("plain", variant, 16384 / length, 2048 / headDim, 2048 / headDim, length, headDim);
   for (int64_t length : {1024, 2048, 4096, 8192, 16384})
     add("dropout", "dropout", 16, 8, 8, length, 64);
-  const char *variants[] = {"none",          "causal",  "alibi",      "softcap",
-                            "softcap_alibi", "relbias", "window1024", "documents", "prefix2048"};
+  const char *variants[] = {"none",    "causal",     "alibi",     "softcap",   "softcap_alibi",
+                            "relbias", "window1024", "documents", "prefix2048"};
   for (int headDim : {128, 64})
     for (const char *variant : variants)
       add("variants", variant, 2, 2048 / headDim, 2048 / headDim, 8192, headDim);

@@ -38,8 +38,8 @@ struct Case {
 };
 
 /// Row q of O in float64, of head h with this query [D] and these keys and values [S, D]. Without dropout.
-std::vector<double> exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query, std::span<const double> keys,
-                             std::span<const double> values);
+std::vector<double> exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query,
+                             std::span<const double> keys, std::span<const double> values);
 
 /// A captured tensor on the host. A large one holds the first elements alone, and repeats them.
 struct HostTensor {

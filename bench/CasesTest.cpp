@@ -12,7 +12,8 @@ using namespace attune;
 using namespace bench;
 
 static const Case &caseOf(const std::string &name) {
-  const auto found = std::find_if(allCases().begin(), allCases().end(), [&](const Case &one) { return one.name == name; });
+  const auto found =
+      std::find_if(allCases().begin(), allCases().end(), [&](const Case &one) { return one.name == name; });
   REQUIRE(found != allCases().end());
   return *found;
 }
@@ -55,9 +56,11 @@ TEST_CASE("Visible pairs and visited tiles") {
 TEST_CASE("Variants compute what the spot check expects") {
   std::mt19937 generator(5);
   std::normal_distribution<float> normal;
-  for (const char *name : {"variants/none/d64/s8192", "variants/causal/d64/s8192", "variants/alibi/d64/s8192", "variants/softcap/d64/s8192",
-                           "variants/softcap_alibi/d64/s8192", "variants/relbias/d64/s8192", "variants/window1024/d64/s8192",
-                           "variants/documents/d64/s8192", "variants/prefix2048/d64/s8192", "bias/bias/d64/s4096", "pattern/blocks4/d64/s8192"}) {
+  for (const char *name :
+       {"variants/none/d64/s8192", "variants/causal/d64/s8192", "variants/alibi/d64/s8192",
+        "variants/softcap/d64/s8192", "variants/softcap_alibi/d64/s8192", "variants/relbias/d64/s8192",
+        "variants/window1024/d64/s8192", "variants/documents/d64/s8192", "variants/prefix2048/d64/s8192",
+        "bias/bias/d64/s4096", "pattern/blocks4/d64/s8192"}) {
     INFO(name);
     Case one = caseOf(name);
     one.batch = 1;
@@ -76,7 +79,8 @@ TEST_CASE("Variants compute what the spot check expects") {
       captured.push_back(capturedTensor(one, param.name));
     for (size_t i = 0; i < captured.size(); ++i) {
       const TensorParam &param = kernel->image().signature.tensors[i];
-      args.tensors.push_back({param.name, Tensor::contiguous(captured[i].block.data(), param.dtype, captured[i].shape)});
+      args.tensors.push_back(
+          {param.name, Tensor::contiguous(captured[i].block.data(), param.dtype, captured[i].shape)});
     }
     std::vector<char> workspace(kernel->workspaceBytes(args));
     args.workspace = workspace.data();
@@ -89,7 +93,8 @@ TEST_CASE("Variants compute what the spot check expects") {
       return std::vector<double>(begin, begin + count * D);
     };
     for (int64_t i : {int64_t(0), S / 2 + 1, S - 1}) {
-      const std::vector<double> exact = exactRow(one, h, i, rows(q, i, 1), rows(k, 0, S), rows(v, 0, S)), out = rows(o, i, 1);
+      const std::vector<double> exact = exactRow(one, h, i, rows(q, i, 1), rows(k, 0, S), rows(v, 0, S)),
+                                out = rows(o, i, 1);
       double worst = 0;
       for (size_t d = 0; d < exact.size(); ++d) {
         const double error = std::abs(out[d] - exact[d]);

@@ -86,7 +86,9 @@ public:
     for (const TensorParam &param : signature.tensors) {
       const HostTensor host = capturedTensor(one, param.name);
       Tensor view = Tensor::contiguous(nullptr, param.dtype, host.shape, device);
-      const size_t bytes = size_t(std::accumulate(host.shape.begin(), host.shape.end(), int64_t(1), std::multiplies<>())) * byteSize(param.dtype);
+      const size_t bytes =
+          size_t(std::accumulate(host.shape.begin(), host.shape.end(), int64_t(1), std::multiplies<>())) *
+          byteSize(param.dtype);
       Expected<DeviceBuffer> memory = DeviceBuffer::allocate(bytes);
       if (!memory)
         return memory.error();
@@ -105,8 +107,8 @@ public:
     return args;
   }
 
-  /// Median milliseconds of a launch. Every row starts on a GPU that has rested as long: near its power limit it runs slower the longer it
-  /// has been busy, by up to a tenth.
+  /// Median milliseconds of a launch. Every row starts on a GPU that has rested as long: near its power limit it runs
+  /// slower the longer it has been busy, by up to a tenth.
   Expected<double> time(const Options &options, const Kernel &kernel, const LaunchArgs &args) {
     std::this_thread::sleep_for(rest);
     double estimate = 0;
@@ -130,7 +132,8 @@ public:
     const int64_t S = one.length, D = one.headDim, h = one.heads - 1, b = one.batch - 1;
     auto read = [&](const DeviceBuffer &buffer, int64_t row, int64_t rows) -> Expected<std::vector<double>> {
       std::vector<uint16_t> bits(size_t(rows * D));
-      if (Expected<void> copied = cuda->copyToHost(bits.data(), CudaAddress(buffer.data()) + CudaAddress(row * D) * 2, bits.size() * 2);
+      if (Expected<void> copied =
+              cuda->copyToHost(bits.data(), CudaAddress(buffer.data()) + CudaAddress(row * D) * 2, bits.size() * 2);
           !copied)
         return copied.error();
       std::vector<double> values;
@@ -159,19 +162,23 @@ public:
   CudaStreamHandle streamHandle() const { return stream.get(); }
   void forget() { captured.clear(); }
   size_t capturedBytes() const {
-    return std::accumulate(captured.begin(), captured.end(), size_t(0), [](size_t sum, const auto &entry) { return sum + entry.second.size(); });
+    return std::accumulate(captured.begin(), captured.end(), size_t(0),
+                           [](size_t sum, const auto &entry) { return sum + entry.second.size(); });
   }
 
 private:
   /// Writes `block` into `buffer` again and again.
   Expected<void> fill(const DeviceBuffer &buffer, std::span<const std::byte> block) {
     for (size_t at = 0; at < buffer.size(); at += block.size())
-      if (Expected<void> copied = cuda->copyToDevice(CudaAddress(buffer.data()) + at, block.data(), std::min(block.size(), buffer.size() - at)); !copied)
+      if (Expected<void> copied = cuda->copyToDevice(CudaAddress(buffer.data()) + at, block.data(),
+                                                     std::min(block.size(), buffer.size() - at));
+          !copied)
         return copied;
     return {};
   }
 
-  Expected<std::vector<double>> timeMany(const Options &options, const Kernel &kernel, const LaunchArgs &args, int count) {
+  Expected<std::vector<double>> timeMany(const Options &options, const Kernel &kernel, const LaunchArgs &args,
+                                         int count) {
     std::vector<CudaEvent> begins, ends;
     for (int i = 0; i < count; ++i)
       for (std::vector<CudaEvent> *events : {&begins, &ends}) {
@@ -238,7 +245,8 @@ Error about(const Case &one, const std::string &what) { return Error{fmt::format
 std::vector<Case> Options::cases() const {
   std::vector<Case> chosen;
   for (const Case &one : allCases())
-    if (one.name.find(filter) != std::string::npos && (groups.empty() || std::find(groups.begin(), groups.end(), one.group) != groups.end()))
+    if (one.name.find(filter) != std::string::npos &&
+        (groups.empty() || std::find(groups.begin(), groups.end(), one.group) != groups.end()))
       chosen.push_back(one);
   return chosen;
 }
@@ -249,7 +257,8 @@ Expected<void> bench::compileCases(const Options &options) {
     if (std::none_of(cases.begin(), cases.end(), [&](const Case &other) { return kernelOf(other) == kernelOf(one); }))
       cases.push_back(one);
   std::vector<std::optional<Expected<KernelImage>>> images(cases.size());
-  inParallel(cases.size(), [&](size_t i) { images[i] = compileImage(cases[i].make(), optionsFor(cases[i]), options.target); });
+  inParallel(cases.size(),
+             [&](size_t i) { images[i] = compileImage(cases[i].make(), optionsFor(cases[i]), options.target); });
   for (size_t i = 0; i < cases.size(); ++i) {
     if (!*images[i])
       return about(cases[i], images[i]->error().text());
@@ -299,7 +308,8 @@ Expected<void> bench::measureCases(const Options &options) {
     kernels.try_emplace(kernelOf(one), Error{"not compiled"});
   std::vector<const Case *> representatives;
   for (auto &[key, kernel] : kernels)
-    representatives.push_back(&*std::find_if(cases.begin(), cases.end(), [&](const Case &one) { return kernelOf(one) == key; }));
+    representatives.push_back(
+        &*std::find_if(cases.begin(), cases.end(), [&](const Case &one) { return kernelOf(one) == key; }));
   inParallel(representatives.size(), [&](size_t i) {
     const Case &one = *representatives[i];
     kernels.at(kernelOf(one)) = compile(one.make(), optionsFor(one), options.target);
@@ -334,7 +344,7 @@ struct Job {
 
 Expected<void> bench::measureCandidates(const Options &options) {
   const std::vector<Case> cases = options.cases();
-  std::map<std::string, Job> jobs;                      // by kernel and plan
+  std::map<std::string, Job> jobs;                            // by kernel and plan
   std::vector<std::vector<std::string>> jobsOf(cases.size()); // in the model's order
   // The choice may have to compile: a plan that spills gives way to the next.
   std::vector<Expected<std::string>> texts(cases.size(), Error{"not explained"});
@@ -360,8 +370,8 @@ Expected<void> bench::measureCandidates(const Options &options) {
       fixed.stages = candidate["stages"];
       fixed.qRegisters = candidate["qRegisters"];
       fixed.dvWarps = candidate["dvWarps"];
-      const std::string key = fmt::format("{} {} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK, *fixed.warps,
-                                          *fixed.stages, *fixed.qRegisters, *fixed.dvWarps);
+      const std::string key = fmt::format("{} {} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK,
+                                          *fixed.warps, *fixed.stages, *fixed.qRegisters, *fixed.dvWarps);
       // Options do not name blocks per SM: of plans that differ in it alone the first stands for both.
       auto &mine = jobsOf[i];
       Job &job = jobs.try_emplace(key, Job{&one, fixed, candidate["text"], false}).first->second;
@@ -384,7 +394,8 @@ Expected<void> bench::measureCandidates(const Options &options) {
   Expected<Data> data = Data::create(options, cases);
   if (!data)
     return data.error();
-  inParallel(all.size(), [&](size_t i) { all[i]->kernel = compile(all[i]->one->make(), all[i]->options, options.target); });
+  inParallel(all.size(),
+             [&](size_t i) { all[i]->kernel = compile(all[i]->one->make(), all[i]->options, options.target); });
 
   int within = 0, counted = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -417,7 +428,12 @@ Expected<void> bench::measureCandidates(const Options &options) {
     const auto rank = 1 + std::count_if(times.begin(), times.end(), [&](double time) { return time < chosen; });
     counted += 1;
     within += chosen <= 1.1 * best;
-    print({{"name", one.name}, {"peer", "candidates"}, {"rank", rank}, {"of", times.size()}, {"slowdown", chosen / best}, {"candidates", rows}});
+    print({{"name", one.name},
+           {"peer", "candidates"},
+           {"rank", rank},
+           {"of", times.size()},
+           {"slowdown", chosen / best},
+           {"candidates", rows}});
   }
   print({{"name", "candidates"},
          {"peer", "summary"},

@@ -26,8 +26,7 @@ using Clock = std::chrono::steady_clock;
 //===----------------------------------------------------------------------===//
 
 /// Median milliseconds of some calls after one that warms up.
-template <typename Function>
-static double timeHost(Function &&function) {
+template <typename Function> static double timeHost(Function &&function) {
   function();
   std::vector<double> times;
   auto begin = Clock::now();
@@ -51,7 +50,9 @@ Expected<void> bench::measureCpu(const Options &, int64_t length) {
   Expected<Kernel> kernel = compile(Variant("none"), {.dtype = f32, .headDim = int(headDim)}, Target::cpu());
   if (!kernel)
     return kernel.error();
-  auto view = [&](std::vector<float> &values) { return Tensor::contiguous(values.data(), f32, {1, heads, length, headDim}); };
+  auto view = [&](std::vector<float> &values) {
+    return Tensor::contiguous(values.data(), f32, {1, heads, length, headDim});
+  };
   const LaunchArgs args = {.q = view(q), .k = view(k), .v = view(v), .o = view(o)};
   std::optional<Error> failure;
   const double ours = timeHost([&] {
@@ -98,7 +99,8 @@ static Variant hostVariant() {
 static const CompileOptions hostOptions = {.dtype = bf16, .headDim = 128};
 
 static ordered_json timesJson(const CompileTimes &times) {
-  return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
+  return {
+      {"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
 }
 
 Expected<void> bench::compileOnce(const Options &options, const std::string &directory) {
@@ -161,8 +163,7 @@ static Expected<ordered_json> compileInNewProcess(const Options &options, const 
 }
 
 /// Median milliseconds of one call of `launch`, which fills the stream; between batches it runs empty.
-template <typename Launch>
-static Expected<double> timeLaunches(const CudaStream &stream, Launch &&launch) {
+template <typename Launch> static Expected<double> timeLaunches(const CudaStream &stream, Launch &&launch) {
   std::vector<double> times;
   constexpr int batch = 100; // fewer than a stream takes before it makes the host wait
   for (int i = 0; i < 51; ++i) {
@@ -195,7 +196,10 @@ static Expected<void> measureLaunch(const Options &options, const Kernel &kernel
     auto *at = static_cast<char *>(memory->data()) + index * length * headDim * 2;
     return Tensor::contiguous(at, bf16, {1, 1, length, headDim}, kernel.device());
   };
-  const LaunchArgs args = {.q = view(0), .k = view(1), .v = view(2), .o = view(3),
+  const LaunchArgs args = {.q = view(0),
+                           .k = view(1),
+                           .v = view(2),
+                           .o = view(3),
                            .tensors = {{"slopes", Tensor::contiguous(view(4).data, f32, {1}, kernel.device())}}};
   Expected<double> ours = timeLaunches(*stream, [&] { return kernel.launch(stream->get(), args); });
   if (!ours)
@@ -205,10 +209,11 @@ static Expected<void> measureLaunch(const Options &options, const Kernel &kernel
   if (!nvrtc)
     return nvrtc.error();
   const size_t bytes = kernel.image().signature.packedBytes();
-  Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(
-      fmt::format("struct Params {{ long long words[{}]; }};\nextern \"C\" __global__ void nothing(const __grid_constant__ Params) {{}}\n",
-                  bytes / 8),
-      "nothing", options.target.arch);
+  Expected<Nvrtc::Output> cubin =
+      (*nvrtc)->compileCubin(fmt::format("struct Params {{ long long words[{}]; }};\nextern \"C\" __global__ void "
+                                         "nothing(const __grid_constant__ Params) {{}}\n",
+                                         bytes / 8),
+                             "nothing", options.target.arch);
   if (!cubin)
     return cubin.error();
   CudaModule module = nullptr;
@@ -221,7 +226,8 @@ static Expected<void> measureLaunch(const Options &options, const Kernel &kernel
   std::vector<char> params(bytes);
   void *arguments[] = {params.data()};
   Expected<double> driver = timeLaunches(*stream, [&] {
-    return (*cuda)->result((*cuda)->cuLaunchKernel(function, 2, 1, 1, unsigned(kernel.image().threads), 1, 1, 0, stream->get(), arguments, nullptr),
+    return (*cuda)->result((*cuda)->cuLaunchKernel(function, 2, 1, 1, unsigned(kernel.image().threads), 1, 1, 0,
+                                                   stream->get(), arguments, nullptr),
                            "launching an empty kernel");
   });
   (*cuda)->cuModuleUnload(module);
@@ -245,7 +251,8 @@ Expected<void> bench::measureHost(const Options &options) {
     }
   } cleanup{folder};
 
-  // New processes: with an empty cache, then from the disk. NVRTC has a cache of its own, which would hide what it costs.
+  // New processes: with an empty cache, then from the disk. NVRTC has a cache of its own, which would hide what it
+  // costs.
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   std::vector<ordered_json> cold, warm;
   for (int i = 0; i < 3; ++i)

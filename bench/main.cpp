@@ -61,13 +61,17 @@ int main(int argc, char **argv) {
   app.add_flag("--cpu", cpu, "the CPU target against plain loops");
   app.add_option("--cpu-length", length, "queries and keys for --cpu (1024)")->check(CLI::Range(1, 1 << 20));
   app.add_flag("--host", host, "launches and their checks, compiling again, new processes");
-  app.add_flag("--compile-only", options.compileOnly, "compile every case and print its resources; with --candidates, list them");
+  app.add_flag("--compile-only", options.compileOnly,
+               "compile every case and print its resources; with --candidates, list them");
   app.add_option("--filter", options.filter, "only cases whose name holds this text");
-  app.add_option("--groups", options.groups, "only cases of these groups, with commas")->delimiter(',')->check(CLI::IsMember(bench::groups()));
+  app.add_option("--groups", options.groups, "only cases of these groups, with commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::groups()));
   app.add_option("--target", target, "cpu, gpu, sm_90, ... (the machine's GPU)");
   app.add_option("--path", options.expectedPath, "the path that kernels must run by (wgmma on sm_90a, else mma.sync)");
   app.add_flag("--keep-l2", keepL2, "do not clear L2 before every timed launch");
-  app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")->check(CLI::Range(1, 1000000));
+  app.add_option("--milliseconds", options.milliseconds, "to spend on timing a row (200)")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--compile-once", compileOnce, "compile one variant with this cache folder (for --host)");
   app.footer("Example: attune-bench --groups plain --filter d128");
   try {
@@ -96,9 +100,16 @@ int main(int argc, char **argv) {
 
   if (list) {
     for (const bench::Case &one : options.cases())
-      bench::print({{"name", one.name},       {"group", one.group},     {"variant", one.variant}, {"batch", one.batch},
-                    {"heads", one.heads},     {"headsKv", one.headsKv}, {"length", one.length},   {"headDim", one.headDim},
-                    {"flops", one.flops()},   {"visibleBlocks", one.visibleBlocks}});
+      bench::print({{"name", one.name},
+                    {"group", one.group},
+                    {"variant", one.variant},
+                    {"batch", one.batch},
+                    {"heads", one.heads},
+                    {"headsKv", one.headsKv},
+                    {"length", one.length},
+                    {"headDim", one.headDim},
+                    {"flops", one.flops()},
+                    {"visibleBlocks", one.visibleBlocks}});
     return 0;
   }
   const bool gpu = !cpu && !host && compileOnce.empty();

@@ -33,8 +33,7 @@ attune_error *outOfMemory() {
 }
 
 /// The error that `body` gives, or null; no exception leaves.
-template <typename Body>
-attune_error *guarded(Body &&body) noexcept {
+template <typename Body> attune_error *guarded(Body &&body) noexcept {
   try {
     const Expected<void> done = body();
     return done ? nullptr : new attune_error{done.error().text(), done.error().message};
@@ -48,19 +47,20 @@ attune_error *guarded(Body &&body) noexcept {
 Error missing(std::string_view what) { return {fmt::format("{} is NULL", what)}; }
 
 /// The caller's struct, whose header may be older: what it lacks is as `init` has it.
-template <typename Struct>
-Expected<Struct> current(const Struct *given, Struct init, std::string_view name) {
+template <typename Struct> Expected<Struct> current(const Struct *given, Struct init, std::string_view name) {
   if (!given)
     return missing(name);
   if (given->size > sizeof(Struct) || given->size < sizeof given->size)
-    return Error{fmt::format("{}.size is {}, but must be {} or, of an older header, less; start from {}_init()", name, given->size, sizeof(Struct), name)};
+    return Error{fmt::format("{}.size is {}, but must be {} or, of an older header, less; start from {}_init()", name,
+                             given->size, sizeof(Struct), name)};
   std::memcpy(&init, given, given->size);
   return init;
 }
 
 Expected<DType> dtypeOf(attune_dtype dtype, std::string_view what) {
   if (dtype < ATTUNE_F32 || dtype > ATTUNE_BOOL)
-    return Error{fmt::format("the dtype of {} is {}, but must be one of attune_dtype, 1 to {}", what, int(dtype), int(ATTUNE_BOOL))};
+    return Error{fmt::format("the dtype of {} is {}, but must be one of attune_dtype, 1 to {}", what, int(dtype),
+                             int(ATTUNE_BOOL))};
   static constexpr DType types[] = {f32, f16, bf16, i32, i64, boolean};
   return types[dtype - ATTUNE_F32];
 }
@@ -175,9 +175,11 @@ Expected<Tensor> tensorOf(const attune_tensor &given, std::string_view name) {
   if (!dtype)
     return dtype.error();
   if (given.rank < 0 || given.rank > ATTUNE_MAX_RANK)
-    return Error{fmt::format("{} has rank {}, but at most {} dimensions are possible", name, given.rank, ATTUNE_MAX_RANK)};
+    return Error{
+        fmt::format("{} has rank {}, but at most {} dimensions are possible", name, given.rank, ATTUNE_MAX_RANK)};
   if (given.device < ATTUNE_CPU)
-    return Error{fmt::format("{} is on device {}, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU", name, given.device)};
+    return Error{fmt::format("{} is on device {}, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU", name,
+                             given.device)};
   const size_t rank = size_t(given.rank);
   return Tensor::strided(given.data, *dtype, std::span(given.shape, rank), std::span(given.strides, rank),
                          given.device == ATTUNE_CPU ? Device::cpu() : Device::cuda(given.device));
@@ -292,16 +294,19 @@ attune_error *attune_variant_from_text(const attune_text_variant *text, attune_v
 }
 
 attune_error *attune_variant_from_json(const char *json, attune_variant **variant) {
-  return guarded([&]() -> Expected<void> { return json ? giveVariant(Variant::fromJson(json), variant) : missing("json"); });
+  return guarded(
+      [&]() -> Expected<void> { return json ? giveVariant(Variant::fromJson(json), variant) : missing("json"); });
 }
 
 attune_error *attune_variant_json(const attune_variant *variant, char **json) {
-  return guarded([&]() -> Expected<void> { return variant ? giveText(variant->variant.toJson(), json) : missing("variant"); });
+  return guarded(
+      [&]() -> Expected<void> { return variant ? giveText(variant->variant.toJson(), json) : missing("variant"); });
 }
 
 void attune_variant_free(attune_variant *variant) { delete variant; }
 
-attune_error *attune_compile(const attune_variant *variant, const attune_options *options, const char *target, attune_kernel **kernel) {
+attune_error *attune_compile(const attune_variant *variant, const attune_options *options, const char *target,
+                             attune_kernel **kernel) {
   return guarded([&]() -> Expected<void> {
     if (!kernel)
       return missing("where the kernel goes");
@@ -316,8 +321,8 @@ attune_error *attune_compile(const attune_variant *variant, const attune_options
   });
 }
 
-attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target, const char *stage, char **text,
-                          size_t *bytes) {
+attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target,
+                          const char *stage, char **text, size_t *bytes) {
   return guarded([&]() -> Expected<void> {
     Expected<Job> job = jobOf(variant, options, target);
     if (!job)
@@ -335,7 +340,8 @@ attune_error *attune_emit(const attune_variant *variant, const attune_options *o
   });
 }
 
-attune_error *attune_explain(const attune_variant *variant, const attune_options *options, const char *target, char **json) {
+attune_error *attune_explain(const attune_variant *variant, const attune_options *options, const char *target,
+                             char **json) {
   return guarded([&]() -> Expected<void> {
     Expected<Job> job = jobOf(variant, options, target);
     if (!job)
@@ -348,7 +354,9 @@ attune_error *attune_explain(const attune_variant *variant, const attune_options
 void attune_kernel_free(attune_kernel *kernel) { delete kernel; }
 
 attune_error *attune_kernel_json(const attune_kernel *kernel, char **json) {
-  return guarded([&]() -> Expected<void> { return kernel ? giveText(kernel->kernel.image().metadata(), json) : missing("kernel"); });
+  return guarded([&]() -> Expected<void> {
+    return kernel ? giveText(kernel->kernel.image().metadata(), json) : missing("kernel");
+  });
 }
 
 int attune_kernel_cache_hit(const attune_kernel *kernel) { return kernel && kernel->kernel.cacheHit(); }
@@ -370,7 +378,8 @@ attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device
 }
 
 attune_error *attune_launch(const attune_kernel *kernel, void *stream, const attune_launch_args *args) {
-  return withArguments(kernel, args, [&](const Kernel &k, const LaunchArgs &arguments) { return k.launch(stream, arguments); });
+  return withArguments(kernel, args,
+                       [&](const Kernel &k, const LaunchArgs &arguments) { return k.launch(stream, arguments); });
 }
 
 attune_error *attune_check(const attune_kernel *kernel, const attune_launch_args *args) {

@@ -35,7 +35,8 @@ using nlohmann::ordered_json;
 // Stages
 //===----------------------------------------------------------------------===//
 
-static constexpr std::string_view stageNames[] = {"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass", "launch"};
+static constexpr std::string_view stageNames[] = {"dsl",  "attn", "tile",  "sched", "llvm",
+                                                  "cuda", "ptx",  "cubin", "sass",  "launch"};
 
 std::string_view attune::name(Stage stage) { return stageNames[size_t(stage)]; }
 
@@ -82,7 +83,8 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
                              "Target::cuda(\"sm_90\")",
                              target.isCuda() ? "cuda" : "cpu", target.arch)};
   if (options.cuda && !target.isCuda())
-    return Error{fmt::format("{} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90", options.cuda->file)};
+    return Error{fmt::format("{} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90",
+                             options.cuda->file)};
   if (source.text)
     return {};
   if (options.dtype != DType::BF16 && options.dtype != DType::F16 && options.dtype != DType::F32)
@@ -93,7 +95,8 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
   };
   for (Dim dim : {Dim{"head_dim", options.headDim}, Dim{"head_dim_v", options.headDimV ? options.headDimV : 8}}) {
     if (dim.value == 0)
-      return Error{"head_dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim (--head-dim)"};
+      return Error{
+          "head_dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim (--head-dim)"};
     if (dim.value < 0 || dim.value > 512)
       return Error{fmt::format("{} {} is out of range, required is 8 to 512; split the head", dim.name, dim.value)};
     if (dim.value % 8 != 0)
@@ -193,7 +196,8 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
         return good.error();
     if (options.cuda)
       lowered->source = options.cuda->text;
-    Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(lowered->source, options.cuda ? options.cuda->file : image.name, target.arch);
+    Expected<Nvrtc::Output> cubin =
+        nvrtc->compileCubin(lowered->source, options.cuda ? options.cuda->file : image.name, target.arch);
     if (!cubin)
       return cubin.error();
     image.times.nvrtc = cubin->milliseconds;
@@ -213,7 +217,8 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.spillBytes = facts->frameBytes;
   } else {
     image.times.nvrtc = lowered->objectMilliseconds;
-    logLine(LogLevel::Info, "LLVM compiled {} in {:.1f} ms: {} bytes", image.name, image.times.nvrtc, lowered->object.size());
+    logLine(LogLevel::Info, "LLVM compiled {} in {:.1f} ms: {} bytes", image.name, image.times.nvrtc,
+            lowered->object.size());
     image.binary = std::move(lowered->object);
     image.sharedBytes = lowered->scratchBytes;
     image.path = "cpu";
@@ -258,21 +263,24 @@ static Plan planOf(const KernelImage &image) {
 }
 
 /// What an image from the cache has in common with the request besides the key: a file may hold anything.
-static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options, const Target &target) {
+static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options,
+                                 const Target &target) {
   if (image.arch != target.arch)
     return Error{fmt::format("its kernel is for {}, required is {}", image.arch, target.arch)};
   const int headDimV = options.headDimV ? options.headDimV : options.headDim;
   const KernelSignature &signature = image.signature;
-  if (source.variant && (signature.dtype != options.dtype || signature.headDim != options.headDim || signature.headDimV != headDimV))
-    return Error{fmt::format("its kernel is for {} of head_dim {} x {}, required is {} of {} x {}", name(signature.dtype), signature.headDim,
-                             signature.headDimV, name(options.dtype), options.headDim, headDimV)};
+  if (source.variant &&
+      (signature.dtype != options.dtype || signature.headDim != options.headDim || signature.headDimV != headDimV))
+    return Error{fmt::format("its kernel is for {} of head_dim {} x {}, required is {} of {} x {}",
+                             name(signature.dtype), signature.headDim, signature.headDimV, name(options.dtype),
+                             options.headDim, headDimV)};
   return checkPlanJson(image.planJson);
 }
 
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
-/// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same estimate,
-/// until two of those in a row have as much local memory: then it holds arrays of the math functions, which no plan avoids. The image's plan lists
-/// what was compiled.
+/// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same
+/// estimate, until two of those in a row have as much local memory: then it holds arrays of the math functions, which
+/// no plan avoids. The image's plan lists what was compiled.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
@@ -296,7 +304,8 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     if (free(candidate) <= tried)
       continue;
     tried = free(candidate);
-    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->spillBytes, candidate.plan.text());
+    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->spillBytes,
+            candidate.plan.text());
     Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
@@ -321,8 +330,8 @@ static bool usesCache(const CompileOptions &options) { return options.useCache &
 
 static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
 
-/// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the cost model's first
-/// choice stands.
+/// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the
+/// cost model's first choice stands.
 static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
   if (!choosesSchedule(source, options, target))
     return std::nullopt;
@@ -434,13 +443,15 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
     return source.variant->toJson();
   }
   if (!target.isCuda() && stage > Stage::Tile && stage != Stage::Llvm)
-    return Error{fmt::format("target cpu has no stage {}; emit dsl, attn, tile or llvm, or choose a GPU architecture such as "
-                             "sm_90",
-                             name(stage))};
+    return Error{
+        fmt::format("target cpu has no stage {}; emit dsl, attn, tile or llvm, or choose a GPU architecture such as "
+                    "sm_90",
+                    name(stage))};
   if (target.isCuda() && stage == Stage::Llvm)
     return Error{fmt::format("target {} has no stage llvm; emit cuda or ptx, or choose the cpu target", target.arch)};
   if (options.cuda && stage < Stage::Ptx)
-    return Error{fmt::format("stage {} is not made from {}, which takes the place of the CUDA; emit ptx, cubin or sass", name(stage), options.cuda->file)};
+    return Error{fmt::format("stage {} is not made from {}, which takes the place of the CUDA; emit ptx, cubin or sass",
+                             name(stage), options.cuda->file)};
   CompileOptions generated = options;
   generated.cuda.reset();
   CompileOptions settled = stage > Stage::Attn ? settledOptions(source, generated, target) : generated;
@@ -471,8 +482,8 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
 }
 
 namespace {
-/// Why compile() passes over the candidates that fit. `here` is the chosen plan as ranked for the sizes that are explained, `own` the ranking for
-/// those that compile() ranks for.
+/// Why compile() passes over the candidates that fit. `here` is the chosen plan as ranked for the sizes that are
+/// explained, `own` the ranking for those that compile() ranks for.
 struct PassedOver {
   RankedPlan here;
   const std::vector<RankedPlan> &own;
@@ -492,7 +503,8 @@ struct PassedOver {
     if (const double slower = candidate.cost.mixSeconds / here.cost.mixSeconds - 1; slower >= 0.0005)
       return fmt::format("{:.1f}% slower", 100 * slower);
     const double slower = owned == own.end() ? 0 : owned->cost.mixSeconds / chosen->cost.mixSeconds - 1;
-    return slower >= 0.0005 ? fmt::format("{:.1f}% slower at the sizes that compile() ranks for", 100 * slower) : "no quicker";
+    return slower >= 0.0005 ? fmt::format("{:.1f}% slower at the sizes that compile() ranks for", 100 * slower)
+                            : "no quicker";
   }
 
 private:
@@ -516,14 +528,16 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
   Lowered forCompile;
   const std::optional<KernelImage> settled = settledChoice(source, options, target);
   Expected<std::vector<RankedPlan>> own = rank(source, options, target, {}, forCompile);
-  Expected<std::vector<RankedPlan>> compiled = rank(source, settled ? withPlan(options, planOf(*settled)) : options, target, {}, forCompile);
+  Expected<std::vector<RankedPlan>> compiled =
+      rank(source, settled ? withPlan(options, planOf(*settled)) : options, target, {}, forCompile);
   if (!own || !compiled)
     return own ? compiled.error() : own.error();
   lowered.plan = compiled->front().plan;
   for (const RankedPlan &candidate : *ranked)
     if (candidate.plan == lowered.plan)
       lowered.predicted = candidate;
-  ordered_json attempts = settled ? ordered_json::parse(settled->planJson).value("attempts", ordered_json::array()) : ordered_json::array();
+  ordered_json attempts =
+      settled ? ordered_json::parse(settled->planJson).value("attempts", ordered_json::array()) : ordered_json::array();
   const PassedOver passedOver{lowered.predicted.value_or(compiled->front()), *own, std::move(attempts)};
   lowered.threads = lowered.plan.threads();
   const KernelSignature &signature = lowered.summary.signature;

@@ -45,9 +45,9 @@ static Expected<std::string> findProgram() {
   if (!references.empty())
     if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(program, references))
       return *found;
-  return Error{
-      "stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, /usr/local/cuda); install the toolkit's "
-      "package cuda-nvdisasm, or emit ptx"};
+  return Error{"stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
+               "/usr/local/cuda); install the toolkit's "
+               "package cuda-nvdisasm, or emit ptx"};
 }
 
 Expected<std::string> attune::driver::disassemble(std::span<const char> cubin) {
@@ -76,8 +76,8 @@ Expected<std::string> attune::driver::disassemble(std::span<const char> cubin) {
     return Error{fmt::format("{} cannot be written: {}", input.str().str(), code.message())};
   }
   std::string message;
-  const int result =
-      llvm::sys::ExecuteAndWait(*path, {*path, "--print-code", input}, std::nullopt, {std::nullopt, output.str(), errors.str()}, 0, 0, &message);
+  const int result = llvm::sys::ExecuteAndWait(*path, {*path, "--print-code", input}, std::nullopt,
+                                               {std::nullopt, output.str(), errors.str()}, 0, 0, &message);
   auto contentOf = [](llvm::StringRef file) {
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(file);
     return buffer ? (*buffer)->getBuffer().str() : std::string();

@@ -45,7 +45,9 @@ static std::string_view headOf(std::string_view code, const std::string &entry) 
 static std::string_view threadsOf(std::string_view head) {
   constexpr std::string_view bounds = "__launch_bounds__(";
   const size_t at = head.find(bounds);
-  return at == std::string_view::npos ? std::string_view() : head.substr(at + bounds.size(), head.find_first_of(",)", at) - at - bounds.size());
+  return at == std::string_view::npos
+             ? std::string_view()
+             : head.substr(at + bounds.size(), head.find_first_of(",)", at) - at - bounds.size());
 }
 
 static std::vector<std::string_view> linesOf(std::string_view text) {
@@ -63,9 +65,12 @@ static Expected<void> checkComment(const IrText &edited, const std::string &gene
   static constexpr std::string_view kinds[] = {"//   variant  ", "//   plan     ", "//   block    "};
   const std::vector<std::string_view> lines = linesOf(edited.text), wanted = linesOf(generated);
   auto differs = [&](unsigned line, std::string_view found, std::string_view required) {
-    return Error{fmt::format("the text was emitted for \"{}\", and these options give \"{}\"; pass the options that it was emitted with",
-                             found.substr(std::min(found.find_first_not_of("/ "), found.size())), required.substr(required.find_first_not_of("/ "))),
-                 SourceLocation{edited.file, line, 1}};
+    return Error{
+        fmt::format(
+            "the text was emitted for \"{}\", and these options give \"{}\"; pass the options that it was emitted with",
+            found.substr(std::min(found.find_first_not_of("/ "), found.size())),
+            required.substr(required.find_first_not_of("/ "))),
+        SourceLocation{edited.file, line, 1}};
   };
   for (size_t i = 0; i < lines.size() && lines[i].starts_with("//"); ++i) {
     if (i == 0 && lines[0].find(": attention forward for ") != std::string_view::npos && lines[0] != wanted[0])
@@ -78,7 +83,8 @@ static Expected<void> checkComment(const IrText &edited, const std::string &gene
   return {};
 }
 
-Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::string &generated, const std::string &entry) {
+Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::string &generated,
+                                               const std::string &entry) {
   if (Expected<void> good = checkComment(edited, generated); !good)
     return good;
   const std::string code = codeOf(edited.text), wanted = codeOf(generated);
@@ -87,13 +93,14 @@ Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::
     if (required.empty())
       continue;
     if (found.empty())
-      return Error{fmt::format("{} has no kernel extern \"C\" __global__ void __launch_bounds__({}, ...) {}(const __grid_constant__ Params p), which "
+      return Error{fmt::format("{} has no kernel extern \"C\" __global__ void __launch_bounds__({}, ...) {}(const "
+                               "__grid_constant__ Params p), which "
                                "is what a launch calls; {}",
                                edited.file, threadsOf(required), kernel, remedy)};
     if (threadsOf(found) != threadsOf(required))
-      return Error{fmt::format(
-          "kernel {} in {} is for blocks of {} threads, and a launch has {}; restore __launch_bounds__, or change --warps and emit the CUDA again",
-          kernel, edited.file, threadsOf(found), threadsOf(required))};
+      return Error{fmt::format("kernel {} in {} is for blocks of {} threads, and a launch has {}; restore "
+                               "__launch_bounds__, or change --warps and emit the CUDA again",
+                               kernel, edited.file, threadsOf(found), threadsOf(required))};
   }
   const std::string_view params = part(wanted, "structParams{", "};");
   if (code.find(params) == std::string::npos)
@@ -110,8 +117,8 @@ Expected<void> attune::driver::checkEditedCubin(const IrText &edited, const Kern
     if (!kernel)
       return kernel.error();
     if (size_t(kernel->paramBytes) != image.signature.packedBytes())
-      return Error{fmt::format("kernel {} in {} takes {} bytes of parameters, and a launch passes {}; {}", entry, edited.file, kernel->paramBytes,
-                               image.signature.packedBytes(), remedy)};
+      return Error{fmt::format("kernel {} in {} takes {} bytes of parameters, and a launch passes {}; {}", entry,
+                               edited.file, kernel->paramBytes, image.signature.packedBytes(), remedy)};
   }
   return {};
 }

@@ -29,26 +29,38 @@ namespace {
 
 bool isIdentifier(std::string_view text) {
   auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); });
+  return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+    return letter(c) || std::isdigit(static_cast<unsigned char>(c));
+  });
 }
 
 /// Keywords of C99 and C++17 that isIdentifier allows, and macros that headers or compilers define.
 bool isTaken(std::string_view text) {
-  static const std::set<std::string_view> words = {
-      "alignas",  "alignof", "and",          "and_eq",    "asm",          "auto",     "bitand",        "bitor",
-      "bool",     "break",   "case",         "catch",     "char",         "char16_t", "char32_t",      "class",
-      "compl",    "const",   "const_cast",   "constexpr", "continue",     "decltype", "default",       "delete",
-      "do",       "double",  "dynamic_cast", "else",      "enum",         "explicit", "export",        "extern",
-      "false",    "float",   "for",          "friend",    "goto",         "if",       "inline",        "int",
-      "long",     "mutable", "namespace",    "new",       "noexcept",     "not",      "not_eq",        "nullptr",
-      "operator", "or",      "or_eq",        "private",   "protected",    "public",   "register",      "reinterpret_cast",
-      "restrict", "return",  "short",        "signed",    "sizeof",       "static",   "static_assert", "static_cast",
-      "struct",   "switch",  "template",     "this",      "thread_local", "throw",    "true",          "try",
-      "typedef",  "typeid",  "typename",     "union",     "unsigned",     "using",    "virtual",       "void",
-      "volatile", "wchar_t", "while",        "xor",       "xor_eq",       "NULL",     "EOF",           "NAN",
-      "INFINITY", "I",       "errno",        "stdin",     "stdout",       "stderr",   "offsetof",      "linux",
-      "unix"};
+  static const std::set<std::string_view> words = {"alignas",      "alignof",  "and",           "and_eq",
+                                                   "asm",          "auto",     "bitand",        "bitor",
+                                                   "bool",         "break",    "case",          "catch",
+                                                   "char",         "char16_t", "char32_t",      "class",
+                                                   "compl",        "const",    "const_cast",    "constexpr",
+                                                   "continue",     "decltype", "default",       "delete",
+                                                   "do",           "double",   "dynamic_cast",  "else",
+                                                   "enum",         "explicit", "export",        "extern",
+                                                   "false",        "float",    "for",           "friend",
+                                                   "goto",         "if",       "inline",        "int",
+                                                   "long",         "mutable",  "namespace",     "new",
+                                                   "noexcept",     "not",      "not_eq",        "nullptr",
+                                                   "operator",     "or",       "or_eq",         "private",
+                                                   "protected",    "public",   "register",      "reinterpret_cast",
+                                                   "restrict",     "return",   "short",         "signed",
+                                                   "sizeof",       "static",   "static_assert", "static_cast",
+                                                   "struct",       "switch",   "template",      "this",
+                                                   "thread_local", "throw",    "true",          "try",
+                                                   "typedef",      "typeid",   "typename",      "union",
+                                                   "unsigned",     "using",    "virtual",       "void",
+                                                   "volatile",     "wchar_t",  "while",         "xor",
+                                                   "xor_eq",       "NULL",     "EOF",           "NAN",
+                                                   "INFINITY",     "I",        "errno",         "stdin",
+                                                   "stdout",       "stderr",   "offsetof",      "linux",
+                                                   "unix"};
   return words.contains(text);
 }
 
@@ -97,7 +109,8 @@ std::string_view elementType(DType dtype) {
 //===----------------------------------------------------------------------===//
 
 std::string tableOf(const LinearIndex &index) {
-  return fmt::format("{{{}, {{{}}}, {{{}}}}}", index.constant, fmt::join(index.coordinates, ", "), fmt::join(index.extents, ", "));
+  return fmt::format("{{{}, {{{}}}, {{{}}}}}", index.constant, fmt::join(index.coordinates, ", "),
+                     fmt::join(index.extents, ", "));
 }
 
 /// "tensor_3_indices", or "NULL" for an empty table.
@@ -119,15 +132,16 @@ std::string tensorTables(const KernelSignature &signature) {
         before.back() = '}';
         before += ";\n";
       }
-      indices += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {}}},", index.dim, tableOf(index.index), index.guards.size(),
-                             reference(!index.guards.empty(), guards), int(index.broadcast), literal(index.text), literal(index.element));
+      indices += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {}}},", index.dim, tableOf(index.index),
+                             index.guards.size(), reference(!index.guards.empty(), guards), int(index.broadcast),
+                             literal(index.text), literal(index.element));
     }
     if (!indices.empty()) {
       indices.back() = '}';
       before += fmt::format("static const index_table tensor_{}_indices[] = {{{};\n", t, indices);
     }
-    rows += fmt::format("\n    {{{}, {}, {}, {}, {}}},", literal(tensor.name), byteSize(tensor.dtype), tensor.rank, tensor.indices.size(),
-                        reference(!tensor.indices.empty(), fmt::format("tensor_{}_indices", t)));
+    rows += fmt::format("\n    {{{}, {}, {}, {}, {}}},", literal(tensor.name), byteSize(tensor.dtype), tensor.rank,
+                        tensor.indices.size(), reference(!tensor.indices.empty(), fmt::format("tensor_{}_indices", t)));
   }
   if (rows.empty())
     return "";
@@ -163,15 +177,16 @@ std::string imageTables(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   std::string text = cubinTable(image), bounds, maps;
   for (const BoundsParam &param : signature.bounds)
-    bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature, param.tensor), param.dim, int(param.ofKeys), param.rows);
+    bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature, param.tensor), param.dim, int(param.ofKeys),
+                          param.rows);
   if (!bounds.empty()) {
     bounds.back() = '}';
     text += fmt::format("static const bounds_table bounds_{}[] = {{{};\n", image.arch, bounds);
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
-    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", literal(map.tensor), numberOf(signature, map.tensor), mapType(elementOf(signature, i)),
-                        map.rows, map.columns, mapSwizzle(map.swizzle));
+    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", literal(map.tensor), numberOf(signature, map.tensor),
+                        mapType(elementOf(signature, i)), map.rows, map.columns, mapSwizzle(map.swizzle));
   }
   if (!maps.empty()) {
     maps.back() = '}';
@@ -188,13 +203,14 @@ std::string imageRow(const KernelImage &image) {
     minors |= unsigned(runsOn(arch, arch.computeMajor, minor)) << minor;
   const std::string boundsEntry = signature.bounds.empty() ? "NULL" : literal(image.entry + boundsEntrySuffix);
   const std::optional<BlockPatternParam> &pattern = signature.blockPattern;
-  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
-                     literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion, image.tileQ,
-                     image.threads, image.sharedBytes, int(image.persistent), int(signature.claimsWork), int(signature.waitsForBounds),
-                     signature.packedBytes(), tensorMapOffset(signature), signature.bounds.size(),
-                     reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
-                     reference(!signature.tensorMaps.empty(), "maps_" + image.arch), pattern ? numberOf(signature, pattern->tensor) : -1,
-                     pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);
+  return fmt::format(
+      "\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
+      literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion,
+      image.tileQ, image.threads, image.sharedBytes, int(image.persistent), int(signature.claimsWork),
+      int(signature.waitsForBounds), signature.packedBytes(), tensorMapOffset(signature), signature.bounds.size(),
+      reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
+      reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
+      pattern ? numberOf(signature, pattern->tensor) : -1, pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,10 +221,12 @@ class Exporter {
 public:
   /// `images` are those of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
-      : images(std::move(images)), signature(this->images.front()->signature), name(std::move(name)), dropout(dropout) {}
+      : images(std::move(images)), signature(this->images.front()->signature), name(std::move(name)), dropout(dropout) {
+  }
 
   std::vector<ExportedFile> files() const {
-    std::vector<ExportedFile> result = {{name + ".h", header()}, {name + ".c", source()}, {name + ".json", description()}};
+    std::vector<ExportedFile> result = {
+        {name + ".h", header()}, {name + ".c", source()}, {name + ".json", description()}};
     for (const KernelImage *image : images)
       result.push_back({cubinName(*image), std::string(image->binary.begin(), image->binary.end())});
     return result;
@@ -221,8 +239,9 @@ private:
     std::vector<std::string> archs;
     for (const KernelImage *image : images)
       archs.push_back(image->arch);
-    return fmt::format("{}: attention forward, {}, head_dim {} x {}, for {}; exported by attune {}", commentText(images.front()->name),
-                       attune::name(signature.dtype), signature.headDim, signature.headDimV, fmt::join(archs, ", "), versionText());
+    return fmt::format("{}: attention forward, {}, head_dim {} x {}, for {}; exported by attune {}",
+                       commentText(images.front()->name), attune::name(signature.dtype), signature.headDim,
+                       signature.headDimV, fmt::join(archs, ", "), versionText());
   }
 
   /// Members of NAME_args that not every kernel has.
@@ -242,11 +261,12 @@ private:
       text += "  } scalars;\n";
     }
     if (!signature.tensors.empty()) {
-      text += "  /* Captured tensors: device memory; strides count elements, NAME_contiguous fills them. */\n  struct {\n";
+      text +=
+          "  /* Captured tensors: device memory; strides count elements, NAME_contiguous fills them. */\n  struct {\n";
       for (const TensorParam &tensor : signature.tensors) {
         const std::string extents = tensor.rank ? fmt::format(" int64_t shape[{0}], strides[{0}];", tensor.rank) : "";
-        text += fmt::format("    struct {{ const {} *data;{} }} {}; /* {} */\n", elementType(tensor.dtype), extents, memberOf(tensor.name),
-                            attune::name(tensor.dtype));
+        text += fmt::format("    struct {{ const {} *data;{} }} {}; /* {} */\n", elementType(tensor.dtype), extents,
+                            memberOf(tensor.name), attune::name(tensor.dtype));
       }
       text += "  } tensors;\n";
     }
@@ -288,9 +308,11 @@ private:
  * function at once. A launch may be captured in a CUDA graph.
  */
 )");
-    text +=
-        fmt::format("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
-    text += fmt::format("enum {{ {0}_head_dim = {1}, {0}_head_dim_v = {2} }};\n\n", name, signature.headDim, signature.headDimV);
+    text += fmt::format("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef "
+                        "__cplusplus\nextern \"C\" {{\n#endif\n\n",
+                        guard);
+    text += fmt::format("enum {{ {0}_head_dim = {1}, {0}_head_dim_v = {2} }};\n\n", name, signature.headDim,
+                        signature.headDimV);
     text += named(R"(enum {
   NAME_ok,
   NAME_invalid,      /* arguments that the kernel cannot take */
@@ -301,11 +323,12 @@ private:
 
 typedef struct NAME_args {
 )");
-    text += fmt::format(
-        "  /* Device memory of {}, 16-byte aligned. Strides (batch, head, row) count elements and are multiples of 16 bytes; the elements of\n"
-        "   * a row lie side by side. */\n",
-        attune::name(signature.dtype));
-    text += R"(  const void *q; /* [batch, heads, query_length, head_dim] */
+    text += fmt::format("  /* Device memory of {}, 16-byte aligned. Strides (batch, head, row) count elements and are "
+                        "multiples of 16 bytes; the elements of\n"
+                        "   * a row lie side by side. */\n",
+                        attune::name(signature.dtype));
+    text +=
+        R"(  const void *q; /* [batch, heads, query_length, head_dim] */
   const void *k; /* [batch, heads_kv, key_length, head_dim] */
   const void *v; /* [batch, heads_kv, key_length, head_dim_v] */
   void *o;       /* [batch, heads, query_length, head_dim_v] */
@@ -313,7 +336,8 @@ typedef struct NAME_args {
   int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3], lse_strides[3];
   int64_t batch, heads, heads_kv, query_length, key_length; /* heads is a multiple of heads_kv */
 )" + named(ownMembers()) +
-            named(R"(  void *workspace;                /* device memory, 16-byte aligned; launches that follow each other in a stream may share it */
+        named(
+            R"(  void *workspace;                /* device memory, 16-byte aligned; launches that follow each other in a stream may share it */
   size_t workspace_bytes;
   void *stream;
 } NAME_args;
@@ -336,7 +360,8 @@ const char *NAME_error(void);
 
   std::string source() const {
     std::string text = fmt::format("/* {} */\n#include \"{}.h\"\n\n", summary(), name);
-    text += fmt::format("static const int bounds_block_threads = {}, work_counter_bytes = {};\nstatic const char bounds_suffix[] = {};\n\n",
+    text += fmt::format("static const int bounds_block_threads = {}, work_counter_bytes = {};\nstatic const char "
+                        "bounds_suffix[] = {};\n\n",
                         boundsBlockThreads, workCounterBytes, literal(boundsEntrySuffix));
     text += launcher;
     text += "\n/*===----------------------------------------------------------------------===*/\n"
@@ -350,20 +375,24 @@ const char *NAME_error(void);
     }
     rows.back() = '}';
     text += "static const image_table images[] = {" + rows + ";\n";
-    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, images}};\n\n", literal(name),
-                        byteSize(signature.dtype), signature.headDim, signature.headDimV, int(signature.dropout), signature.scalars.size(),
-                        signature.tensors.size(), reference(!signature.tensors.empty(), "tensors"), images.size());
+    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, images}};\n\n",
+                        literal(name), byteSize(signature.dtype), signature.headDim, signature.headDimV,
+                        int(signature.dropout), signature.scalars.size(), signature.tensors.size(),
+                        reference(!signature.tensors.empty(), "tensors"), images.size());
     return text + adapter() + functions();
   }
 
   /// From NAME_args to what Launcher.c takes.
   std::string adapter() const {
-    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1), tensors = std::max<size_t>(signature.tensors.size(), 1);
-    std::string text = named(
-        "static problem problem_of(const NAME_args *args, uint64_t *scalars, tensor_view *views) {\n  problem p;\n  memset(&p, 0, sizeof p);\n");
-    text += fmt::format("  memset(scalars, 0, {} * sizeof *scalars);\n  memset(views, 0, {} * sizeof *views);\n", scalars, tensors);
-    for (const char *member : {"q", "k", "v", "o", "lse", "q_strides", "k_strides", "v_strides", "o_strides", "lse_strides", "batch", "heads",
-                               "heads_kv", "query_length", "key_length", "workspace", "workspace_bytes", "stream"})
+    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1),
+                 tensors = std::max<size_t>(signature.tensors.size(), 1);
+    std::string text = named("static problem problem_of(const NAME_args *args, uint64_t *scalars, tensor_view *views) "
+                             "{\n  problem p;\n  memset(&p, 0, sizeof p);\n");
+    text += fmt::format("  memset(scalars, 0, {} * sizeof *scalars);\n  memset(views, 0, {} * sizeof *views);\n",
+                        scalars, tensors);
+    for (const char *member :
+         {"q", "k", "v", "o", "lse", "q_strides", "k_strides", "v_strides", "o_strides", "lse_strides", "batch",
+          "heads", "heads_kv", "query_length", "key_length", "workspace", "workspace_bytes", "stream"})
       text += fmt::format("  p.{0} = args->{0};\n", member);
     if (signature.dropout)
       for (const char *member : {"dropout", "seed", "offset", "seed_pointer", "offset_pointer"})
@@ -373,22 +402,25 @@ const char *NAME_error(void);
     for (size_t i = 0; i < signature.scalars.size(); ++i)
       text += signature.scalars[i].dtype == DType::Bool
                   ? fmt::format("  scalars[{}] = args->scalars.{} != 0;\n", i, memberOf(signature.scalars[i].name))
-                  : fmt::format("  memcpy(&scalars[{0}], &args->scalars.{1}, sizeof args->scalars.{1});\n", i, memberOf(signature.scalars[i].name));
+                  : fmt::format("  memcpy(&scalars[{0}], &args->scalars.{1}, sizeof args->scalars.{1});\n", i,
+                                memberOf(signature.scalars[i].name));
     for (size_t i = 0; i < signature.tensors.size(); ++i) {
       const std::string member = memberOf(signature.tensors[i].name);
       text += fmt::format("  views[{}].data = args->tensors.{}.data;\n", i, member);
       if (signature.tensors[i].rank)
         for (const char *part : {"shape", "strides"})
-          text += fmt::format("  memcpy(views[{0}].{1}, args->tensors.{2}.{1}, sizeof args->tensors.{2}.{1});\n", i, part, member);
+          text += fmt::format("  memcpy(views[{0}].{1}, args->tensors.{2}.{1}, sizeof args->tensors.{2}.{1});\n", i,
+                              part, member);
     }
     return text + "  p.scalars = scalars;\n  p.tensors = views;\n  return p;\n}\n\n";
   }
 
   std::string functions() const {
-    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1), tensors = std::max<size_t>(signature.tensors.size(), 1);
+    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1),
+                 tensors = std::max<size_t>(signature.tensors.size(), 1);
     const std::string locals = fmt::format("  uint64_t scalars[{}];\n  tensor_view views[{}];\n", scalars, tensors);
-    std::string text =
-        named(R"(void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length) {
+    std::string text = named(
+        R"(void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length) {
   const int64_t queries[] = {batch, heads, query_length}, keys[] = {batch, heads_kv, key_length};
   memset(args, 0, sizeof *args);
   args->batch = batch;
@@ -404,7 +436,8 @@ const char *NAME_error(void);
 )");
     if (signature.dropout)
       text += fmt::format("  args->dropout = (float){};\n", double(dropout));
-    text += named("}\n\nvoid NAME_contiguous(int rank, const int64_t *shape, int64_t *strides) { dense_strides(rank, shape, 1, strides); }\n\n");
+    text += named("}\n\nvoid NAME_contiguous(int rank, const int64_t *shape, int64_t *strides) { dense_strides(rank, "
+                  "shape, 1, strides); }\n\n");
     text += named("size_t NAME_workspace_bytes(const NAME_args *args) {\n") + locals +
             "  const problem p = problem_of(args, scalars, views);\n  return most_workspace_of(&kernel, &p);\n}\n\n";
     text += named("int NAME_load(void) { return load_for_context(&kernel); }\n\n");
@@ -452,13 +485,15 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
   for (size_t i = 0; i < images.size(); ++i) {
     const ArchInfo *arch = findArch(images[i].arch);
     if (!arch || arch->isCpu())
-      return Error{fmt::format("kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a",
-                               images[i].name, images[i].arch)};
+      return Error{fmt::format(
+          "kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a",
+          images[i].name, images[i].arch)};
     for (size_t j = 0; j < i; ++j)
       if (images[j].arch == images[i].arch)
         return Error{fmt::format("there are two kernels for {}; name each architecture once", images[i].arch)};
     if (argumentsOf(images[i].signature) != argumentsOf(images[0].signature))
-      return Error{fmt::format("the kernels for {} and {} take different arguments; export them under two names", images[0].arch, images[i].arch)};
+      return Error{fmt::format("the kernels for {} and {} take different arguments; export them under two names",
+                               images[0].arch, images[i].arch)};
     if (Expected<void> good = checkSignature(images[i]); !good)
       return good;
   }
@@ -467,14 +502,14 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
 
 } // namespace
 
-Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelImage> images, const ExportOptions &options) {
+Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelImage> images,
+                                                         const ExportOptions &options) {
   if (Expected<void> good = checkImages(images); !good)
     return good.error();
   std::string name = options.name;
   if (name.empty()) {
     name = images.front().name;
-    std::replace_if(
-        name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
     if (std::isdigit(static_cast<unsigned char>(name[0])))
       name.insert(0, "_");
   }
@@ -487,6 +522,7 @@ Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelI
     const ArchInfo &arch = *findArch(image->arch);
     return std::tuple(arch.computeMajor, arch.computeMinor, arch.warpgroups);
   };
-  std::sort(sorted.begin(), sorted.end(), [&](const KernelImage *a, const KernelImage *b) { return rank(a) > rank(b); });
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const KernelImage *a, const KernelImage *b) { return rank(a) > rank(b); });
   return Exporter(std::move(sorted), std::move(name), options.dropout).files();
 }

@@ -4,8 +4,8 @@
 //     Expected<std::vector<ExportedFile>> files = exportKernel(images, {.name = "alibi"});
 //     // alibi.h, alibi.c, alibi.json, alibi.sm_80.cubin, alibi.sm_90a.cubin
 //
-// The .c file holds the cubins, the tables that a launch needs (KernelSignature and the facts of KernelImage, as data) and Launcher.c, which is
-// the same for every kernel: C99 and C++17, of the C library, pthreads and dlopen alone.
+// The .c file holds the cubins, the tables that a launch needs (KernelSignature and the facts of KernelImage, as data)
+// and Launcher.c, which is the same for every kernel: C99 and C++17, of the C library, pthreads and dlopen alone.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,8 +29,9 @@ struct ExportedFile {
   std::string content;
 };
 
-/// The files for kernels of one variant, dtype and head dims, each for another CUDA architecture. Errors: a name that is not a C
-/// identifier, a CPU kernel, two for one architecture, kernels that take different arguments.
-Expected<std::vector<ExportedFile>> exportKernel(std::span<const KernelImage> images, const ExportOptions &options = {});
+/// The files for kernels of one variant, dtype and head dims, each for another CUDA architecture. Errors: a name that
+/// is not a C identifier, a CPU kernel, two for one architecture, kernels that take different arguments.
+Expected<std::vector<ExportedFile>> exportKernel(std::span<const KernelImage> images,
+                                                 const ExportOptions &options = {});
 
 } // namespace attune

@@ -1,8 +1,9 @@
 /*===- Launcher.c - Checks, packs and launches an exported kernel -----------===*/
 /*
- * C99 and C++17, for every exported kernel: driver/Export.cpp puts it between the header's #include and the tables of one kernel. It does what
- * runtime/Launch.cpp and runtime/Kernel.cpp do, on the same facts, with the same texts; tests/export compares the two byte for byte.
- * Names that end in _args, _defaults, _contiguous, _workspace_bytes, _load, _launch or _error are the header's.
+ * C99 and C++17, for every exported kernel: driver/Export.cpp puts it between the header's #include and the tables of
+ * one kernel. It does what runtime/Launch.cpp and runtime/Kernel.cpp do, on the same facts, with the same texts;
+ * tests/export compares the two byte for byte. Names that end in _args, _defaults, _contiguous, _workspace_bytes,
+ * _load, _launch or _error are the header's.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -159,7 +160,9 @@ typedef struct {
   int64_t extents[3];
 } tile_view;
 
-static int is_empty(const tile_view *tensor) { return !tensor->extents[0] || !tensor->extents[1] || !tensor->extents[2]; }
+static int is_empty(const tile_view *tensor) {
+  return !tensor->extents[0] || !tensor->extents[1] || !tensor->extents[2];
+}
 
 /* Null, alignment, strides. */
 static int check_tiled(const tile_view *tensor, int head_dim, int element_bytes) {
@@ -169,16 +172,20 @@ static int check_tiled(const tile_view *tensor, int head_dim, int element_bytes)
   if (is_empty(tensor))
     return result_ok;
   if (!tensor->data)
-    return fail(result_invalid, "%s is null but has shape [%lld, %lld, %lld, %d]; pass the address of its memory", tensor->name,
-                (print_int)tensor->extents[0], (print_int)tensor->extents[1], (print_int)tensor->extents[2], head_dim);
+    return fail(result_invalid, "%s is null but has shape [%lld, %lld, %lld, %d]; pass the address of its memory",
+                tensor->name, (print_int)tensor->extents[0], (print_int)tensor->extents[1],
+                (print_int)tensor->extents[2], head_dim);
   if ((uintptr_t)tensor->data % tile_alignment != 0)
-    return fail(result_invalid, "%s starts at address %#llx, which is not a multiple of 16 bytes; align its memory", tensor->name,
-                (unsigned long long)(uintptr_t)tensor->data);
+    return fail(result_invalid, "%s starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
+                tensor->name, (unsigned long long)(uintptr_t)tensor->data);
   for (i = 0; i < 3; ++i)
     if (tensor->extents[i] > 1 && tensor->strides[i] % elements != 0) {
       const int64_t padded = (tensor->strides[i] + elements - 1) / elements * elements;
-      return fail(result_invalid, "%s has a %s stride of %lld elements (%lld bytes), which is not a multiple of 16 bytes; pad it to %lld elements",
-                  tensor->name, names[i], (print_int)tensor->strides[i], (print_int)(tensor->strides[i] * element_bytes),
+      return fail(result_invalid,
+                  "%s has a %s stride of %lld elements (%lld bytes), which is not a multiple of 16 bytes; pad it to "
+                  "%lld elements",
+                  tensor->name, names[i], (print_int)tensor->strides[i],
+                  (print_int)(tensor->strides[i] * element_bytes),
                   (print_int)(tensor->strides[i] > 0 ? padded : elements));
     }
   return result_ok;
@@ -190,8 +197,9 @@ static int check_output(const tile_view *tensor) {
   int i;
   for (i = 0; i < 3; ++i)
     if (tensor->strides[i] == 0 && tensor->extents[i] > 1)
-      return fail(result_invalid, "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", tensor->name, names[i],
-                  (print_int)tensor->extents[i]);
+      return fail(result_invalid,
+                  "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", tensor->name,
+                  names[i], (print_int)tensor->extents[i]);
   return result_ok;
 }
 
@@ -206,7 +214,11 @@ static int check_signs(const problem *p) {
   const struct {
     const char *name;
     int64_t value;
-  } sizes[] = {{"batch", p->batch}, {"heads", p->heads}, {"heads_kv", p->heads_kv}, {"query_length", p->query_length}, {"key_length", p->key_length}};
+  } sizes[] = {{"batch", p->batch},
+               {"heads", p->heads},
+               {"heads_kv", p->heads_kv},
+               {"query_length", p->query_length},
+               {"key_length", p->key_length}};
   size_t i;
   for (i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
     if (sizes[i].value < 0)
@@ -216,16 +228,21 @@ static int check_signs(const problem *p) {
 
 static int check_sizes(const problem *p) {
   if (p->batch > most_int32)
-    return fail(result_invalid, "q has batch %lld, the most is %lld; split the batch", (print_int)p->batch, (print_int)most_int32);
+    return fail(result_invalid, "q has batch %lld, the most is %lld; split the batch", (print_int)p->batch,
+                (print_int)most_int32);
   if (p->heads > most_int32)
-    return fail(result_invalid, "q has %lld heads, the most is %lld; split the heads", (print_int)p->heads, (print_int)most_int32);
+    return fail(result_invalid, "q has %lld heads, the most is %lld; split the heads", (print_int)p->heads,
+                (print_int)most_int32);
   if (p->query_length > most_length)
-    return fail(result_invalid, "q has length %lld, the most is %lld; split the sequence", (print_int)p->query_length, (print_int)most_length);
+    return fail(result_invalid, "q has length %lld, the most is %lld; split the sequence", (print_int)p->query_length,
+                (print_int)most_length);
   if (p->key_length > most_length)
-    return fail(result_invalid, "k has length %lld, the most is %lld; split the sequence", (print_int)p->key_length, (print_int)most_length);
+    return fail(result_invalid, "k has length %lld, the most is %lld; split the sequence", (print_int)p->key_length,
+                (print_int)most_length);
   if (p->heads_kv == 0 ? p->heads != 0 : p->heads % p->heads_kv != 0)
-    return fail(result_invalid, "q has %lld heads, k has %lld; the number of query heads must be a multiple of the key heads", (print_int)p->heads,
-                (print_int)p->heads_kv);
+    return fail(result_invalid,
+                "q has %lld heads, k has %lld; the number of query heads must be a multiple of the key heads",
+                (print_int)p->heads, (print_int)p->heads_kv);
   return result_ok;
 }
 
@@ -246,8 +263,8 @@ static int pack_launch_values(const kernel_table *kernel, const problem *p, laun
   if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
     return fail(result_invalid, "dropout probability %g is outside [0, 1); pass 0 for no dropout", (double)p->dropout);
   if (p->q_offset > most_length || p->q_offset < -most_length)
-    return fail(result_invalid, "qOffset %lld is outside [-%lld, %lld]; pass the position of the first query", (print_int)p->q_offset,
-                (print_int)most_length, (print_int)most_length);
+    return fail(result_invalid, "qOffset %lld is outside [-%lld, %lld]; pass the position of the first query",
+                (print_int)p->q_offset, (print_int)most_length, (print_int)most_length);
   if ((uintptr_t)p->seed_pointer % 8 != 0)
     return fail(result_invalid, "seedPointer is address %#llx, which is not a multiple of 8 bytes; align its memory",
                 (unsigned long long)(uintptr_t)p->seed_pointer);
@@ -322,33 +339,41 @@ static int check_captured(const tensor_table *table, const tensor_view *tensor, 
   int i, empty = 0;
   for (i = 0; i < table->rank; ++i) {
     if (tensor->shape[i] < (is_pattern ? 0 : 1))
-      return fail(result_invalid, "%s '%s' has extent %lld in dimension %d; every extent is at least %d", kind, table->name,
-                  (print_int)tensor->shape[i], i, is_pattern ? 0 : 1);
+      return fail(result_invalid, "%s '%s' has extent %lld in dimension %d; every extent is at least %d", kind,
+                  table->name, (print_int)tensor->shape[i], i, is_pattern ? 0 : 1);
     empty |= tensor->shape[i] == 0;
   }
   if (!tensor->data && !empty)
     return fail(result_invalid, "%s '%s' is null but has shape %s; pass the address of its memory", kind, table->name,
                 shape_text(tensor, table->rank, text, sizeof text));
   if ((uintptr_t)tensor->data % (uintptr_t)table->element_bytes != 0)
-    return fail(result_invalid, "%s '%s' starts at address %#llx, which is not a multiple of %d bytes; align its memory", kind, table->name,
-                (unsigned long long)(uintptr_t)tensor->data, table->element_bytes);
+    return fail(result_invalid,
+                "%s '%s' starts at address %#llx, which is not a multiple of %d bytes; align its memory", kind,
+                table->name, (unsigned long long)(uintptr_t)tensor->data, table->element_bytes);
   return result_ok;
 }
 
-static int check_pattern(const image_table *image, const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
+static int check_pattern(const image_table *image, const tensor_table *table, const tensor_view *tensor,
+                         const launch_params *params) {
   const int rank = table->rank;
-  const int64_t rows = divided_up(params->query_length, image->pattern_rows), columns = divided_up(params->key_length, image->pattern_columns);
+  const int64_t rows = divided_up(params->query_length, image->pattern_rows),
+                columns = divided_up(params->key_length, image->pattern_columns);
   if (tensor->shape[rank - 2] < rows || tensor->shape[rank - 1] < columns)
     return fail(result_invalid,
-                "block pattern '%s' has %lld x %lld blocks of %d x %d, required are %lld x %lld for Sq = %d and Sk = %d; pass one entry per block",
-                table->name, (print_int)tensor->shape[rank - 2], (print_int)tensor->shape[rank - 1], image->pattern_rows, image->pattern_columns,
-                (print_int)rows, (print_int)columns, params->query_length, params->key_length);
+                "block pattern '%s' has %lld x %lld blocks of %d x %d, required are %lld x %lld for Sq = %d and Sk = "
+                "%d; pass one entry per block",
+                table->name, (print_int)tensor->shape[rank - 2], (print_int)tensor->shape[rank - 1],
+                image->pattern_rows, image->pattern_columns, (print_int)rows, (print_int)columns, params->query_length,
+                params->key_length);
   if (rank >= 3 && tensor->shape[rank - 3] != 1 && tensor->shape[rank - 3] != params->heads)
-    return fail(result_invalid, "block pattern '%s' has %lld heads, required is 1 or %d; pass one plane for all heads or one per head", table->name,
-                (print_int)tensor->shape[rank - 3], params->heads);
+    return fail(result_invalid,
+                "block pattern '%s' has %lld heads, required is 1 or %d; pass one plane for all heads or one per head",
+                table->name, (print_int)tensor->shape[rank - 3], params->heads);
   if (rank == 4 && tensor->shape[0] != 1 && tensor->shape[0] != params->batch)
-    return fail(result_invalid, "block pattern '%s' has batch %lld, required is 1 or %d; pass one plane for all batches or one per batch",
-                table->name, (print_int)tensor->shape[0], params->batch);
+    return fail(
+        result_invalid,
+        "block pattern '%s' has batch %lld, required is 1 or %d; pass one plane for all batches or one per batch",
+        table->name, (print_int)tensor->shape[0], params->batch);
   return result_ok;
 }
 
@@ -377,7 +402,8 @@ static int passes_guards(const index_table *table, const element_box *box, const
   return 1;
 }
 
-/* Whether an element at which the index is greatest, or least, is surely evaluated: a corner, or from it the element where a guard begins to hold. */
+/* Whether an element at which the index is greatest, or least, is surely evaluated: a corner, or from it the element
+ * where a guard begins to hold. */
 static int is_reached(const index_table *table, const element_box *box, int greatest) {
   const int64_t *factors = table->index.coordinates;
   unsigned corner;
@@ -417,14 +443,16 @@ static const char *depends_on(const linear_index *index, const element_box *box,
   to[0] = 0;
   for (i = 0; i < 4; ++i)
     if ((greatest ? index->coordinates[i] > 0 : index->coordinates[i] < 0) || index->extents[i])
-      used += snprintf(to + used, size - (size_t)used, "%s%s %lld", used ? " and " : " for ", names[i], (print_int)box->extents[i]);
+      used += snprintf(to + used, size - (size_t)used, "%s%s %lld", used ? " and " : " for ", names[i],
+                       (print_int)box->extents[i]);
   if (index->coordinates[2] && box->low[2])
     snprintf(to + used, size - (size_t)used, "%sqOffset %lld", used ? " and " : " for ", (print_int)box->low[2]);
   return to;
 }
 
 /* ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or nothing for a constant. */
-static const char *why_greatest(const index_table *table, const element_box *box, int64_t greatest, char *to, size_t size) {
+static const char *why_greatest(const index_table *table, const element_box *box, int64_t greatest, char *to,
+                                size_t size) {
   static const char *const names[] = {"B", "H", "Sq", "Sk"};
   char sizes[160];
   int i;
@@ -443,20 +471,23 @@ static const char *why_greatest(const index_table *table, const element_box *box
   return to;
 }
 
-static int index_outside(const tensor_table *tensor, int64_t extent, const index_table *table, const element_box *box, int64_t least,
-                         int64_t greatest) {
+static int index_outside(const tensor_table *tensor, int64_t extent, const index_table *table, const element_box *box,
+                         int64_t least, int64_t greatest) {
   char why[256];
   if (greatest >= extent && is_reached(table, box, 1))
     return fail(result_invalid,
-                "captured tensor '%s' has %lld element%s in dimension %d and is indexed by %s%s; pass at least %lld, or write clamped(%s) where "
+                "captured tensor '%s' has %lld element%s in dimension %d and is indexed by %s%s; pass at least %lld, "
+                "or write clamped(%s) where "
                 "reading the last element is meant",
-                tensor->name, (print_int)extent, extent == 1 ? "" : "s", table->dim, table->text, why_greatest(table, box, greatest, why, sizeof why),
-                (print_int)(greatest + 1), table->element);
+                tensor->name, (print_int)extent, extent == 1 ? "" : "s", table->dim, table->text,
+                why_greatest(table, box, greatest, why, sizeof why), (print_int)(greatest + 1), table->element);
   if (least < 0 && is_reached(table, box, 0))
     return fail(result_invalid,
-                "captured tensor '%s' is indexed by %s in dimension %d, which begins at %lld%s; correct the index, or write clamped(%s) where "
+                "captured tensor '%s' is indexed by %s in dimension %d, which begins at %lld%s; correct the index, or "
+                "write clamped(%s) where "
                 "reading the first element is meant",
-                tensor->name, table->text, table->dim, (print_int)least, depends_on(&table->index, box, 0, why, sizeof why), table->element);
+                tensor->name, table->text, table->dim, (print_int)least,
+                depends_on(&table->index, box, 0, why, sizeof why), table->element);
   return result_ok;
 }
 
@@ -478,7 +509,8 @@ static int check_indices(const tensor_table *table, const tensor_view *tensor, c
       greatest += factor * (factor < 0 ? box.low[i] : box.high[i]) + sizes;
     }
     /* An int32 that wraps is another index than the formula's. */
-    if ((least >= 0 && greatest < extent) || least < -most_int32 - 1 || greatest > most_int32 || (index->broadcast && extent == 1))
+    if ((least >= 0 && greatest < extent) || least < -most_int32 - 1 || greatest > most_int32 ||
+        (index->broadcast && extent == 1))
       continue;
     code = index_outside(table, extent, index, &box, least, greatest);
     if (code != result_ok)
@@ -491,7 +523,9 @@ static int check_indices(const tensor_table *table, const tensor_view *tensor, c
 /* Bounds of tensors                                                          */
 /*===----------------------------------------------------------------------===*/
 
-static int64_t product_at_most(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : a > most_count / b ? most_count : a * b; }
+static int64_t product_at_most(int64_t a, int64_t b) {
+  return a == 0 || b == 0 ? 0 : a > most_count / b ? most_count : a * b;
+}
 
 typedef struct {
   int64_t extents[most_rank], strides[most_rank]; /* of the table; entries 2n and 2n + 1 of tile n */
@@ -549,16 +583,19 @@ static int check_workspace(const problem *p, size_t needed, int64_t entries) {
                 "workspace_bytes function says and pass them in workspace and workspace_bytes",
                 (unsigned long long)needed);
   if (p->workspace_bytes < needed)
-    return fail(result_invalid,
-                "the launch needs a workspace of %llu bytes, workspace_bytes is %llu; allocate as many bytes as the header's "
-                "workspace_bytes function says and pass them in workspace and workspace_bytes",
-                (unsigned long long)needed, (unsigned long long)p->workspace_bytes);
+    return fail(
+        result_invalid,
+        "the launch needs a workspace of %llu bytes, workspace_bytes is %llu; allocate as many bytes as the header's "
+        "workspace_bytes function says and pass them in workspace and workspace_bytes",
+        (unsigned long long)needed, (unsigned long long)p->workspace_bytes);
   if ((uintptr_t)p->workspace % tile_alignment != 0)
-    return fail(result_invalid, "workspace starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
+    return fail(result_invalid,
+                "workspace starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
                 (unsigned long long)(uintptr_t)p->workspace);
   if (entries > most_entries)
     return fail(result_invalid,
-                "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views of fewer elements",
+                "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views "
+                "of fewer elements",
                 (print_int)entries, (print_int)most_entries);
   return result_ok;
 }
@@ -590,7 +627,8 @@ static int is_mapped(const tensor_table *table, const tensor_view *tensor, const
   return 1;
 }
 
-static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p, const launch_params *params) {
+static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p,
+                        const launch_params *params) {
   map_view view = {NULL, {1, 1, 1, 1}, {0, 0, 0}};
   int64_t strides[3] = {0, 0, 0}, bytes = 2;
   int i;
@@ -606,9 +644,13 @@ static map_view view_of(const kernel_table *kernel, const map_table *map, const 
   } else {
     const char which = map->name[0];
     const int of_keys = which == 'k' || which == 'v';
-    const int64_t *from = which == 'q' ? params->q_stride : which == 'k' ? params->k_stride : which == 'v' ? params->v_stride : params->o_stride;
+    const int64_t *from = which == 'q'   ? params->q_stride
+                          : which == 'k' ? params->k_stride
+                          : which == 'v' ? params->v_stride
+                                         : params->o_stride;
     const int64_t extents[] = {which == 'v' || which == 'o' ? kernel->head_dim_v : kernel->head_dim,
-                               of_keys ? params->key_length : params->query_length, of_keys ? params->kv_heads : params->heads, params->batch};
+                               of_keys ? params->key_length : params->query_length,
+                               of_keys ? params->kv_heads : params->heads, params->batch};
     view.address = which == 'q' ? params->q : which == 'k' ? params->k : which == 'v' ? params->v : params->o;
     for (i = 0; i < 4; ++i)
       view.dimensions[i] = (uint64_t)(extents[i] > 1 ? extents[i] : 1);
@@ -617,7 +659,8 @@ static map_view view_of(const kernel_table *kernel, const map_table *map, const 
   }
   /* The stride of a dimension of one element is never used, but must be valid. */
   for (i = 0; i < 3; ++i)
-    view.strides[i] = view.dimensions[i + 1] == 1 ? ((uint64_t)bytes * view.dimensions[0] + 15) / 16 * 16 : (uint64_t)(bytes * strides[i]);
+    view.strides[i] = view.dimensions[i + 1] == 1 ? ((uint64_t)bytes * view.dimensions[0] + 15) / 16 * 16
+                                                  : (uint64_t)(bytes * strides[i]);
   return view;
 }
 
@@ -640,7 +683,8 @@ static unsigned char *put_tensor(unsigned char *to, const tensor_table *table, c
   return put(to, tensor->shape, 8 * (size_t)table->rank);
 }
 
-static int pack_tensors(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed, unsigned char **cursor) {
+static int pack_tensors(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed,
+                        unsigned char **cursor) {
   int i, code;
   for (i = 0; i < kernel->tensor_count; ++i) {
     const tensor_table *table = &kernel->tensors[i];
@@ -656,7 +700,8 @@ static int pack_tensors(const kernel_table *kernel, const image_table *image, co
   return result_ok;
 }
 
-static int pack_bounds(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed, unsigned char **cursor) {
+static int pack_bounds(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed,
+                       unsigned char **cursor) {
   size_t at = image->claims_work ? (size_t)work_counter_bytes : 0;
   int i;
   packed->bounds_entries = 0;
@@ -675,14 +720,18 @@ static int count_blocks(const image_table *image, packed_problem *packed) {
   const launch_params *params = &packed->params;
   const int64_t tiles = divided_up(params->query_length, image->tile_q), per_batch = tiles * params->heads;
   if (params->batch > 0 && (per_batch > most_int32 || per_batch * params->batch > most_int32))
-    return fail(result_invalid, "the launch needs %.0f blocks (B = %d, H = %d, %lld query tiles of %d), the most is %lld; split the batch",
-                (double)per_batch * params->batch, params->batch, params->heads, (print_int)tiles, image->tile_q, (print_int)most_int32);
+    return fail(
+        result_invalid,
+        "the launch needs %.0f blocks (B = %d, H = %d, %lld query tiles of %d), the most is %lld; split the batch",
+        (double)per_batch * params->batch, params->batch, params->heads, (print_int)tiles, image->tile_q,
+        (print_int)most_int32);
   packed->blocks = per_batch * params->batch;
   return result_ok;
 }
 
 /* All checks, and everything but the tensor maps. */
-static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed) {
+static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p,
+                        packed_problem *packed) {
   unsigned char *cursor = packed->bytes + sizeof(launch_params);
   int code = pack_fixed(kernel, p, &packed->params), i;
   if (code != result_ok)
@@ -694,7 +743,8 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
   if (code == result_ok)
     code = count_blocks(image, packed);
   for (i = 0; i < image->map_count && code == result_ok; ++i)
-    if (image->maps[i].captured < 0 || is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
+    if (image->maps[i].captured < 0 ||
+        is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
       packed->params.mapped |= (int32_t)(1u << i);
   return code;
 }
@@ -743,11 +793,12 @@ typedef struct {
   int (*cuModuleGetFunction)(void **, void *, const char *);
   int (*cuFuncSetAttribute)(void *, int, int);
   int (*cuThreadExchangeStreamCaptureMode)(int *);
-  int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+  int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                        void **);
   /* Null in older drivers. */
   int (*cuLaunchKernelEx)(const launch_config *, void *, void **, void **);
-  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, const void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int,
-                                int, int);
+  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, const void *, const uint64_t *, const uint64_t *,
+                                const uint32_t *, const uint32_t *, int, int, int, int);
   int (*cuFuncGetParamInfo)(void *, size_t, size_t *, size_t *);
 } driver_table;
 
@@ -768,7 +819,8 @@ static int driver_result(const driver_table *driver, int code, const char *what)
   const char *name = NULL, *text = NULL;
   driver->cuGetErrorName(code, &name);
   driver->cuGetErrorString(code, &text);
-  return fail(result_driver_error, "%s: %s (%s)", what, name ? name : "unknown CUDA error", text ? text : "no description");
+  return fail(result_driver_error, "%s: %s (%s)", what, name ? name : "unknown CUDA error",
+              text ? text : "no description");
 }
 
 static int open_driver(const driver_table **opened) {
@@ -805,12 +857,14 @@ static int open_driver(const driver_table **opened) {
   for (i = 0; i < sizeof entries / sizeof entries[0]; ++i) {
     void *symbol = dlsym(library, entries[i].name);
     if (!symbol && entries[i].required)
-      return fail(result_no_driver, "the CUDA driver libcuda.so.1 has no entry point %s; install a newer NVIDIA driver", entries[i].name);
+      return fail(result_no_driver, "the CUDA driver libcuda.so.1 has no entry point %s; install a newer NVIDIA driver",
+                  entries[i].name);
     memcpy(entries[i].entry, &symbol, sizeof symbol);
   }
   if (driver.cuDriverGetVersion(&driver.version) == 0 && driver.version < oldest_driver)
-    return fail(result_no_driver, "the driver supports CUDA %d.%d, required is %d.%d or newer; install a newer NVIDIA driver", driver.version / 1000,
-                driver.version % 1000 / 10, oldest_driver / 1000, oldest_driver % 1000 / 10);
+    return fail(result_no_driver,
+                "the driver supports CUDA %d.%d, required is %d.%d or newer; install a newer NVIDIA driver",
+                driver.version / 1000, driver.version % 1000 / 10, oldest_driver / 1000, oldest_driver % 1000 / 10);
   code = driver.cuInit(0);
   if (code != 0) {
     driver_result(&driver, code, "the CUDA driver does not start");
@@ -821,16 +875,17 @@ static int open_driver(const driver_table **opened) {
 }
 
 static int driver_too_old(const driver_table *driver, const image_table *image) {
-  return fail(
-      result_no_driver,
-      "the driver supports CUDA %d.%d, the kernel was compiled by NVRTC %d.%d; install a driver for CUDA %d.%d or newer, or export the kernel "
-      "with an NVRTC %d.x",
-      driver->version / 1000, driver->version % 1000 / 10, image->nvrtc / 1000, image->nvrtc % 1000 / 10, image->nvrtc / 1000,
-      image->nvrtc % 1000 / 10, driver->version / 1000);
+  return fail(result_no_driver,
+              "the driver supports CUDA %d.%d, the kernel was compiled by NVRTC %d.%d; install a driver for CUDA %d.%d "
+              "or newer, or export the kernel "
+              "with an NVRTC %d.x",
+              driver->version / 1000, driver->version % 1000 / 10, image->nvrtc / 1000, image->nvrtc % 1000 / 10,
+              image->nvrtc / 1000, image->nvrtc % 1000 / 10, driver->version / 1000);
 }
 
 /* The image for the current context's device. */
-static int choose_image(const kernel_table *kernel, const driver_table *driver, int device, const image_table **chosen) {
+static int choose_image(const kernel_table *kernel, const driver_table *driver, int device,
+                        const image_table **chosen) {
   char archs[256];
   int major = 0, minor = 0, shared = 0, i, used = 0;
   driver->cuDeviceGetAttribute(&major, attribute_compute_major, device);
@@ -841,8 +896,10 @@ static int choose_image(const kernel_table *kernel, const driver_table *driver, 
     if (image->major != major || !(image->minors >> minor & 1))
       continue;
     if (image->shared_bytes > (unsigned)shared)
-      return fail(result_no_kernel, "kernel '%s' needs %u bytes of shared memory, the device has %d per block; export it with --sram-budget %d",
-                  kernel->name, image->shared_bytes, shared, shared);
+      return fail(
+          result_no_kernel,
+          "kernel '%s' needs %u bytes of shared memory, the device has %d per block; export it with --sram-budget %d",
+          kernel->name, image->shared_bytes, shared, shared);
     if (image->map_count > 0 && !driver->cuTensorMapEncodeTiled)
       return driver_too_old(driver, image);
     *chosen = image;
@@ -850,8 +907,9 @@ static int choose_image(const kernel_table *kernel, const driver_table *driver, 
   }
   for (i = 0; i < kernel->image_count; ++i)
     used += snprintf(archs + used, sizeof archs - (size_t)used, "%s%s", i ? ", " : "", kernel->images[i].arch);
-  return fail(result_no_kernel, "kernel '%s' was exported for %s, the device has compute capability %d.%d; export it for that too", kernel->name,
-              archs, major, minor);
+  return fail(result_no_kernel,
+              "kernel '%s' was exported for %s, the device has compute capability %d.%d; export it for that too",
+              kernel->name, archs, major, minor);
 }
 
 static int load_functions(const kernel_table *kernel, const driver_table *driver, int device, loaded_module *loaded) {
@@ -876,16 +934,18 @@ static int load_functions(const kernel_table *kernel, const driver_table *driver
   }
   if (code != 0)
     return driver_result(driver, code, what);
-  if (driver->cuFuncGetParamInfo && driver->cuFuncGetParamInfo(loaded->function, 0, &offset, &size) == 0 && size != image->packed_bytes)
-    return fail(result_no_kernel, "kernel '%s' takes %llu bytes of parameters, its tables pack %llu; export it again", kernel->name,
-                (unsigned long long)size, (unsigned long long)image->packed_bytes);
+  if (driver->cuFuncGetParamInfo && driver->cuFuncGetParamInfo(loaded->function, 0, &offset, &size) == 0 &&
+      size != image->packed_bytes)
+    return fail(result_no_kernel, "kernel '%s' takes %llu bytes of parameters, its tables pack %llu; export it again",
+                kernel->name, (unsigned long long)size, (unsigned long long)image->packed_bytes);
   driver->cuDeviceGetAttribute(&count, attribute_multiprocessors, device);
   loaded->multiprocessors = count;
   return result_ok;
 }
 
 /* Loading may synchronise, which a stream under capture forbids other than in relaxed mode. */
-static int load_module(const kernel_table *kernel, const driver_table *driver, void *context, const loaded_module **found) {
+static int load_module(const kernel_table *kernel, const driver_table *driver, void *context,
+                       const loaded_module **found) {
   const image_table *image = NULL;
   int device = 0, mode = capture_mode_relaxed, code = driver->cuCtxGetDevice(&device);
   loaded_module *loaded;
@@ -921,7 +981,8 @@ static int find_module(const kernel_table *kernel, const driver_table **driver, 
   pthread_mutex_lock(&module_lock);
   code = open_driver(driver);
   if (code == result_ok && ((*driver)->cuCtxGetCurrent(&context) != 0 || !context))
-    code = fail(result_invalid, "no CUDA context is current on this thread; call cudaSetDevice or cuCtxSetCurrent first");
+    code =
+        fail(result_invalid, "no CUDA context is current on this thread; call cudaSetDevice or cuCtxSetCurrent first");
   if (code == result_ok) {
     for (loaded = loaded_modules; loaded && loaded->context != context;)
       loaded = loaded->next;
@@ -937,7 +998,8 @@ static int find_module(const kernel_table *kernel, const driver_table **driver, 
 /* Launching                                                                  */
 /*===----------------------------------------------------------------------===*/
 
-static int fill_maps(const kernel_table *kernel, const image_table *image, const driver_table *driver, const problem *p, packed_problem *packed) {
+static int fill_maps(const kernel_table *kernel, const image_table *image, const driver_table *driver, const problem *p,
+                     packed_problem *packed) {
   static const uint32_t steps[] = {1, 1, 1, 1};
   unsigned char *out = packed->bytes + image->maps_at;
   int i;
@@ -948,15 +1010,16 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
     if (packed->params.mapped & bit) {
       const map_view view = view_of(kernel, map, p, &packed->params);
       const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
-      const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides, box, steps, 0, map->swizzle,
-                                                      promote_to_256_bytes, 0);
+      const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides,
+                                                      box, steps, 0, map->swizzle, promote_to_256_bytes, 0);
       if (code == 0)
         continue;
       /* Of a captured tensor any strides are allowed. */
       if (map->captured < 0) {
         char what[256];
         snprintf(what, sizeof what,
-                 "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy engine; make it contiguous, or "
+                 "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "
+                 "engine; make it contiguous, or "
                  "compile for sm_90",
                  map->name, (print_int)view.strides[0], (print_int)view.strides[1], (print_int)view.strides[2]);
         return driver_result(driver, code, what);
@@ -968,34 +1031,41 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
   return result_ok;
 }
 
-/* A block for each tile where there are as many multiprocessors, else one for each of them; without claims at least two tiles a block. */
+/* A block for each tile where there are as many multiprocessors, else one for each of them; without claims at least two
+ * tiles a block. */
 static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int claims) {
   return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
-static int enqueue(const kernel_table *kernel, const loaded_module *loaded, const driver_table *driver, void *stream, packed_problem *packed) {
+static int enqueue(const kernel_table *kernel, const loaded_module *loaded, const driver_table *driver, void *stream,
+                   packed_problem *packed) {
   const image_table *image = loaded->image;
   void *arguments[1];
-  const int64_t blocks = image->persistent ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work) : packed->blocks;
+  const int64_t blocks = image->persistent
+                             ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work)
+                             : packed->blocks;
   char what[256];
   int code;
   arguments[0] = packed->bytes;
   /* In the stream's order: the kernel finds them made. */
   if (packed->bounds_entries > 0 || image->claims_work) {
     const int64_t per_block = bounds_block_threads / 32, needed = divided_up(packed->bounds_entries, per_block);
-    code = driver->cuLaunchKernel(loaded->bounds, (unsigned)(needed > 1 ? needed : 1), 1, 1, bounds_block_threads, 1, 1, 0, stream, arguments, NULL);
+    code = driver->cuLaunchKernel(loaded->bounds, (unsigned)(needed > 1 ? needed : 1), 1, 1, bounds_block_threads, 1, 1,
+                                  0, stream, arguments, NULL);
     if (code != 0) {
       snprintf(what, sizeof what, "launch of kernel '%s%s' failed", kernel->name, bounds_suffix);
       return driver_result(driver, code, what);
     }
   }
   if (image->waits_for_bounds && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
-    launch_attribute attribute = {launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
-    const launch_config config = {{(unsigned)blocks, 1, 1}, {(unsigned)image->threads, 1, 1}, image->shared_bytes, stream, &attribute, 1};
+    launch_attribute attribute = {
+        launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
+    const launch_config config = {
+        {(unsigned)blocks, 1, 1}, {(unsigned)image->threads, 1, 1}, image->shared_bytes, stream, &attribute, 1};
     code = driver->cuLaunchKernelEx(&config, loaded->function, arguments, NULL);
   } else {
-    code = driver->cuLaunchKernel(loaded->function, (unsigned)blocks, 1, 1, (unsigned)image->threads, 1, 1, image->shared_bytes, stream, arguments,
-                                  NULL);
+    code = driver->cuLaunchKernel(loaded->function, (unsigned)blocks, 1, 1, (unsigned)image->threads, 1, 1,
+                                  image->shared_bytes, stream, arguments, NULL);
   }
   if (code == 0)
     return result_ok;

@@ -14,8 +14,6 @@
 #include "passes/TileSize.h"
 #include "runtime/Launch.h"
 
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/IR/Diagnostics.h"
@@ -23,6 +21,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -96,11 +96,12 @@ SourceLocation position(Location location) {
 /// Collects the first error of a scope, with its notes, as an attune Error.
 class Diagnostics {
 public:
-  Diagnostics(MLIRContext *context, const IrText *text) : text(text), handler(context, [this](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && !first)
-      first = convert(diagnostic);
-    return success();
-  }) {}
+  Diagnostics(MLIRContext *context, const IrText *text)
+      : text(text), handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && !first)
+            first = convert(diagnostic);
+          return success();
+        }) {}
 
   /// The first error, or one that says what failed without a diagnostic.
   Error error(std::string_view failed) const {
@@ -157,8 +158,7 @@ DType dtypeOf(Type type) {
   return DType::F32;
 }
 
-template <typename KernelLike>
-std::vector<BoundsParam> boundsOf(KernelLike kernel) {
+template <typename KernelLike> std::vector<BoundsParam> boundsOf(KernelLike kernel) {
   std::vector<BoundsParam> result;
   for (auto bounds : kernel.getBounds().template getAsRange<tile::BoundsAttr>())
     result.push_back({bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k", int(bounds.getRows())});
@@ -169,8 +169,8 @@ std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
   std::vector<TensorMapParam> result;
   kernel.walk([&](sched::TensorMapOp map) {
     auto type = map.getResult().getType();
-    result.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()), int(type.getColumns()),
-                      int(map.getSwizzle().getPanel())});
+    result.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()),
+                      int(type.getColumns()), int(map.getSwizzle().getPanel())});
   });
   return result;
 }
@@ -183,8 +183,7 @@ void describeLaunch(sched::KernelOp kernel, KernelSignature &signature) {
 }
 
 /// What attn.attention, tile.kernel and sched.kernel have in common.
-template <typename KernelLike>
-IrSummary summarize(KernelLike op, Stage stage) {
+template <typename KernelLike> IrSummary summarize(KernelLike op, Stage stage) {
   IrSummary summary;
   summary.stage = stage;
   summary.name = op.getSymName().str();
@@ -266,8 +265,8 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     if (!variant)
       return "";
     const KernelSignature &signature = summary.signature;
-    Expected<OwningOpRef<ModuleOp>> built = buildAttention(*module.getContext(), *variant, signature.dtype,
-                                                           signature.headDim, signature.headDimV);
+    Expected<OwningOpRef<ModuleOp>> built =
+        buildAttention(*module.getContext(), *variant, signature.dtype, signature.headDim, signature.headDimV);
     if (!built)
       return "";
     auto textOf = [](ModuleOp holder) {
@@ -310,7 +309,8 @@ std::string oneLine(StringRef json) {
   return result;
 }
 
-/// MLIR text that parses back to the same module, the ops' locations included. Nothing is made from those of block arguments.
+/// MLIR text that parses back to the same module, the ops' locations included. Nothing is made from those of block
+/// arguments.
 std::string print(ModuleOp module) {
   Location unknown = UnknownLoc::get(module.getContext());
   module.walk([&](Block *block) {
@@ -320,11 +320,13 @@ std::string print(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo());
-  // Among arguments, where a comma or parenthesis follows; the alias of ops without a location stands alone on its line.
+  // Among arguments, where a comma or parenthesis follows; the alias of ops without a location stands alone on its
+  // line.
   std::string shown;
   StringRef rest = text, clutter = " loc(unknown)";
   for (size_t at; (at = rest.find(clutter)) != StringRef::npos; rest = rest.drop_front(at + clutter.size())) {
-    bool ofArgument = rest.drop_front(at + clutter.size()).starts_with(",") || rest.drop_front(at + clutter.size()).starts_with(")");
+    bool ofArgument =
+        rest.drop_front(at + clutter.size()).starts_with(",") || rest.drop_front(at + clutter.size()).starts_with(")");
     shown += rest.take_front(ofArgument ? at : at + clutter.size());
   }
   return shown + rest.str();
@@ -478,8 +480,8 @@ Expected<OwningOpRef<ModuleOp>> makeModule(MLIRContext *context, const Source &s
 /// Errors that depend on where the text starts.
 Expected<void> checkStart(const IrSummary &start, const CompileOptions &options, const Target &target, Stage stage) {
   if (start.stage > stage)
-    return Error{fmt::format("the text is at stage {}, which comes after {}; emit {} or a later stage", name(start.stage),
-                             name(stage), name(start.stage))};
+    return Error{fmt::format("the text is at stage {}, which comes after {}; emit {} or a later stage",
+                             name(start.stage), name(stage), name(start.stage))};
   if (start.stage != Stage::Attn && (fixesSchedule(options) || options.sramBudget))
     return Error{fmt::format("the text is at stage {} and holds its schedule; edit the text, or start from attn text "
                              "to choose tiles, warps, stages or a budget",
@@ -570,8 +572,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     result.request = *request;
   }
   if (at == Stage::Attn && stage > Stage::Attn) {
-    Expected<void> ran =
-        runPasses(module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
+    Expected<void> ran = runPasses(
+        module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran.error();
     at = Stage::Tile;
@@ -584,8 +586,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
       result.schedule = describeTiles(kernel);
   }
   if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
-    Expected<void> ran =
-        runPasses(module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); }, options.printAfterAll);
+    Expected<void> ran = runPasses(
+        module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran.error();
     at = Stage::Sched;
@@ -681,13 +683,15 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
   if (!summary)
     return summary.error();
   if (summary->stage != Stage::Sched)
-    return Error{fmt::format("the text is at stage {}, only a schedule can be simulated; emit its sched text", name(summary->stage))};
+    return Error{fmt::format("the text is at stage {}, only a schedule can be simulated; emit its sched text",
+                             name(summary->stage))};
   addVariant(*module, *summary);
   Expected<Simulator> simulator = Simulator::load(*module);
   if (!simulator)
     return simulator.error();
   auto kernel = *module->getOps<sched::KernelOp>().begin();
-  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getPlan().getTileK()), int(kernel.getThreads()), std::move(*simulator)};
+  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getPlan().getTileK()),
+                   int(kernel.getThreads()), std::move(*simulator)};
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {

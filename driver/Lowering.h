@@ -36,26 +36,27 @@ struct PlacedBuffer {
 /// What came out of a lowering. Fields of later stages than the one asked for are empty.
 struct Lowered {
   IrSummary summary;
-  std::string text;                      ///< the IR at the stage asked for
-  std::string source;                    ///< CUDA C++
-  std::string entry;                     ///< symbol of the kernel
-  std::vector<char> object;              ///< CPU: the relocatable object
-  size_t scratchBytes = 0;               ///< CPU: per thread
+  std::string text;         ///< the IR at the stage asked for
+  std::string source;       ///< CUDA C++
+  std::string entry;        ///< symbol of the kernel
+  std::vector<char> object; ///< CPU: the relocatable object
+  size_t scratchBytes = 0;  ///< CPU: per thread
   Plan plan;
   int threads = 1;
   size_t sharedBytes = 0;
   std::string path; ///< "mma.sync" or "wgmma", from sched on
   std::vector<PlacedBuffer> buffers;
-  std::vector<std::pair<std::string, std::string>> schedule; ///< GPU: what the passes chose (ScheduleText.h), from sched on
-  std::optional<PlanRequest> request;    ///< where the input had an attn op
-  std::optional<RankedPlan> predicted;   ///< the cost of `plan`
+  std::vector<std::pair<std::string, std::string>>
+      schedule;                        ///< GPU: what the passes chose (ScheduleText.h), from sched on
+  std::optional<PlanRequest> request;  ///< where the input had an attn op
+  std::optional<RankedPlan> predicted; ///< the cost of `plan`
   double irMilliseconds = 0;
   double printMilliseconds = 0;
-  double objectMilliseconds = 0;         ///< CPU: LLVM
+  double objectMilliseconds = 0; ///< CPU: LLVM
 };
 
-/// Runs the passes up to `stage`: Attn, Tile, Sched or Cuda; for the CPU Llvm, and Cubin for the object. `withCost` fills `request`
-/// and `predicted`.
+/// Runs the passes up to `stage`: Attn, Tile, Sched or Cuda; for the CPU Llvm, and Cubin for the object. `withCost`
+/// fills `request` and `predicted`.
 Expected<Lowered> lower(const Source &source, const CompileOptions &options, const Target &target, Stage stage,
                         bool withCost);
 

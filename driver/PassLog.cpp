@@ -35,6 +35,7 @@ void attune::driver::observePasses(PassManager &passes, bool printAfterAll) {
   if (logs(LogLevel::Debug))
     passes.addInstrumentation(std::make_unique<PassTimes>());
   if (printAfterAll)
-    passes.enableIRPrinting([](Pass *, Operation *) { return false; }, [](Pass *, Operation *) { return true; }, /*printModuleScope=*/true,
+    passes.enableIRPrinting([](Pass *, Operation *) { return false; }, [](Pass *, Operation *) { return true; },
+                            /*printModuleScope=*/true,
                             /*printAfterOnlyOnChange=*/false, /*printAfterOnlyOnFailure=*/false, llvm::errs());
 }

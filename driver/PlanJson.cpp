@@ -23,7 +23,8 @@ static std::string planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
 }
 
-ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen, const std::string &passedOver) {
+ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
+                                           const std::string &passedOver) {
   const Plan &plan = candidate.plan;
   ordered_json result = {{"tileQ", plan.tileQ},
                          {"tileK", plan.tileK},
@@ -91,7 +92,9 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"stageBiases", plan.stageBiases},
                          {"text", planText(plan, target)}};
   result["shared"] = {{"bytes", sharedBytes},
-                      {"budget", options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0},
+                      {"budget", options.sramBudget ? options.sramBudget
+                                 : arch             ? arch->sharedBytesPerBlock
+                                                    : 0},
                       {"buffers", buffers}};
   for (const auto &[decision, text] : lowered.schedule)
     result["schedule"][decision] = text;
@@ -113,7 +116,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"standardAttentionBytes", cost->standardAttentionBytes},
                          {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
                          {"sizes", sizesJson(*lowered.request)}};
-    result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6}, {"limitedBy", cost->limitedBy}, {"busy", cost->busy}};
+    result["predicted"] = {
+        {"microseconds", cost->totalSeconds * 1e6}, {"limitedBy", cost->limitedBy}, {"busy", cost->busy}};
   }
   return result;
 }
@@ -122,20 +126,23 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
 // Reading it back
 //===----------------------------------------------------------------------===//
 
-/// planJson by example: each member as it is, one that may be absent with a '?' behind its name, "*" for members of any name.
+/// planJson by example: each member as it is, one that may be absent with a '?' behind its name, "*" for members of any
+/// name.
 static const ordered_json &planExample() {
   static const ordered_json example = [] {
     const ordered_json buffer = {{"name", ""}, {"bytes", 0}, {"offset?", 0}};
     const ordered_json sizes = {{"batch", 0}, {"heads", 0}, {"headsKv", 0}, {"queries", 0}, {"keys", 0}};
     ordered_json plan = {{"arch", ""}, {"text", ""}};
-    for (const char *count : {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
+    for (const char *count :
+         {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
       plan[count] = 0;
     for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases"})
       plan[flag] = false;
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
-    plan["traffic?"] = {{"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
+    plan["traffic?"] = {
+        {"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}};
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;
@@ -144,7 +151,8 @@ static const ordered_json &planExample() {
 }
 
 /// The path of the first part of `value` that is not as in `example`. It never goes deeper than `example`.
-static std::optional<std::string> firstDifference(const ordered_json &value, const ordered_json &example, const std::string &path) {
+static std::optional<std::string> firstDifference(const ordered_json &value, const ordered_json &example,
+                                                  const std::string &path) {
   const bool sameType = example.is_number_float()     ? value.is_number()
                         : example.is_number_integer() ? value.is_number_integer()
                                                       : value.type() == example.type();
@@ -177,6 +185,7 @@ static std::optional<std::string> firstDifference(const ordered_json &value, con
 Expected<void> attune::driver::checkPlanJson(const std::string &text) {
   const ordered_json plan = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (std::optional<std::string> path = firstDifference(plan, planExample(), ""))
-    return Error{path->empty() ? "its plan is not a JSON object" : fmt::format("its plan lacks '{}' or has it with another type", *path)};
+    return Error{path->empty() ? "its plan is not a JSON object"
+                               : fmt::format("its plan lacks '{}' or has it with another type", *path)};
   return {};
 }

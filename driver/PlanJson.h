@@ -8,11 +8,14 @@
 //      "traffic": {"bytes": 1.2e9, "hbmBytes": 0.3e9, "standardAttentionBytes": 5.2e9, "ratio": 4.3,
 //                  "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
 //      "predicted": {"microseconds": 812.0, "limitedBy": "tensor cores", "busy": "tensor cores 61%, ..."},
-//      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56}, {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}]}
+//      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56}, {"text": "128 x 64, 4 warps, ...",
+//      "spillBytes": 0}]}
 //
-// "schedule" (ScheduleText.h) is there from sched on; "traffic" and "predicted" are absent where the input held no attn op; "actual" and "spillBytes" where nothing was
-// compiled; "attempts", the plans that were compiled, where the first one spilled. "traffic" crosses between L2 and shared memory (for the CPU between the
-// shared cache and a core's), and an estimate of "hbmBytes" of it misses L2. Bytes of standard attention (the paper's Algorithm 0) are for the same sizes.
+// "schedule" (ScheduleText.h) is there from sched on; "traffic" and "predicted" are absent where the input held no attn
+// op; "actual" and "spillBytes" where nothing was compiled; "attempts", the plans that were compiled, where the first
+// one spilled. "traffic" crosses between L2 and shared memory (for the CPU between the shared cache and a core's), and
+// an estimate of "hbmBytes" of it misses L2. Bytes of standard attention (the paper's Algorithm 0) are for the same
+// sizes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,11 +29,14 @@ namespace attune::driver {
 nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                 const KernelImage *image);
 
-/// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further checks.
+/// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further
+/// checks.
 Expected<void> checkPlanJson(const std::string &text);
 
-/// One row of the ranking. `passedOver`: why another was chosen; empty for the chosen one, and for a rejected one, which says so itself.
-nlohmann::ordered_json candidateJson(const RankedPlan &candidate, const Target &target, bool chosen, const std::string &passedOver);
+/// One row of the ranking. `passedOver`: why another was chosen; empty for the chosen one, and for a rejected one,
+/// which says so itself.
+nlohmann::ordered_json candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
+                                     const std::string &passedOver);
 
 nlohmann::ordered_json sizesJson(const PlanRequest &request);
 

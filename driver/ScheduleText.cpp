@@ -11,8 +11,7 @@ using namespace attune;
 using namespace attune::driver;
 
 /// The shared tiles that copies of one kind fill or drain, in the kernel's order.
-template <typename Op>
-static llvm::SetVector<sched::SharedOp> sharedOf(sched::KernelOp kernel) {
+template <typename Op> static llvm::SetVector<sched::SharedOp> sharedOf(sched::KernelOp kernel) {
   llvm::SetVector<sched::SharedOp> tiles;
   kernel.walk([&](Op copy) {
     if (auto shared = copy.getShared().template getDefiningOp<sched::SharedOp>())
@@ -67,14 +66,15 @@ static std::string rolesText(sched::KernelOp kernel) {
 static std::string productsText(sched::KernelOp kernel) {
   if (!holds<sched::MmaAsyncOp>(kernel))
     return "mma.sync";
-  const bool registers = holds<sched::MmaAsyncOp>(kernel, [](sched::MmaAsyncOp mma) {
-    return mma.getA().getType().getSpace() == tile::MemorySpace::Register;
-  });
+  const bool registers = holds<sched::MmaAsyncOp>(
+      kernel, [](sched::MmaAsyncOp mma) { return mma.getA().getType().getSpace() == tile::MemorySpace::Register; });
   return registers ? "wgmma, P from registers" : "wgmma, P from shared memory";
 }
 
 /// Whether rows keep their maxima.
-static bool holdsMaxima(sched::KernelOp kernel) { return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel); }
+static bool holdsMaxima(sched::KernelOp kernel) {
+  return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel);
+}
 
 static std::string overlapText(sched::KernelOp kernel) {
   const tile::PlanAttr plan = kernel.getPlan();
@@ -87,7 +87,8 @@ static std::string overlapText(sched::KernelOp kernel) {
     return text;
   }
   const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
-  return overlap ? "softmax of a tile beside the product with V of the tile before" : "copies beside products and softmax";
+  return overlap ? "softmax of a tile beside the product with V of the tile before"
+                 : "copies beside products and softmax";
 }
 
 static std::string orderText(sched::KernelOp kernel) {
@@ -137,30 +138,36 @@ std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
 
 /// Whether consumers have loops over tiles beside the one that works.
 static bool passesOver(sched::KernelOp kernel) {
-  return holds<sched::ForWorkOp>(kernel, [](sched::ForWorkOp work) { return llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
+  return holds<sched::ForWorkOp>(
+      kernel, [](sched::ForWorkOp work) { return llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
 }
 
 /// Whether a warp copies to tiles of keys that another has told it.
 static bool copiesWhatItIsTold(sched::KernelOp kernel) {
-  return holds<sched::ForTilesOp>(kernel,
-                                  [](sched::ForTilesOp tiles) { return holds<sched::LoadBoxOp>(tiles) && !tiles.getBody().getOps<sched::ReceiveOp>().empty(); });
+  return holds<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
+    return holds<sched::LoadBoxOp>(tiles) && !tiles.getBody().getOps<sched::ReceiveOp>().empty();
+  });
 }
 
 std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
-  for (auto &[label, text] : {ScheduleLine{"copies", copiesText(kernel)}, ScheduleLine{"roles", rolesText(kernel)},
-                              ScheduleLine{"products", productsText(kernel)}, ScheduleLine{"overlap", overlapText(kernel)},
-                              ScheduleLine{"order", orderText(kernel)}, ScheduleLine{"epilogue", epilogueText(kernel)}})
+  for (auto &[label, text] :
+       {ScheduleLine{"copies", copiesText(kernel)}, ScheduleLine{"roles", rolesText(kernel)},
+        ScheduleLine{"products", productsText(kernel)}, ScheduleLine{"overlap", overlapText(kernel)},
+        ScheduleLine{"order", orderText(kernel)}, ScheduleLine{"epilogue", epilogueText(kernel)}})
     if (!text.empty())
       lines.push_back({label, text});
   if (passesOver(kernel))
     lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
   if (holds<sched::NextVisibleOp>(kernel))
-    lines.push_back({"search", copiesWhatItIsTold(kernel) ? "a warp looks for the next visible tile, 32 at a time; another copies V"
-                                                           : "a warp looks for the next visible tile, 32 at a time"});
+    lines.push_back({"search", copiesWhatItIsTold(kernel)
+                                   ? "a warp looks for the next visible tile, 32 at a time; another copies V"
+                                   : "a warp looks for the next visible tile, 32 at a time"});
   if (holdsMaxima(kernel))
     lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
   if (holds<sched::BehindOp>(kernel))
-    lines.push_back({"functions", "tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before"});
+    lines.push_back(
+        {"functions",
+         "tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before"});
   return lines;
 }

@@ -24,7 +24,8 @@ namespace attune::driver {
 /// A line of a schedule: which decision, and how it fell.
 using ScheduleLine = std::pair<std::string, std::string>;
 
-/// Where masks of a tile.kernel stand, where it has any, and the order of its tiles, where they are not visited from the first on.
+/// Where masks of a tile.kernel stand, where it has any, and the order of its tiles, where they are not visited from
+/// the first on.
 std::vector<ScheduleLine> describeTiles(tile::KernelOp kernel);
 std::vector<ScheduleLine> describeSchedule(sched::KernelOp kernel);
 

@@ -39,7 +39,8 @@ const IrSummary &Simulation::summary() const { return state->summary; }
 
 std::vector<ProblemSizes> Simulation::exampleSizes() const {
   const int64_t tileQ = state->image.tileQ, tileK = state->tileK;
-  ProblemSizes segments{.batch = 2, .heads = 4, .headsKv = 2, .queries = 2 * tileQ + tileQ / 4 + 1, .keys = 0}, ahead = segments;
+  ProblemSizes segments{.batch = 2, .heads = 4, .headsKv = 2, .queries = 2 * tileQ + tileQ / 4 + 1, .keys = 0},
+      ahead = segments;
   ahead.keys = tileK / 4 + 1;
   segments.keys = std::max(2 * tileK, tileQ + tileK) + ahead.keys;
   return {segments, ahead};
@@ -54,7 +55,8 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
   if (packed.blocks == 0)
     return {};
   makeBounds(state->image.signature, args);
-  Expected<void> ran = state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
+  Expected<void> ran =
+      state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
   if (ran || !ran.error().where.known())
     return ran;
   Error finding = ran.error();

@@ -16,7 +16,10 @@ inline float fromF16(uint16_t bits) { return float(std::bit_cast<_Float16>(bits)
 /// Truncated, saturating at the ends of the type; 0 for NaN.
 template <typename T> T toInteger(float x) {
   constexpr float end = -float(std::numeric_limits<T>::min()); // 2^31 or 2^63
-  return std::isnan(x) ? T(0) : x >= end ? std::numeric_limits<T>::max() : x < -end ? std::numeric_limits<T>::min() : T(x);
+  return std::isnan(x) ? T(0)
+         : x >= end    ? std::numeric_limits<T>::max()
+         : x < -end    ? std::numeric_limits<T>::min()
+                       : T(x);
 }
 
 /// `f` on the bits of a and b, modulo 2^n.

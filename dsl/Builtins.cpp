@@ -69,10 +69,9 @@ ScoreModifier scoreAt(std::source_location where, ScoreModifier::Function defini
 
 /// What a built-in asks of its tensor's rank.
 Expr rankError(std::string_view builtin, const Captured &tensor, std::string_view required) {
-  return dsl::invalid(
-      fmt::format("tensor \"{}\" of {} has rank {}, but must have rank {}; declare it with that rank",
-                  tensor.name(), builtin, tensor.rank(), required),
-      place(std::source_location::current()));
+  return dsl::invalid(fmt::format("tensor \"{}\" of {} has rank {}, but must have rank {}; declare it with that rank",
+                                  tensor.name(), builtin, tensor.rank(), required),
+                      place(std::source_location::current()));
 }
 
 } // namespace
@@ -89,10 +88,10 @@ Mask slidingWindow(Operand left, Operand right) {
   return maskAt(left.where, [=](Index, Index, Index q, Index k) {
     // A literal is negated as C++ and the text form negate it.
     Expr l = Expr(left.node);
-    Expr low = l.op() == Op::Constant && l.type() == DType::I32 &&
-                       l.node().intValue != std::numeric_limits<int32_t>::min()
-                   ? dsl::constant(DType::I32, -l.node().intValue)
-                   : -l;
+    Expr low =
+        l.op() == Op::Constant && l.type() == DType::I32 && l.node().intValue != std::numeric_limits<int32_t>::min()
+            ? dsl::constant(DType::I32, -l.node().intValue)
+            : -l;
     return low <= k - q && k - q <= right;
   });
 }
@@ -188,11 +187,7 @@ const std::vector<BuiltinVariant> &builtinVariants() {
        {},
        {},
        [](Variant v, const Arguments &, const Tensors &) { return v; }},
-      {"causal",
-       "q >= k",
-       {},
-       {},
-       [](Variant v, const Arguments &, const Tensors &) { return v.mask(causal()); }},
+      {"causal", "q >= k", {}, {}, [](Variant v, const Arguments &, const Tensors &) { return v.mask(causal()); }},
       {"causal-bottom-right",
        "k - Sk <= q - Sq: causal with the last query beside the last key",
        {},
@@ -210,9 +205,7 @@ const std::vector<BuiltinVariant> &builtinVariants() {
        "q >= k || k < prefix",
        {{"prefix", Type::Int, 128, "keys at the start that every query sees"}},
        {},
-       [=](Variant v, const Arguments &a, const Tensors &) {
-         return v.mask(prefixLm(literal(a, "prefix")));
-       }},
+       [=](Variant v, const Arguments &a, const Tensors &) { return v.mask(prefixLm(literal(a, "prefix"))); }},
       {"chunked",
        "q / chunk == k / chunk",
        {{"chunk", Type::Int, 128, "length of a chunk"}},
@@ -281,14 +274,13 @@ Expected<Variant> BuiltinVariant::make(const std::map<std::string, double> &valu
         known = &parameter;
     }
     if (!known)
-      return Error{parameters.empty() ? fmt::format("\"{}\" is not a parameter of {}; it has none", key, name)
-                                      : fmt::format("\"{}\" is not a parameter of {}; it has {}", key, name,
-                                                    fmt::join(names, " "))};
+      return Error{parameters.empty()
+                       ? fmt::format("\"{}\" is not a parameter of {}; it has none", key, name)
+                       : fmt::format("\"{}\" is not a parameter of {}; it has {}", key, name, fmt::join(names, " "))};
     // 2^53: integers that a double holds exactly.
-    if (known->type == BuiltinParameter::Type::Int &&
-        (std::trunc(value) != value || std::abs(value) > 0x1p53))
-      return Error{fmt::format("parameter {} of {} is {}, but must be an integer; write a whole number", key,
-                               name, value)};
+    if (known->type == BuiltinParameter::Type::Int && (std::trunc(value) != value || std::abs(value) > 0x1p53))
+      return Error{
+          fmt::format("parameter {} of {} is {}, but must be an integer; write a whole number", key, name, value)};
     arguments[key] = value;
   }
   Tensors captures;

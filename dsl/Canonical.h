@@ -26,9 +26,7 @@ private:
     size_t begin, length, hash;
   };
 
-  std::string_view content(const Line &line) const {
-    return std::string_view(text).substr(line.begin, line.length);
-  }
+  std::string_view content(const Line &line) const { return std::string_view(text).substr(line.begin, line.length); }
   void describe(const Node &node);
   int intern(Line line);
   void grow();

@@ -20,11 +20,10 @@ using dsl::place;
 
 std::string_view name(Op op) {
   static constexpr std::array<std::string_view, size_t(Op::Invalid) + 1> names = {
-      "constant", "coordinate", "extent", "scalar", "input",  "load", "add",   "sub",  "mul",
-      "div",      "rem",        "min",    "max",    "neg",    "abs",  "exp",   "exp2", "log",
-      "log2",     "tanh",       "sin",    "cos",    "tan",    "sqrt", "rsqrt", "pow",  "sigmoid",
-      "select",   "lt",         "le",     "gt",     "ge",     "eq",   "ne",    "and",  "or",
-      "not",      "bitand",     "bitor",  "bitxor", "bitnot", "shl",  "shr",   "cast", "invalid"};
+      "constant", "coordinate", "extent",  "scalar", "input",  "load", "add",  "sub",  "mul",    "div", "rem", "min",
+      "max",      "neg",        "abs",     "exp",    "exp2",   "log",  "log2", "tanh", "sin",    "cos", "tan", "sqrt",
+      "rsqrt",    "pow",        "sigmoid", "select", "lt",     "le",   "gt",   "ge",   "eq",     "ne",  "and", "or",
+      "not",      "bitand",     "bitor",   "bitxor", "bitnot", "shl",  "shr",  "cast", "invalid"};
   return names[size_t(op)];
 }
 
@@ -48,9 +47,7 @@ namespace {
 thread_local const SourceLocation *innermost = nullptr;
 } // namespace
 
-LocationScope::LocationScope(SourceLocation where) : here(std::move(where)), outer(innermost) {
-  innermost = &here;
-}
+LocationScope::LocationScope(SourceLocation where) : here(std::move(where)), outer(innermost) { innermost = &here; }
 
 LocationScope::~LocationScope() { innermost = outer; }
 
@@ -78,12 +75,10 @@ std::optional<std::string> nameFault(std::string_view subject, std::string_view 
                                                   "do", "dq", "dk", "dv", "B", "H", "Sq", "Sk"};
   static constexpr std::string_view words[] = {"true", "false", "inf", "nan", "let"};
   if (!isIdentifier(name))
-    return fmt::format(
-        "{} \"{}\" is not an identifier; use letters, digits and underscores, and no digit first", subject,
-        name);
+    return fmt::format("{} \"{}\" is not an identifier; use letters, digits and underscores, and no digit first",
+                       subject, name);
   if (std::ranges::find(reserved, name) != std::end(reserved))
-    return fmt::format("{} \"{}\" is reserved; use a name other than {}", subject, name,
-                       fmt::join(reserved, " "));
+    return fmt::format("{} \"{}\" is reserved; use a name other than {}", subject, name, fmt::join(reserved, " "));
   if (std::ranges::find(words, name) != std::end(words))
     return fmt::format("{} \"{}\" is a word of the text form; use a name other than {}", subject, name,
                        fmt::join(words, " "));
@@ -113,8 +108,7 @@ Expr finish(Node node) {
     node.depth = std::max(node.depth, operand->depth + 1);
   if (node.depth > Node::maxDepth)
     return invalid(
-        fmt::format("expression is more than {} operations deep; use fewer terms or a captured tensor",
-                    Node::maxDepth),
+        fmt::format("expression is more than {} operations deep; use fewer terms or a captured tensor", Node::maxDepth),
         std::move(node.where));
   return Expr(std::make_shared<const Node>(std::move(node)));
 }
@@ -195,7 +189,9 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
 
   std::optional<DType> type = commonType(left, right);
   if (!type)
-    return invalid(fmt::format("types that do not mix: {}; {}", shown(symbol, left, right), mixRemedy(op, symbol, isBool(left))), where);
+    return invalid(
+        fmt::format("types that do not mix: {}; {}", shown(symbol, left, right), mixRemedy(op, symbol, isBool(left))),
+        where);
   if (isBool(*type) && !equality)
     return invalid(fmt::format("{} takes numbers, but got {}; convert with cast(x, i32)", subject(symbol),
                                shown(symbol, left, right)),
@@ -206,8 +202,8 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
                    where);
   if (op == Op::Pow)
     type = DType::F32;
-  return make(op, comparison ? DType::Bool : *type,
-              {convert(a.node, *type, where), convert(b.node, *type, where)}, where);
+  return make(op, comparison ? DType::Bool : *type, {convert(a.node, *type, where), convert(b.node, *type, where)},
+              where);
 }
 
 /// The place of an operation, else of what it is applied to: operators on Expr itself do not know theirs.
@@ -225,8 +221,8 @@ Expr logical(Op op, std::string_view symbol, const Operand &a, const Operand &b)
   SourceLocation where = placeOf(a.where, {&a.node, &b.node});
   DType left = a.node->type, right = b.node->type;
   if (!isBool(left) || !isBool(right))
-    return invalid(fmt::format("operator {} takes bools, but got {}; compare the number, for example x != 0",
-                               symbol, shown(symbol, left, right)),
+    return invalid(fmt::format("operator {} takes bools, but got {}; compare the number, for example x != 0", symbol,
+                               shown(symbol, left, right)),
                    where);
   return make(op, DType::Bool, {a.node, b.node}, where);
 }
@@ -261,8 +257,7 @@ NodeRef detail::floatConstant(double value, std::source_location where) {
   node.where = place(where);
   node.floatValue = std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : float(value);
   if (std::isinf(node.floatValue) && !std::isinf(value))
-    return invalid(fmt::format("constant {} does not fit in f32; use at most 3.4e38 or infinity", value),
-                   node.where)
+    return invalid(fmt::format("constant {} does not fit in f32; use at most 3.4e38 or infinity", value), node.where)
         .ref();
   return std::make_shared<const Node>(std::move(node));
 }
@@ -277,9 +272,9 @@ NodeRef detail::intConstant(DType type, int64_t value, std::source_location wher
 }
 
 NodeRef detail::unfitConstant(uint64_t value, std::source_location where) {
-  return invalid(fmt::format("constant {} does not fit in i64; use at most {}", value,
-                             std::numeric_limits<int64_t>::max()),
-                 place(where))
+  return invalid(
+             fmt::format("constant {} does not fit in i64; use at most {}", value, std::numeric_limits<int64_t>::max()),
+             place(where))
       .ref();
 }
 
@@ -320,9 +315,9 @@ Expr scalar(std::string name, DType dtype, std::source_location where) {
   if (auto fault = dsl::nameFault("scalar name", name))
     return invalid(*fault, place(where));
   if (dtype == DType::F16 || dtype == DType::BF16)
-    return invalid(fmt::format("scalar \"{}\" is {}, but must be f32, i32, i64 or bool; use f32", name,
-                               attune::name(dtype)),
-                   place(where));
+    return invalid(
+        fmt::format("scalar \"{}\" is {}, but must be f32, i32, i64 or bool; use f32", name, attune::name(dtype)),
+        place(where));
   Node node;
   node.op = Op::Scalar;
   node.type = dtype;
@@ -373,24 +368,21 @@ Expr loadElement(const TensorDecl &tensor, std::vector<NodeRef> indices, const s
   if (auto fault = dsl::nameFault("tensor name", tensor.name))
     return invalid(*fault, place(declared));
   if (tensor.rank < 0 || tensor.rank > Node::maxRank)
-    return invalid(
-        fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
-                    tensor.name, tensor.rank, Node::maxRank),
-        place(declared));
+    return invalid(fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
+                               tensor.name, tensor.rank, Node::maxRank),
+                   place(declared));
   for (const NodeRef &index : indices)
     if (index->op == Op::Invalid)
       return Expr(index);
   if (indices.size() != size_t(tensor.rank))
-    return invalid(fmt::format("tensor \"{}\" has rank {}, but is used with {}; write {}", tensor.name,
-                               tensor.rank, dsl::count(indices.size(), "index", "indices"),
-                               indexExample(tensor)),
+    return invalid(fmt::format("tensor \"{}\" has rank {}, but is used with {}; write {}", tensor.name, tensor.rank,
+                               dsl::count(indices.size(), "index", "indices"), indexExample(tensor)),
                    where);
   for (size_t i = 0; i < indices.size(); ++i)
     if (!isInteger(indices[i]->type))
-      return invalid(
-          fmt::format("index {} of tensor \"{}\" is {}, but must be i32 or i64; convert with cast(x, i32)",
-                      i + 1, tensor.name, name(indices[i]->type)),
-          where);
+      return invalid(fmt::format("index {} of tensor \"{}\" is {}, but must be i32 or i64; convert with cast(x, i32)",
+                                 i + 1, tensor.name, name(indices[i]->type)),
+                     where);
   Node node;
   node.op = Op::Load;
   node.type = isFloat(tensor.dtype) ? DType::F32 : tensor.dtype;
@@ -415,9 +407,7 @@ Expr Captured::at(std::vector<Expr> indices, std::source_location used) const {
 
 Expr Captured::operator()(std::source_location used) const { return loadElement(tensor, {}, where, used); }
 Expr Captured::operator()(Operand i) const { return loadElement(tensor, {i.node}, where, i.where); }
-Expr Captured::operator()(Operand i, Operand j) const {
-  return loadElement(tensor, {i.node, j.node}, where, i.where);
-}
+Expr Captured::operator()(Operand i, Operand j) const { return loadElement(tensor, {i.node, j.node}, where, i.where); }
 Expr Captured::operator()(Operand i, Operand j, Operand l) const {
   return loadElement(tensor, {i.node, j.node, l.node}, where, i.where);
 }
@@ -453,9 +443,9 @@ Expr operator!(Operand a) {
   if (a.node->op == Op::Invalid)
     return Expr(a.node);
   if (!isBool(a.node->type))
-    return invalid(fmt::format("operator ! takes a bool, but got {}; compare the number, for example x == 0",
-                               name(a.node->type)),
-                   placeOf(a.where, {&a.node}));
+    return invalid(
+        fmt::format("operator ! takes a bool, but got {}; compare the number, for example x == 0", name(a.node->type)),
+        placeOf(a.where, {&a.node}));
   return make(Op::Not, DType::Bool, {a.node}, placeOf(a.where, {&a.node}));
 }
 
@@ -498,18 +488,15 @@ Expr select(Operand condition, Operand a, Operand b) {
     return Expr(*bad);
   SourceLocation where = place(condition.where);
   if (!isBool(condition.node->type))
-    return invalid(
-        fmt::format("the condition of select is {}, but must be bool; compare it, for example x != 0",
-                    name(condition.node->type)),
-        where);
+    return invalid(fmt::format("the condition of select is {}, but must be bool; compare it, for example x != 0",
+                               name(condition.node->type)),
+                   where);
   std::optional<DType> type = commonType(a.node->type, b.node->type);
   if (!type)
-    return invalid(
-        fmt::format("types that do not mix: select(bool, {}, {}); convert the bool with cast(x, i32)",
-                    name(a.node->type), name(b.node->type)),
-        where);
-  return make(Op::Select, *type,
-              {condition.node, convert(a.node, *type, where), convert(b.node, *type, where)}, where);
+    return invalid(fmt::format("types that do not mix: select(bool, {}, {}); convert the bool with cast(x, i32)",
+                               name(a.node->type), name(b.node->type)),
+                   where);
+  return make(Op::Select, *type, {condition.node, convert(a.node, *type, where), convert(b.node, *type, where)}, where);
 }
 
 Expr cast(Operand x, DType type) {
@@ -528,9 +515,9 @@ Expr withRange(std::string_view function, const Operand &element, IndexRange ran
   if (element.node->op == Op::Invalid)
     return Expr(element.node);
   if (element.node->op != Op::Load)
-    return invalid(fmt::format("{0} takes an element of a captured tensor, but got another expression; write {0}(t[k])",
-                               function),
-                   place(element.where));
+    return invalid(
+        fmt::format("{0} takes an element of a captured tensor, but got another expression; write {0}(t[k])", function),
+        place(element.where));
   Node node = *element.node;
   node.indexRange = std::max(node.indexRange, range);
   return Expr(std::make_shared<const Node>(std::move(node)));

@@ -4,8 +4,7 @@ using namespace attune;
 using dsl::ForeignSyntax;
 
 static constexpr ForeignSyntax signs[] = {
-    {"=>", ">="},        {"=<", "<="}, {"<>", "!="},
-    {"**", "pow(x, y)"}, {"//", "/, which truncates integers towards zero"},
+    {"=>", ">="}, {"=<", "<="}, {"<>", "!="}, {"**", "pow(x, y)"}, {"//", "/, which truncates integers towards zero"},
 };
 
 static constexpr ForeignSyntax words[] = {
@@ -29,8 +28,18 @@ static constexpr ForeignSyntax words[] = {
 };
 
 static constexpr ForeignSyntax dtypes[] = {
-    {"float32", "f32"}, {"float", "f32"}, {"fp32", "f32"},       {"float16", "f16"}, {"half", "f16"}, {"fp16", "f16"},
-    {"bfloat16", "bf16"}, {"int32", "i32"}, {"int", "i32"}, {"int64", "i64"}, {"long", "i64"}, {"bool_", "bool"},
+    {"float32", "f32"},
+    {"float", "f32"},
+    {"fp32", "f32"},
+    {"float16", "f16"},
+    {"half", "f16"},
+    {"fp16", "f16"},
+    {"bfloat16", "bf16"},
+    {"int32", "i32"},
+    {"int", "i32"},
+    {"int64", "i64"},
+    {"long", "i64"},
+    {"bool_", "bool"},
     {"f64", "f32 and convert the data: kernels compute in float32"},
     {"float64", "f32 and convert the data: kernels compute in float32"},
     {"double", "f32 and convert the data: kernels compute in float32"},

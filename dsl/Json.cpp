@@ -128,7 +128,8 @@ public:
     if (value.is_string())
       if (auto type = parseDType(value.get<std::string>()))
         return *type;
-    mismatch(path, value, "one of f32 f16 bf16 i32 i64 bool" + dsl::dtypeRemedy(value.is_string() ? value.get<std::string>() : ""));
+    mismatch(path, value,
+             "one of f32 f16 bf16 i32 i64 bool" + dsl::dtypeRemedy(value.is_string() ? value.get<std::string>() : ""));
     return DType::F32;
   }
 };
@@ -151,8 +152,7 @@ std::string Variant::toJson() const {
   if (offsetQueries)
     json["qOffset"] = true;
   if (pattern)
-    json["blocks"] = {
-        {"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
+    json["blocks"] = {{"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
   for (const TensorDecl &tensor : tensorList)
     json["tensors"][tensor.name] = {{"dtype", attune::name(tensor.dtype)}, {"rank", tensor.rank}};
   for (const ScalarDecl &scalar : scalarList)
@@ -164,25 +164,24 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   SyntaxCheck syntax;
   if (!Json::sax_parse(source, &syntax)) {
     if (syntax.depth > SyntaxCheck::maxDepth)
-      return Error{
-          fmt::format("variant nests more than {} levels deep, but its fields take 3; leave out the rest",
-                      SyntaxCheck::maxDepth)};
+      return Error{fmt::format("variant nests more than {} levels deep, but its fields take 3; leave out the rest",
+                               SyntaxCheck::maxDepth)};
     size_t position = std::min(syntax.fault.value_or(1), source.size());
     position = position == 0 ? 0 : position - 1;
     std::string_view before = source.substr(0, position);
     size_t start = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
-    return Error{"variant is not valid JSON from here on",
-                 {"json", 1 + unsigned(std::count(before.begin(), before.end(), '\n')),
-                  unsigned(position - start) + 1}};
+    return Error{
+        "variant is not valid JSON from here on",
+        {"json", 1 + unsigned(std::count(before.begin(), before.end(), '\n')), unsigned(position - start) + 1}};
   }
   Json json = Json::parse(source, nullptr, false);
 
   Reader reader;
   TextVariant variant;
   std::string name;
-  if (reader.object("", json,
-                    {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "tensors",
-                     "scalars"})) {
+  if (reader.object(
+          "", json,
+          {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "tensors", "scalars"})) {
     if (const Json *value = reader.field("", json, "name", true))
       name = reader.string("/name", *value);
     if (const Json *value = reader.field("", json, "scale", false))

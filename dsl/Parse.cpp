@@ -46,24 +46,15 @@ struct InfixOperator {
 
 /// In C's order of precedence, weakest first.
 constexpr InfixOperator infixOperators[] = {
-    {"||", 2, [](Operand a, Operand b) { return a || b; }},
-    {"&&", 3, [](Operand a, Operand b) { return a && b; }},
-    {"|", 4, [](Operand a, Operand b) { return a | b; }},
-    {"^", 5, [](Operand a, Operand b) { return a ^ b; }},
-    {"&", 6, [](Operand a, Operand b) { return a & b; }},
-    {"==", 7, [](Operand a, Operand b) { return a == b; }},
-    {"!=", 7, [](Operand a, Operand b) { return a != b; }},
-    {"<=", 8, [](Operand a, Operand b) { return a <= b; }},
-    {">=", 8, [](Operand a, Operand b) { return a >= b; }},
-    {"<", 8, [](Operand a, Operand b) { return a < b; }},
-    {">", 8, [](Operand a, Operand b) { return a > b; }},
-    {"<<", 9, [](Operand a, Operand b) { return a << b; }},
-    {">>", 9, [](Operand a, Operand b) { return a >> b; }},
-    {"+", 10, [](Operand a, Operand b) { return a + b; }},
-    {"-", 10, [](Operand a, Operand b) { return a - b; }},
-    {"*", 11, [](Operand a, Operand b) { return a * b; }},
-    {"/", 11, [](Operand a, Operand b) { return a / b; }},
-    {"%", 11, [](Operand a, Operand b) { return a % b; }},
+    {"||", 2, [](Operand a, Operand b) { return a || b; }}, {"&&", 3, [](Operand a, Operand b) { return a && b; }},
+    {"|", 4, [](Operand a, Operand b) { return a | b; }},   {"^", 5, [](Operand a, Operand b) { return a ^ b; }},
+    {"&", 6, [](Operand a, Operand b) { return a & b; }},   {"==", 7, [](Operand a, Operand b) { return a == b; }},
+    {"!=", 7, [](Operand a, Operand b) { return a != b; }}, {"<=", 8, [](Operand a, Operand b) { return a <= b; }},
+    {">=", 8, [](Operand a, Operand b) { return a >= b; }}, {"<", 8, [](Operand a, Operand b) { return a < b; }},
+    {">", 8, [](Operand a, Operand b) { return a > b; }},   {"<<", 9, [](Operand a, Operand b) { return a << b; }},
+    {">>", 9, [](Operand a, Operand b) { return a >> b; }}, {"+", 10, [](Operand a, Operand b) { return a + b; }},
+    {"-", 10, [](Operand a, Operand b) { return a - b; }},  {"*", 11, [](Operand a, Operand b) { return a * b; }},
+    {"/", 11, [](Operand a, Operand b) { return a / b; }},  {"%", 11, [](Operand a, Operand b) { return a % b; }},
 };
 
 using Arguments = std::vector<Expr>;
@@ -145,10 +136,8 @@ bool isNameCharacter(char c) { return isNameStart(c) || isDigit(c); }
 
 class Parser {
 public:
-  Parser(std::string_view text, std::string_view role, Scope &scope)
-      : source(text), role(role), scope(scope) {
-    for (size_t newline = text.find('\n'); newline != std::string_view::npos;
-         newline = text.find('\n', newline + 1))
+  Parser(std::string_view text, std::string_view role, Scope &scope) : source(text), role(role), scope(scope) {
+    for (size_t newline = text.find('\n'); newline != std::string_view::npos; newline = text.find('\n', newline + 1))
       lineStarts.push_back(newline + 1);
   }
 
@@ -200,8 +189,7 @@ private:
 
   SourceLocation locate(size_t position) const {
     auto next = std::ranges::upper_bound(lineStarts, position);
-    return {std::string(role), unsigned(next - lineStarts.begin()),
-            unsigned(position - *std::prev(next)) + 1};
+    return {std::string(role), unsigned(next - lineStarts.begin()), unsigned(position - *std::prev(next)) + 1};
   }
 
   Expr none() const { return dsl::constant(0.0f); }
@@ -223,8 +211,7 @@ private:
   Expr unexpected(std::string_view expected) {
     if (failForeign(token.begin, token.text))
       return none();
-    std::string found =
-        token.kind == TokenKind::End ? "the end of the text" : fmt::format("\"{}\"", token.text);
+    std::string found = token.kind == TokenKind::End ? "the end of the text" : fmt::format("\"{}\"", token.text);
     return fail(token.begin, fmt::format("expected {}, but found {}", expected, found));
   }
 
@@ -291,9 +278,8 @@ private:
         return;
     if (std::string_view("+-*/%<>!~&|^?:,;()[]=").find(source[next]) == std::string_view::npos) {
       bool printable = source[next] > ' ' && source[next] <= '~';
-      fail(next, printable
-                     ? fmt::format("unexpected character '{}'", source[next])
-                     : fmt::format("unexpected byte 0x{:02x}", static_cast<unsigned char>(source[next])));
+      fail(next, printable ? fmt::format("unexpected character '{}'", source[next])
+                           : fmt::format("unexpected byte 0x{:02x}", static_cast<unsigned char>(source[next])));
     }
     ++next;
   }
@@ -425,9 +411,8 @@ private:
     advance();
     std::string_view digits = number.text;
     auto malformed = [&] {
-      return fail(
-          number.begin,
-          fmt::format("malformed number \"{}\"; write for example 1, 0xff, 5L, 1.5 or 1e-3", number.text));
+      return fail(number.begin,
+                  fmt::format("malformed number \"{}\"; write for example 1, 0xff, 5L, 1.5 or 1e-3", number.text));
     };
     auto place = [&](auto value) { return built(number.begin, [&] { return Expr(value); }); };
 
@@ -442,8 +427,7 @@ private:
       float value = 0;
       auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
       if (status == std::errc::result_out_of_range)
-        return fail(number.begin,
-                    fmt::format("float literal {} does not fit in f32; use inf or 0.0", number.text));
+        return fail(number.begin, fmt::format("float literal {} does not fit in f32; use inf or 0.0", number.text));
       if (status != std::errc() || end != digits.data() + digits.size())
         return malformed();
       return place(negative ? -value : value);
@@ -457,17 +441,15 @@ private:
       digits.remove_prefix(2);
     else if (digits.size() > 1 && digits[0] == '0' && std::all_of(digits.begin(), digits.end(), isDigit))
       return fail(number.begin,
-                  fmt::format("integer literal {} starts with 0, which is octal in C++; leave the 0 out",
-                              number.text));
+                  fmt::format("integer literal {} starts with 0, which is octal in C++; leave the 0 out", number.text));
     uint64_t magnitude = 0;
     auto [end, status] =
         std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, isHexadecimal ? 16 : 10);
     uint64_t limit = uint64_t(INT64_MAX) + (negative ? 1 : 0);
     if (status == std::errc::result_out_of_range || (status == std::errc() && magnitude > limit))
-      return fail(number.begin,
-                  fmt::format("integer literal {} does not fit in i64; use a float literal, for example "
-                              "1e20",
-                              number.text));
+      return fail(number.begin, fmt::format("integer literal {} does not fit in i64; use a float literal, for example "
+                                            "1e20",
+                                            number.text));
     if (status != std::errc() || end != digits.data() + digits.size())
       return malformed();
     int64_t value = negative ? int64_t(0 - magnitude) : int64_t(magnitude);
@@ -515,9 +497,8 @@ private:
       return built(position, [&] { return Expr(name == "true"); });
     if (name == "s") {
       if (role == "mask")
-        return fail(position,
-                    "s is not visible in a mask, which sees b, h, q and k; give such keys the score -inf by "
-                    "select(c, s, -inf)");
+        return fail(position, "s is not visible in a mask, which sees b, h, q and k; give such keys the score -inf by "
+                              "select(c, s, -inf)");
       return inputScore();
     }
     for (Coordinate which : {Coordinate::B, Coordinate::H, Coordinate::Q, Coordinate::K})
@@ -538,10 +519,9 @@ private:
       return fail(position, fmt::format("unknown name \"{}\"; did you mean {}?", name, meant));
     if (std::string meant = dsl::nearestName(name, visibleFunctions()); !meant.empty())
       return fail(position, fmt::format("unknown name \"{}\"; did you mean {}(...)?", name, meant));
-    return fail(position,
-                fmt::format("unknown name \"{0}\"; declare it as a scalar, index it as a tensor as in "
-                            "{0}[h], or use {1}b h q k B H Sq Sk",
-                            name, role == "mask" ? "" : "s "));
+    return fail(position, fmt::format("unknown name \"{0}\"; declare it as a scalar, index it as a tensor as in "
+                                      "{0}[h], or use {1}b h q k B H Sq Sk",
+                                      name, role == "mask" ? "" : "s "));
   }
 
   /// What stands for a value by its name alone.
@@ -639,9 +619,8 @@ private:
     if (!function)
       return load(known->second, arguments, position);
     if (arguments.size() != function->arity)
-      return fail(position,
-                  fmt::format("{} takes {}, but got {}", name,
-                              dsl::count(function->arity, "argument", "arguments"), arguments.size()));
+      return fail(position, fmt::format("{} takes {}, but got {}", name,
+                                        dsl::count(function->arity, "argument", "arguments"), arguments.size()));
     return built(position, [&] { return function->apply(arguments); });
   }
 
@@ -659,8 +638,7 @@ private:
 
   Expr tensorCall(const TensorFunction &function, size_t position) {
     if (function.isScore && role == "mask")
-      return fail(position,
-                  fmt::format("{} is a score, but this is a mask; use it in the score", function.name));
+      return fail(position, fmt::format("{} is a score, but this is a mask; use it in the score", function.name));
     std::string name(token.text);
     if (token.kind != TokenKind::Name || bound.contains(name) || scope.scalars.contains(name))
       return unexpected(fmt::format("the name of a captured tensor as the argument of {}", function.name));
@@ -686,9 +664,8 @@ private:
   }
 
   std::string_view source;
-  std::vector<size_t> lineStarts = {
-      0};                ///< each operation has a place, so that finding one must not walk the text
-  std::string_view role; ///< "score" or "mask"
+  std::vector<size_t> lineStarts = {0}; ///< each operation has a place, so that finding one must not walk the text
+  std::string_view role;                ///< "score" or "mask"
   Scope &scope;
   std::map<std::string, Expr> bound;
   Token token;
@@ -704,9 +681,8 @@ std::optional<Error> declare(Scope &scope, const TextVariant &source) {
     if (auto fault = dsl::nameFault("tensor name", tensor.name))
       return Error{*fault};
     if (tensor.rank != inferRank && (tensor.rank < 0 || tensor.rank > Node::maxRank))
-      return Error{
-          fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
-                      tensor.name, tensor.rank, Node::maxRank)};
+      return Error{fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
+                               tensor.name, tensor.rank, Node::maxRank)};
     if (!scope.tensors.try_emplace(tensor.name, tensor).second)
       return Error{fmt::format("tensor \"{}\" is declared twice; leave one declaration out", tensor.name)};
   }
@@ -714,8 +690,7 @@ std::optional<Error> declare(Scope &scope, const TextVariant &source) {
     if (Expr probe = scalar(decl.name, decl.dtype); probe.error())
       return Error{probe.error()->message};
     if (scope.tensors.contains(decl.name))
-      return Error{
-          fmt::format("\"{}\" is declared as a tensor and as a scalar; use one name for each", decl.name)};
+      return Error{fmt::format("\"{}\" is declared as a tensor and as a scalar; use one name for each", decl.name)};
     if (!scope.scalars.try_emplace(decl.name, decl.dtype).second)
       return Error{fmt::format("scalar \"{}\" is declared twice; leave one declaration out", decl.name)};
   }
@@ -762,8 +737,7 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
     TensorDecl pattern{source.blocks->tensor, boolean, 3};
     if (auto known = scope.tensors.find(pattern.name); known != scope.tensors.end())
       pattern = {pattern.name, known->second.dtype, known->second.rank == inferRank ? 3 : known->second.rank};
-    variant.blocks(Captured(pattern, std::source_location::current()), source.blocks->rows,
-                   source.blocks->columns);
+    variant.blocks(Captured(pattern, std::source_location::current()), source.blocks->rows, source.blocks->columns);
   }
   if (variant.error())
     return *variant.error();

@@ -123,8 +123,8 @@ public:
   std::vector<std::vector<IndexParam>> take() { return std::move(found); }
 
 private:
-  /// A graph whose parts are shared has very many paths. A node is entered once where it is always evaluated, and under the first few
-  /// guards that it is met with.
+  /// A graph whose parts are shared has very many paths. A node is entered once where it is always evaluated, and under
+  /// the first few guards that it is met with.
   static constexpr size_t maxVisits = 4;
   static constexpr size_t maxGuards = 8;
 
@@ -135,7 +135,8 @@ private:
 
   bool enter(const Node &node, const Guards &guards) {
     std::vector<Guards> &before = visits[&node];
-    if (before.size() == maxVisits || std::any_of(before.begin(), before.end(), [&](const Guards &b) { return begins(guards, b); }))
+    if (before.size() == maxVisits ||
+        std::any_of(before.begin(), before.end(), [&](const Guards &b) { return begins(guards, b); }))
       return false;
     before.push_back(guards);
     return true;
@@ -155,15 +156,18 @@ private:
 
   void add(const Node &load, const Guards &guards) {
     const auto &tensors = variant.tensors();
-    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl &t) { return t.name == load.name; });
+    const auto tensor =
+        std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl &t) { return t.name == load.name; });
     std::vector<IndexParam> &params = found[size_t(tensor - tensors.begin())];
     for (size_t dim = 0; dim < load.operands.size(); ++dim) {
       const std::optional<LinearIndex> &index = forms.of(*load.operands[dim]);
       if (!index)
         continue;
-      IndexParam param{int(dim), *index, guards, load.indexRange == IndexRange::Broadcast, shown(load.operands[dim]), shown(load)};
+      IndexParam param{int(dim),   *index, guards, load.indexRange == IndexRange::Broadcast, shown(load.operands[dim]),
+                       shown(load)};
       auto same = [&](const IndexParam &other) {
-        return other.dim == param.dim && other.index == param.index && other.broadcast == param.broadcast && begins(param.guards, other.guards);
+        return other.dim == param.dim && other.index == param.index && other.broadcast == param.broadcast &&
+               begins(param.guards, other.guards);
       };
       if (std::none_of(params.begin(), params.end(), same))
         params.push_back(std::move(param));

@@ -8,13 +8,14 @@
 
 namespace attune::dsl {
 
-/// For each of variant.tensors(), the indices whose least and greatest values follow from the launch's extents and q offset alone, for
-/// TensorParam::indices.
+/// For each of variant.tensors(), the indices whose least and greatest values follow from the launch's extents and q
+/// offset alone, for TensorParam::indices.
 ///
-/// An index is one where it is linear in coordinates and extents: `k`, `q - k + Sk - 1`, `2 * q`, `7`. Its guards are the conditions under which its element is evaluated: those of the selects, && and || around
-/// it. Where one of them is more than comparisons of such expressions joined by and, the index has no place in the list. Of a mask those
-/// of its conditions that are such comparisons guard the score; the others are taken to let some element of each kind through. Elements
-/// that are clamped are left out.
+/// An index is one where it is linear in coordinates and extents: `k`, `q - k + Sk - 1`, `2 * q`, `7`. Its guards are
+/// the conditions under which its element is evaluated: those of the selects, && and || around it. Where one of them is
+/// more than comparisons of such expressions joined by and, the index has no place in the list. Of a mask those of its
+/// conditions that are such comparisons guard the score; the others are taken to let some element of each kind through.
+/// Elements that are clamped are left out.
 std::vector<std::vector<IndexParam>> plainIndices(const Variant &variant);
 
 } // namespace attune::dsl

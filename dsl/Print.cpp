@@ -193,8 +193,7 @@ private:
     case Op::Sigmoid:
       return {fmt::format("{}({})", name(node.op), mathArgument(*node.operands[0])), Primary};
     case Op::Pow:
-      return {fmt::format("pow({}, {})", mathArgument(*node.operands[0]), mathArgument(*node.operands[1])),
-              Primary};
+      return {fmt::format("pow({}, {})", mathArgument(*node.operands[0]), mathArgument(*node.operands[1])), Primary};
     case Op::Invalid:
       return {"<error>", Primary};
     default: // min, max, abs, select

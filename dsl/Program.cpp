@@ -68,7 +68,8 @@ std::vector<bool> Program::needsOf(std::span<const int> roots) const {
 // Rows and runs
 //===----------------------------------------------------------------------===//
 
-Evaluator::Evaluator(const Program &program, std::vector<bool> wanted) : program(program), needed(std::move(wanted)), marks(size_t(program.size())) {
+Evaluator::Evaluator(const Program &program, std::vector<bool> wanted)
+    : program(program), needed(std::move(wanted)), marks(size_t(program.size())) {
   for (int i = 0; i < program.size(); ++i) {
     Register &result = results.emplace_back();
     if (!needed[size_t(i)])
@@ -124,7 +125,8 @@ void Evaluator::markEvaluated(const std::vector<bool> &wanted, const uint8_t *is
       if (!wanted[operand])
         continue;
       bool when = false;
-      const int64_t *condition = Program::guards(*instruction.node, i, &when) ? integers(instruction.operands[0]) : nullptr;
+      const int64_t *condition =
+          Program::guards(*instruction.node, i, &when) ? integers(instruction.operands[0]) : nullptr;
       for (size_t lane = 0; lane < count; ++lane)
         marks[operand][lane] |= marks[size_t(user)][lane] && (!condition || (condition[lane] != 0) == when);
     }
@@ -340,7 +342,8 @@ void Evaluator::load(const Instruction &instruction, Register &to) {
     int64_t element = 0;
     for (int dim = 0; dim < tensor.rank; ++dim)
       if (tensor.shape[dim] > 1)
-        element += tensor.strides[dim] * std::clamp<int64_t>(integers(instruction.operands[size_t(dim)])[i], 0, tensor.shape[dim] - 1);
+        element += tensor.strides[dim] *
+                   std::clamp<int64_t>(integers(instruction.operands[size_t(dim)])[i], 0, tensor.shape[dim] - 1);
     switch (tensor.dtype) {
     case DType::F32:
       to.reals[i] = tensor.as<float>()[element];

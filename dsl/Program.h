@@ -1,7 +1,7 @@
 //===- Program.h - A variant as a flat list of operations -------------------===//
 //
-// What looks at the values of a variant's expressions on the host: the indices of captured tensors. The CPU and GPU targets compile the
-// graph instead; the reference has an interpreter of its own.
+// What looks at the values of a variant's expressions on the host: the indices of captured tensors. The CPU and GPU
+// targets compile the graph instead; the reference has an interpreter of its own.
 //
 //     Program program(variant, bindings);
 //     Evaluator row(program, program.needsOf({program.mask}));
@@ -9,8 +9,8 @@
 //     row.run(keyBegin, count, nullptr);               // of keys [keyBegin, keyBegin + count)
 //     row.integers(program.mask)[i]                    // of key keyBegin + i
 //
-// Numbers are those of Expr.h, floats in float32. All operands of an operation are evaluated; what is evaluated by the meaning of
-// select, && and || is asked of Evaluator::evaluated.
+// Numbers are those of Expr.h, floats in float32. All operands of an operation are evaluated; what is evaluated by the
+// meaning of select, && and || is asked of Evaluator::evaluated.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,9 +29,9 @@ namespace attune::dsl {
 
 /// What the names in a variant stand for; all of them are there, with the declared types and ranks.
 struct Bindings {
-  std::map<std::string, Tensor, std::less<>> tensors = {};  ///< in host memory, no extent 0
+  std::map<std::string, Tensor, std::less<>> tensors = {};   ///< in host memory, no extent 0
   std::map<std::string, uint64_t, std::less<>> scalars = {}; ///< the value's bits, in the low bytes
-  std::array<int64_t, 4> extents = {};                      ///< B, H, Sq, Sk
+  std::array<int64_t, 4> extents = {};                       ///< B, H, Sq, Sk
 };
 
 /// One operation.
@@ -64,7 +64,8 @@ private:
   std::unordered_map<const Node *, int> positions;
 };
 
-/// Evaluates the needed operations of a program, for one row (b, h, q) at a time and up to `maxRun` of its keys. One thread's.
+/// Evaluates the needed operations of a program, for one row (b, h, q) at a time and up to `maxRun` of its keys. One
+/// thread's.
 class Evaluator {
 public:
   static constexpr int64_t maxRun = 256;
@@ -73,15 +74,17 @@ public:
 
   /// Sets the coordinates that the expressions see: q has the q offset.
   void startRow(int64_t b, int64_t h, int64_t q);
-  /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun. `scores` holds their s where the score's Input is needed.
+  /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun. `scores` holds their s where the score's Input
+  /// is needed.
   void run(int64_t keyBegin, int64_t count, const float *scores);
 
   /// Values of the last run, for each key.
   const int64_t *integers(int position) const { return results[size_t(position)].integers.data(); }
   const float *reals(int position) const { return results[size_t(position)].reals.data(); }
 
-  /// For each key of the last run, whether the operation is evaluated by the meaning of select, && and ||. `wanted` are the operations to
-  /// ask about and those between them and a root, whose conditions are needed; `isVisible` says of a key whether anything is.
+  /// For each key of the last run, whether the operation is evaluated by the meaning of select, && and ||. `wanted` are
+  /// the operations to ask about and those between them and a root, whose conditions are needed; `isVisible` says of a
+  /// key whether anything is.
   const std::vector<uint8_t> &evaluated(int position) const { return marks[size_t(position)]; }
   void markEvaluated(const std::vector<bool> &wanted, const uint8_t *isVisible);
 

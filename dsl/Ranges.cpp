@@ -107,7 +107,8 @@ Range Ranges::arithmetic(const Instruction &instruction) {
     // Of divisors of one sign the quotients at the ends are the least and the greatest.
     if (y.low > 0 || y.high < 0) {
       auto quotient = [](int64_t a, int64_t b) { return b == -1 ? -Wide(a) : Wide(a / b); };
-      return hull(type, {quotient(x.low, y.low), quotient(x.low, y.high), quotient(x.high, y.low), quotient(x.high, y.high)});
+      return hull(type,
+                  {quotient(x.low, y.low), quotient(x.low, y.high), quotient(x.high, y.low), quotient(x.high, y.high)});
     }
     return ofType(type);
   case Op::Rem:

@@ -15,10 +15,9 @@ using dsl::place;
 
 Variant::Variant(std::string name, std::source_location where) : variantName(std::move(name)) {
   if (!dsl::isIdentifier(variantName))
-    fail({fmt::format(
-              "variant name \"{}\" is not an identifier; use letters, digits and underscores, and no digit "
-              "first",
-              variantName),
+    fail({fmt::format("variant name \"{}\" is not an identifier; use letters, digits and underscores, and no digit "
+                      "first",
+                      variantName),
           place(where)});
 }
 
@@ -39,8 +38,7 @@ Variant &Variant::scale(float value, std::source_location where) {
 
 Variant &Variant::dropout(float p, std::source_location where) {
   if (!(p >= 0.0f && p < 1.0f))
-    fail({fmt::format("dropout probability {} is outside [0, 1); use the fraction to drop, for example 0.1",
-                      p),
+    fail({fmt::format("dropout probability {} is outside [0, 1); use the fraction to drop, for example 0.1", p),
           place(where)});
   else
     dropoutDefault = p;
@@ -103,14 +101,13 @@ Variant &Variant::addMask(const Expr &result, std::source_location where) {
   if (result.error()) {
     fail(placed(*result.error(), where));
   } else if (result.type() != DType::Bool) {
-    fail({fmt::format("mask of variant \"{}\" is {}, but must be bool; compare it, for example x != 0",
-                      variantName, attune::name(result.type())),
+    fail({fmt::format("mask of variant \"{}\" is {}, but must be bool; compare it, for example x != 0", variantName,
+                      attune::name(result.type())),
           place(where)});
   } else if (usesInput(result.node(), visited)) {
-    fail({fmt::format(
-              "mask of variant \"{}\" reads the score s, but a mask sees b, h, q and k only; give such keys "
-              "the score -inf by select(c, s, -inf)",
-              variantName),
+    fail({fmt::format("mask of variant \"{}\" reads the score s, but a mask sees b, h, q and k only; give such keys "
+                      "the score -inf by select(c, s, -inf)",
+                      variantName),
           place(where)});
   } else {
     maskRoot = maskRoot ? Operand(*maskRoot, where) && Operand(result, where) : result;
@@ -126,9 +123,8 @@ Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::sou
   if (auto fault = dsl::nameFault("tensor name", decl.name))
     fail({*fault, place(where)});
   else if (decl.dtype != DType::Bool)
-    fail({fmt::format(
-              "block pattern \"{}\" is {}, but must be bool; declare captured(\"{}\", boolean, rank(3))",
-              decl.name, attune::name(decl.dtype), decl.name),
+    fail({fmt::format("block pattern \"{}\" is {}, but must be bool; declare captured(\"{}\", boolean, rank(3))",
+                      decl.name, attune::name(decl.dtype), decl.name),
           place(where)});
   else if (decl.rank != 2 && decl.rank != 3)
     fail({fmt::format("block pattern \"{}\" has rank {}, but must have rank 3 [H or 1, ceil(Sq/rows), "
@@ -138,12 +134,10 @@ Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::sou
   else if (rows <= 0 || rows % 16 != 0)
     fail({fmt::format("block rows {} is not a positive multiple of 16; use 64 or 128", rows), place(where)});
   else if (columns <= 0 || columns % 16 != 0)
-    fail({fmt::format("block columns {} is not a positive multiple of 16; use 64 or 128", columns),
-          place(where)});
+    fail({fmt::format("block columns {} is not a positive multiple of 16; use 64 or 128", columns), place(where)});
   else if (pattern)
-    fail({fmt::format(
-              "variant \"{}\" has a second block pattern \"{}\", but takes one; combine them into one tensor",
-              variantName, decl.name),
+    fail({fmt::format("variant \"{}\" has a second block pattern \"{}\", but takes one; combine them into one tensor",
+                      variantName, decl.name),
           place(where)});
   else
     pattern = BlockPattern{decl, rows, columns};
@@ -202,9 +196,9 @@ private:
   void require(bool same, const std::string &now, const std::string &before, const std::string &name,
                const SourceLocation &where) {
     if (!same && !failure)
-      failure = Error{fmt::format("\"{}\" is {} here, but {} elsewhere; use one name per tensor or scalar",
-                                  name, now, before),
-                      where};
+      failure = Error{
+          fmt::format("\"{}\" is {} here, but {} elsewhere; use one name per tensor or scalar", name, now, before),
+          where};
   }
 
   std::unordered_set<const Node *> visited;

@@ -1,5 +1,6 @@
-// An explicit pattern of blocks (FlashAttention, Algorithm 5): hidden blocks are neither loaded nor computed. Here a band of
-// blocks and the first column, as in BigBird, that moves with the head; the mask inside of the blocks stays free.
+// An explicit pattern of blocks (FlashAttention, Algorithm 5): hidden blocks are neither loaded nor computed. Here a
+// band of blocks and the first column, as in BigBird, that moves with the head; the mask inside of the blocks stays
+// free.
 #include "common.h"
 
 using namespace attune;

@@ -1,5 +1,5 @@
-// Shared memory is a budget: the compiler's plan for M bytes a block, what it costs in memory traffic, and the error where even
-// the smallest plan does not fit.
+// Shared memory is a budget: the compiler's plan for M bytes a block, what it costs in memory traffic, and the error
+// where even the smallest plan does not fit.
 #include "common.h"
 
 #include <nlohmann/json.hpp>
@@ -41,5 +41,6 @@ int main() {
       nullptr, {.q = problem.q.view(), .k = problem.k.view(), .v = problem.v.view(), .o = problem.o.view()});
   if (!launched)
     return report(launched.error());
-  return problem.check("with 48 KiB", [](float s, int64_t, int64_t, int64_t q, int64_t k) { return q >= k ? s : -INFINITY; });
+  return problem.check("with 48 KiB",
+                       [](float s, int64_t, int64_t, int64_t q, int64_t k) { return q >= k ? s : -INFINITY; });
 }

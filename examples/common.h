@@ -1,7 +1,7 @@
 //===- common.h - What the examples share -----------------------------------===//
 //
-// Arrays on the target's device, and attention as plain loops to compare with. A program of yours has arrays of its own,
-// from cudaMalloc, PyTorch or elsewhere, and passes views of them (attune/Tensor.h).
+// Arrays on the target's device, and attention as plain loops to compare with. A program of yours has arrays of its
+// own, from cudaMalloc, PyTorch or elsewhere, and passes views of them (attune/Tensor.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,14 +31,20 @@ inline void store(DType dtype, float value, char *to) {
   auto half = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
   auto integer = int32_t(value);
   bool truth = value != 0;
-  std::memcpy(to, dtype == bf16 ? (void *)&half : dtype == i32 ? &integer : dtype == boolean ? &truth : (void *)&value,
+  std::memcpy(to,
+              dtype == bf16      ? (void *)&half
+              : dtype == i32     ? &integer
+              : dtype == boolean ? &truth
+                                 : (void *)&value,
               byteSize(dtype));
 }
 
 inline float load(DType dtype, const char *from) {
   uint32_t bits = 0;
   std::memcpy(&bits, from, byteSize(dtype));
-  return dtype == bf16 ? std::bit_cast<float>(bits << 16) : dtype == f32 ? std::bit_cast<float>(bits) : float(int32_t(bits));
+  return dtype == bf16  ? std::bit_cast<float>(bits << 16)
+         : dtype == f32 ? std::bit_cast<float>(bits)
+                        : float(int32_t(bits));
 }
 
 /// A row-major array of f32, bf16, i32 or bool on the device of `target`, made by value(i) for each flat index.
@@ -99,8 +105,7 @@ struct Problem {
 
   /// Compares O with plain loops and prints the largest difference; the program's exit code. `score` maps
   /// (s, b, h, q, k) to the score, -infinity for a hidden key, and `keep` to the factor of a probability.
-  template <typename Score, typename Keep>
-  int check(const char *what, Score &&score, Keep &&keep) {
+  template <typename Score, typename Keep> int check(const char *what, Score &&score, Keep &&keep) {
     o.fetch();
     const int64_t D = sizes.headDim, group = sizes.heads / sizes.headsKv;
     const float scale = 1 / std::sqrt(float(D));
@@ -136,8 +141,7 @@ struct Problem {
     std::printf("%s: largest difference from plain loops %.4f%s\n", what, worst, good ? "" : ", WRONG");
     return good ? 0 : 1;
   }
-  template <typename Score>
-  int check(const char *what, Score &&score) {
+  template <typename Score> int check(const char *what, Score &&score) {
     return check(what, score, [](auto...) { return 1.0f; });
   }
 

@@ -14,9 +14,10 @@ int main() {
 
   // [README
   auto slopes = captured("slopes", f32, rank(1));
-  auto variant = Variant("gemma_local")
-      .score([&](Score s, Index, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k - q); })
-      .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 128; });
+  auto variant =
+      Variant("gemma_local")
+          .score([&](Score s, Index, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k - q); })
+          .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 128; });
 
   auto kernel = compile(variant, {.dtype = bf16, .headDim = 128}, target); // target: Target::detect()
   if (!kernel) {

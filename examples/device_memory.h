@@ -1,7 +1,7 @@
 //===- device_memory.h - Memory of a GPU, for the examples ------------------===//
 //
-// A program of yours has cudaMalloc, PyTorch or a pool of its own. The examples ask the driver, which is loaded when there is a GPU, so that they
-// build and run without a CUDA toolkit.
+// A program of yours has cudaMalloc, PyTorch or a pool of its own. The examples ask the driver, which is loaded when
+// there is a GPU, so that they build and run without a CUDA toolkit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,8 +15,7 @@
 namespace example {
 
 /// Calls `name` of the driver; ends the program where it fails, as only a broken machine lets it.
-template <typename... Arguments>
-void callDriver(const char *name, Arguments... arguments) {
+template <typename... Arguments> void callDriver(const char *name, Arguments... arguments) {
   static void *driver = dlopen("libcuda.so.1", RTLD_NOW);
   auto *function = driver ? reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name)) : nullptr;
   const int result = function ? function(arguments...) : -1;

@@ -1,5 +1,5 @@
-// Dropout that a user can reproduce: whether a probability is kept depends on its coordinates, the seed and the offset, and on
-// nothing else. `kept` below is the whole definition.
+// Dropout that a user can reproduce: whether a probability is kept depends on its coordinates, the seed and the offset,
+// and on nothing else. `kept` below is the whole definition.
 #include "common.h"
 
 using namespace attune;
@@ -11,7 +11,8 @@ static uint32_t randomBits(uint64_t seed, uint64_t offset, uint32_t head, uint32
   uint32_t c[4] = {(q >> 4) * 8 + (q & 7), (k >> 4) * 4 + ((k & 7) >> 1), head, uint32_t(offset)};
   for (int round = 0; round < 7; ++round) {
     const uint64_t a = uint64_t(0xD2511F53) * c[0], b = uint64_t(0xCD9E8D57) * c[2];
-    const uint32_t next[4] = {uint32_t(b >> 32) ^ c[1] ^ key[0], uint32_t(b), uint32_t(a >> 32) ^ c[3] ^ key[1], uint32_t(a)};
+    const uint32_t next[4] = {uint32_t(b >> 32) ^ c[1] ^ key[0], uint32_t(b), uint32_t(a >> 32) ^ c[3] ^ key[1],
+                              uint32_t(a)};
     std::copy(next, next + 4, c);
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
@@ -43,11 +44,13 @@ int main() {
     const auto threshold = std::min<uint32_t>(65535, uint32_t(std::lround(65536 * probability)));
     const float factor = 65536.0f / float(65536 - threshold);
     int64_t kept = 0;
-    exitCode |= problem.check("dropout", [](float s, auto...) { return s; }, [&](int64_t, int64_t h, int64_t q, int64_t k) {
-      const bool keep = randomBits(seed, offset, uint32_t(h), uint32_t(q), uint32_t(k)) >= threshold; // b is 0
-      kept += keep;
-      return keep ? factor : 0.0f;
-    });
+    exitCode |= problem.check(
+        "dropout", [](float s, auto...) { return s; },
+        [&](int64_t, int64_t h, int64_t q, int64_t k) {
+          const bool keep = randomBits(seed, offset, uint32_t(h), uint32_t(q), uint32_t(k)) >= threshold; // b is 0
+          kept += keep;
+          return keep ? factor : 0.0f;
+        });
     std::printf("kept %.2f%% at probability %.1f\n", 100.0 * double(kept) / (4 * 200 * 170), probability);
   }
   return exitCode;

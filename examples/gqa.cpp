@@ -1,5 +1,5 @@
-// Grouped queries: several query heads read one head of K and V. The group is a launch value of any size, so that one kernel
-// serves multi-head, grouped-query and multi-query attention, and any length.
+// Grouped queries: several query heads read one head of K and V. The group is a launch value of any size, so that one
+// kernel serves multi-head, grouped-query and multi-query attention, and any length.
 #include "common.h"
 
 using namespace attune;

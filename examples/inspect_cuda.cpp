@@ -1,5 +1,5 @@
-// From a variant to CUDA for an H100 or H200, stage by stage, on any machine: no GPU, no driver, no CUDA toolkit. With a folder
-// as its argument it writes each stage there.
+// From a variant to CUDA for an H100 or H200, stage by stage, on any machine: no GPU, no driver, no CUDA toolkit. With
+// a folder as its argument it writes each stage there.
 #include "common.h"
 
 #include <fstream>

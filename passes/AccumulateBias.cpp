@@ -5,9 +5,10 @@
 //     s = Q K                                    b = map(..) { t }
 //     x = map(s, ..) { s + t }                   x = Q K + b
 //
-// A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would wait for its turn or for
-// K, and not between the product and the exponentials. A bias from shared memory is awaited and read, which would keep the product waiting where a
-// warpgroup is alone (`overlap` without `turns`): there it is added afterwards, beside the product with V.
+// A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would
+// wait for its turn or for K, and not between the product and the exponentials. A bias from shared memory is awaited
+// and read, which would keep the product waiting where a warpgroup is alone (`overlap` without `turns`): there it is
+// added afterwards, beside the product with V.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,8 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
   /// The product whose elements are the map's first input and that nothing else reads.
   static tile::MmaOp productOf(tile::MapOp map) {
     auto product = map.getInputs().empty() ? tile::MmaOp() : map.getInputs().front().getDefiningOp<tile::MmaOp>();
-    return product && !product.getAcc() && product.getResult().hasOneUse() && map.getResult().getType() == product.getResult().getType()
+    return product && !product.getAcc() && product.getResult().hasOneUse() &&
+                   map.getResult().getType() == product.getResult().getType()
                ? product
                : tile::MmaOp();
   }
@@ -63,7 +65,9 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
   }
 
   static bool readsShared(tile::MapOp map) {
-    return llvm::any_of(map.getInputs(), [](Value input) { return cast<tile::TileType>(input.getType()).getSpace() == tile::MemorySpace::Shared; });
+    return llvm::any_of(map.getInputs(), [](Value input) {
+      return cast<tile::TileType>(input.getType()).getSpace() == tile::MemorySpace::Shared;
+    });
   }
 
   static void startFrom(tile::MapOp map, Value bias) {
@@ -72,7 +76,8 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     SmallVector<std::pair<StringRef, Value>> coordinates;
     for (auto [axis, origin] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins()))
       coordinates.push_back({axis, origin});
-    auto start = tile::MapOp::create(builder, map.getLoc(), map.getResult().getType(), map.getInputs().drop_front(), coordinates);
+    auto start = tile::MapOp::create(builder, map.getLoc(), map.getResult().getType(), map.getInputs().drop_front(),
+                                     coordinates);
     tile::named(start.getResult(), "s");
     IRMapping mapping;
     for (auto [old, argument] : llvm::zip(map.getBody().getArguments().drop_front(), start.getBody().getArguments()))

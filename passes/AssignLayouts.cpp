@@ -4,9 +4,11 @@
 // left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
 // exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
 //
-// Where the plan has `dv_warps`, the columns of what runs along dv are split over them, and all else is held once by each:
+// Where the plan has `dv_warps`, the columns of what runs along dv are split over them, and all else is held once by
+// each:
 //
-//     warps 8, dv_warps 2     S, P: q over 4 warps, twice     O: q over 4 warps x dv over 2     m, l: q over 4 warps, twice
+//     warps 8, dv_warps 2     S, P: q over 4 warps, twice     O: q over 4 warps x dv over 2     m, l: q over 4 warps,
+//     twice
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +42,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   /// The widest panel that divides a warp's share of a row: its columns then start with a panel.
   Attribute swizzle(TileType type) {
-    int64_t shareBytes = type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
+    int64_t shareBytes =
+        type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
     return sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
@@ -58,14 +61,17 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       value.setType(type.withLayout(layoutFor(type)));
   }
 
-  /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows where there are any. Values by
-  /// distance are many for each tile: all others share them, so that no scheduler has all of that work beside its consumers.
+  /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows
+  /// where there are any. Values by distance are many for each tile: all others share them, so that no scheduler has
+  /// all of that work beside its consumers.
   static int64_t warpsThatStore(tile::KernelOp kernel) {
-    const bool byDistance = holds<tile::MapOp>(kernel, [](tile::MapOp map) { return tile::isByDistance(map.getResult().getType()); });
+    const bool byDistance =
+        holds<tile::MapOp>(kernel, [](tile::MapOp map) { return tile::isByDistance(map.getResult().getType()); });
     return byDistance && !holds<tile::WindowOp>(kernel) ? kernel.getPlan().getCopyWarps() - 1 : 1;
   }
 
-  /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of their warp.
+  /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of
+  /// their warp.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
     const bool stored = type.rank() == 1 && !map.getResult().use_empty() &&
@@ -74,7 +80,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                           return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
                         });
     if (stored)
-      map.getResult().setType(type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));
+      map.getResult().setType(type.withLayout(
+          FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));
     else if (map.getOnlyIf() && map.getInputs().empty())
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }

@@ -19,7 +19,9 @@ using namespace attune;
 
 namespace {
 
-int64_t alignmentOf(sched::SharedOp buffer) { return buffer.getResult().getType().getLayout() ? sched::swizzledAlignment : 128; }
+int64_t alignmentOf(sched::SharedOp buffer) {
+  return buffer.getResult().getType().getLayout() ? sched::swizzledAlignment : 128;
+}
 
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;
@@ -55,7 +57,8 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
     llvm::sort(candidates);
     for (int64_t offset : candidates) {
       lifetime.buffer.setOffset(offset);
-      if (llvm::none_of(placed, [&](const Lifetime &other) { return lifetime.meets(other) && lifetime.sharesBytes(other); }))
+      if (llvm::none_of(placed,
+                        [&](const Lifetime &other) { return lifetime.meets(other) && lifetime.sharesBytes(other); }))
         return;
     }
     llvm_unreachable("past every other buffer there is room");

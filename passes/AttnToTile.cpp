@@ -8,8 +8,8 @@
 
 #include "ir/Holds.h"
 #include "ir/tile/Tile.h"
-#include "passes/MaskAnalysis.h"
 #include "passes/Maps.h"
+#include "passes/MaskAnalysis.h"
 #include "passes/Parts.h"
 #include "passes/Passes.h"
 #include "passes/Slices.h"
@@ -37,9 +37,10 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
-    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(),
-                                         op.getHeadDimV(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
-                                         builder.getArrayAttr({}), op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+    auto kernel =
+        tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(), op.getHeadDimV(), plan,
+                               op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}), op.getPatternAttr(),
+                               op.getDropout(), op.getPrecise(), op.getQOffset());
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
@@ -73,8 +74,8 @@ private:
           indices.push_back(mapping.lookup(index));
         attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
         result = tile::ElementOp::create(builder, load.getLoc(), load.getType(),
-                                         param(load.getName(), view(tensor.getRank(), tensor.getElementType())), indices,
-                                         SmallVector<bool>(indices.size(), false));
+                                         param(load.getName(), view(tensor.getRank(), tensor.getElementType())),
+                                         indices, SmallVector<bool>(indices.size(), false));
         tile::named(result, load.getName());
       } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
         result = param(scalar.getName(), scalar.getType());
@@ -102,7 +103,8 @@ private:
     return tile::named(map.getResult(), "x");
   }
 
-  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; k counts from `keyOrigin`.
+  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; k counts from
+  /// `keyOrigin`.
   Value hide(Value x, Value keyOrigin, Value onlyIf, function_ref<Value(Value q, Value k)> visible) {
     auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qOrigin}, {"k", keyOrigin}}, onlyIf);
     OpBuilder::InsertionGuard guard(builder);
@@ -116,18 +118,21 @@ private:
   /// The row of a coordinate, without the query offset.
   Value rowOf(Value q) { return qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q; }
 
-  /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a value of the block: measured 1%
-  /// better for dropout. Warpgroups that take turns, and warps that hold all of a block's work, have no register for it.
+  /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a
+  /// value of the block: measured 1% better for dropout. Warpgroups that take turns, and warps that hold all of a
+  /// block's work, have no register for it.
   Value isPast(Value k0, Value end) {
     auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
     if (!plan.getCopyWarps() || plan.getTurns())
-      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, arith::AddIOp::create(builder, loc, k0, tileK()), end);
+      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
+                                   arith::AddIOp::create(builder, loc, k0, tileK()), end);
     Value from;
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(end);
       Value size = tileK(), tiles = arith::DivSIOp::create(builder, loc, end, size);
-      from = tile::named(arith::MulIOp::create(builder, loc, tiles, size, arith::IntegerOverflowFlags::nsw), "partial_from");
+      from = tile::named(arith::MulIOp::create(builder, loc, tiles, size, arith::IntegerOverflowFlags::nsw),
+                         "partial_from");
     }
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
   }
@@ -135,7 +140,9 @@ private:
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
     auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-    auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value { return arith::CmpIOp::create(builder, loc, predicate, a, b); };
+    auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value {
+      return arith::CmpIOp::create(builder, loc, predicate, a, b);
+    };
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
       x = hide(x, i32Constant(0), crossed, [&](Value q, Value column) {
@@ -150,18 +157,23 @@ private:
       return x;
     return hide(x, k0, partial, [&](Value q, Value k) {
       Value visible;
-      auto require = [&](Value condition) { visible = visible ? arith::AndIOp::create(builder, loc, visible, condition) : condition; };
+      auto require = [&](Value condition) {
+        visible = visible ? arith::AndIOp::create(builder, loc, visible, condition) : condition;
+      };
       if (!mask.rest.empty()) {
         IRMapping mapping = cloneRegion(op.getMask(), {b, h, q, k});
         for (auto [value, negate] : mask.rest) {
           Value holds = mapping.lookupOrDefault(value);
-          require(negate ? Value(arith::XOrIOp::create(builder, loc, holds, arith::ConstantIntOp::create(builder, loc, 1, 1))) : holds);
+          require(negate ? Value(arith::XOrIOp::create(builder, loc, holds,
+                                                       arith::ConstantIntOp::create(builder, loc, 1, 1)))
+                         : holds);
         }
       }
       if (lookUp) {
         attn::BlockPatternAttr pattern = op.getPatternAttr();
         attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-        require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h, rowOf(q), k, pattern));
+        require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h,
+                                  rowOf(q), k, pattern));
       }
       return visible;
     });
@@ -183,13 +195,15 @@ private:
     return bits / 32;
   }
 
-  /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same for all.
+  /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same
+  /// for all.
   static bool asksByPart(tile::DomainOp domain) {
     return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, llvm::IsaPred<tile::PartRowOp>); });
   }
 
-  /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for the last row. The warp that searches
-  /// holds what it reads of the tables for all parts at a time, and has room for the least and the greatest of one tensor of words.
+  /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for
+  /// the last row. The warp that searches holds what it reads of the tables for all parts at a time, and has room for
+  /// the least and the greatest of one tensor of words.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
@@ -232,10 +246,12 @@ private:
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     Value domain = buildDomain(builder, op, block, bounds);
-    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row maxima stay. So do those of a window, of whose first
-    // tile the last rows see few keys or none. It matters to warpgroups, which keep their maxima (tile-hold-maxima).
+    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
+    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
+    // warpgroups, which keep their maxima (tile-hold-maxima).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
-        plan.getCopyWarps() && !tiles.skips() && (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+        plan.getCopyWarps() && !tiles.skips() &&
+        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;
@@ -254,8 +270,10 @@ private:
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     TileType scoreType = shape({{"q", rows}, {"k", columns}}, f32, MemorySpace::Register);
     TileType outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    Value qTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
-                                                   queries, ValueRange{b, h, q0}, queryLength), "q_tile");
+    Value qTile =
+        tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                         queries, ValueRange{b, h, q0}, queryLength),
+                    "q_tile");
     Value hidden = constant(-std::numeric_limits<float>::infinity()), zero = constant(0);
     Value inits[] = {tile::named(tile::SplatOp::create(builder, loc, rowType, hidden), "m"),
                      tile::named(tile::SplatOp::create(builder, loc, rowType, zero), "l"),
@@ -274,11 +292,14 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&loop.getBody().front());
       Value k0 = loop.getOrigin(), m = loop.getCarried()[0], l = loop.getCarried()[1], acc = loop.getCarried()[2];
-      Value kTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
-                                                     keys, ValueRange{b, kvHead, k0}, keyLength), "k_tile");
+      Value kTile = tile::named(tile::LoadOp::create(builder, loc,
+                                                     shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                                     keys, ValueRange{b, kvHead, k0}, keyLength),
+                                "k_tile");
       Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
       Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
-      Value m1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
+      Value m1 =
+          tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
       // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
       Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
         Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
@@ -295,11 +316,14 @@ private:
       Value l1 = map("l", rowType, {l, alpha}, product);
       l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
       if (op.getDropout())
-        p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
+        p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold),
+                        "p");
       if (!dtype.isF32())
         p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
-      Value vTile = tile::named(tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
-                                                     values, ValueRange{b, kvHead, k0}, keyLength), "v_tile");
+      Value vTile = tile::named(
+          tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
+                               values, ValueRange{b, kvHead, k0}, keyLength),
+          "v_tile");
       Value acc2 = tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc1), "acc");
       tile::YieldOp::create(builder, loc, ValueRange{m1, l1, acc2});
     }

@@ -1,12 +1,13 @@
 //===- CancelRowTerms.cpp - A score's row terms leave the softmax -------------===//
 //
-// A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x - max(x)). Only the
-// LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the row part moves to the LSE, and an
-// element costs one multiply-add.
+// A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
+// max(x)). Only the LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the
+// row part moves to the LSE, and an element costs one multiply-add.
 //
-// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product that starts from it truncates at each of
-// D / 16 steps: an error of s' of at most 2^-23 * |u| * tile_q * D / 16 more. For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256
-// even where s' is 1; beyond, neighbouring keys differ by more than their errors. f16 keeps the formula.
+// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product
+// that starts from it truncates at each of D / 16 steps: an error of s' of at most 2^-23 * |u| * tile_q * D / 16 more.
+// For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256 even where s' is 1; beyond,
+// neighbouring keys differ by more than their errors. f16 keeps the formula.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,8 @@
 #include "passes/Passes.h"
 #include "passes/ScoreFlow.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace attune {
 #define GEN_PASS_DEF_CANCELROWTERMS
@@ -40,7 +41,8 @@ struct DistanceTerm {
 /// The coordinate of type f32 along `axis` that `value` is.
 BlockArgument floatCoordinate(tile::MapOp map, Value value, StringRef axis) {
   auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() < map.getInputs().size() || !value.getType().isF32())
+  if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() < map.getInputs().size() ||
+      !value.getType().isF32())
     return {};
   auto name = cast<StringAttr>(map.getAxes()[argument.getArgNumber() - map.getInputs().size()]);
   return name == axis ? argument : BlockArgument();
@@ -55,7 +57,8 @@ std::optional<DistanceTerm> matchDistance(tile::MapOp map) {
     auto product = term.getDefiningOp<arith::MulFOp>();
     if (!product || !product->hasOneUse() || product.getResult() == map.getYield().getValues().front())
       continue;
-    for (auto [factor, distance] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())}) {
+    for (auto [factor, distance] :
+         {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())}) {
       auto difference = distance.getDefiningOp<arith::SubFOp>();
       if (!difference || map.getBody().isAncestor(factor.getParentRegion()))
         continue;

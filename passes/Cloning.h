@@ -10,8 +10,10 @@
 
 namespace attune {
 
-/// Clones `op` of `block` behind what it and its regions need of that block. What `mapping` holds is there already; ops of other blocks stay.
-inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpBuilder &builder, mlir::IRMapping &mapping) {
+/// Clones `op` of `block` behind what it and its regions need of that block. What `mapping` holds is there already; ops
+/// of other blocks stay.
+inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpBuilder &builder,
+                              mlir::IRMapping &mapping) {
   if (op->getBlock() != block || mapping.contains(op))
     return;
   op->walk([&](mlir::Operation *nested) {

@@ -19,7 +19,8 @@ inline std::optional<float> constantFloat(mlir::Value value) {
 /// `value` as a product with a constant: the other factor and the constant; null and 1 if it is no such product.
 inline std::pair<mlir::Value, float> splitFactor(mlir::Value value) {
   if (auto product = value.getDefiningOp<mlir::arith::MulFOp>())
-    for (auto [other, factor] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+    for (auto [other, factor] :
+         {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
       if (std::optional<float> constant = constantFloat(factor))
         return {other, *constant};
   return {nullptr, 1.0f};

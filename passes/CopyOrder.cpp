@@ -3,8 +3,8 @@
 #include "passes/CopyOrder.h"
 #include "ir/Holds.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune;
@@ -132,7 +132,7 @@ private:
     unsigned group = 0;    ///< of an asynchronous copy
     unsigned storedAt = 0; ///< barriers before the store
     std::optional<unsigned> reader;
-    unsigned readAt = 0;   ///< barriers before the last read
+    unsigned readAt = 0; ///< barriers before the last read
   };
 
   std::string name(unsigned place) const {
@@ -152,8 +152,8 @@ private:
       return op->emitOpError() << verb << " a shared tile that is not the result of sched.shared";
     const Place &place = places[first->second];
     if (stage < 0 || stage >= place.stages)
-      return op->emitOpError() << verb << " stage " << stage << " of " << sched::SharedOp(place.buffer).getName() << ", which has "
-                               << place.stages;
+      return op->emitOpError() << verb << " stage " << stage << " of " << sched::SharedOp(place.buffer).getName()
+                               << ", which has " << place.stages;
     return first->second + unsigned(stage);
   }
 
@@ -211,19 +211,20 @@ bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, 
 /// The stage operand of an event; copy_to_global reads stage 0.
 Value stageOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
-      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>([](auto event) { return event.getStage(); })
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>(
+          [](auto event) { return event.getStage(); })
       .Default(Value());
 }
 
 Value sharedOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
-      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(
-          [](auto event) { return event.getShared(); })
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
+            sched::CopyToGlobalOp>([](auto event) { return event.getShared(); })
       .Default(Value());
 }
 
-/// The values that enter a loop's or branch's results and block arguments: (argument or result, what it is at first, what
-/// it becomes).
+/// The values that enter a loop's or branch's results and block arguments: (argument or result, what it is at first,
+/// what it becomes).
 struct Carried {
   Value inside, outside, initial, next;
 };
@@ -248,7 +249,9 @@ SmallVector<Carried> carriedBy(Operation *op) {
 bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   if (!visited.insert(value).second)
     return false;
-  auto varies = [&](auto &&values) { return llvm::any_of(values, [&](Value v) { return variesByThread(v, visited); }); };
+  auto varies = [&](auto &&values) {
+    return llvm::any_of(values, [&](Value v) { return variesByThread(v, visited); });
+  };
   Operation *op = value.getDefiningOp();
   if (!op) {
     op = value.getParentBlock()->getParentOp();
@@ -261,13 +264,14 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   }
   if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp>(op))
     return false;
-  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::LoadPairOp, sched::ShuffleXorOp,
-          sched::ShuffleOp, sched::AnyLaneOp>(op))
+  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
+          sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::AnyLaneOp>(op))
     return true;
   if (varies(op->getOperands()))
     return true;
   for (Region &region : op->getRegions())
-    if (!region.empty() && region.front().mightHaveTerminator() && varies(region.front().getTerminator()->getOperands()))
+    if (!region.empty() && region.front().mightHaveTerminator() &&
+        varies(region.front().getTerminator()->getOperands()))
       return true;
   return false;
 }
@@ -303,7 +307,8 @@ public:
           control = {tiles.getBody().getArgument(0), tiles.getBound()};
         llvm::SmallDenseSet<Value> visited;
         if (llvm::any_of(control, [&](Value value) { return variesByThread(value, visited); })) {
-          result = op->emitOpError("stands under a condition that differs from thread to thread; all threads must come by");
+          result =
+              op->emitOpError("stands under a condition that differs from thread to thread; all threads must come by");
           return;
         }
       }
@@ -411,14 +416,16 @@ private:
       step.operands.push_back(slot(operand));
     for (const Carried &carried : carriedBy(op))
       if (slot(carried.inside) >= 0)
-        step.carried.push_back({slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});
+        step.carried.push_back(
+            {slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       step.counter = slot(loop.getInductionVar());
       step.everyTurn = step.counter >= 0 || !step.carried.empty() || holds<Operation *>(loop, isCollective);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       for (auto [i, result] : llvm::enumerate(branch.getResults()))
         if (slot(result) >= 0)
-          step.carried.push_back({slot(branch.thenYield()->getOperand(i)), slot(result), slot(branch.elseYield()->getOperand(i)), -1});
+          step.carried.push_back(
+              {slot(branch.thenYield()->getOperand(i)), slot(result), slot(branch.elseYield()->getOperand(i)), -1});
     } else if (isa<sched::ForWorkOp>(op)) {
       hasWork = true;
     }
@@ -535,7 +542,8 @@ private:
     };
     if (auto loop = dyn_cast<scf::ForOp>(step.op)) {
       int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
-      for (int64_t i = begin, turns = 0; i < end && !stopped && by > 0 && (step.everyTurn || turns < 2); i += by, ++turns) {
+      for (int64_t i = begin, turns = 0; i < end && !stopped && by > 0 && (step.everyTurn || turns < 2);
+           i += by, ++turns) {
         if (step.counter >= 0)
           values[step.counter] = i;
         if (failed(turn()))
@@ -551,7 +559,8 @@ private:
         if (values[index] > before || values[index] >= values[bound] || stopped)
           continue;
         if (!guessed)
-          return tiles.emitOpError() << "goes from tile " << before << " to tile " << values[index] << " and never ends";
+          return tiles.emitOpError() << "goes from tile " << before << " to tile " << values[index]
+                                     << " and never ends";
         stopped = true;
       }
     }
@@ -598,7 +607,9 @@ private:
       return guess(type);
     Type operandType = op->getOperand(op->getNumOperands() - 1).getType();
     unsigned operandWidth = operandType.isIndex() ? 64 : operandType.getIntOrFloatBitWidth();
-    auto bits = [&](unsigned i) { return operandWidth == 64 ? uint64_t(a(i)) : uint64_t(a(i)) & ((uint64_t(1) << operandWidth) - 1); };
+    auto bits = [&](unsigned i) {
+      return operandWidth == 64 ? uint64_t(a(i)) : uint64_t(a(i)) & ((uint64_t(1) << operandWidth) - 1);
+    };
     auto wrap = [&](uint64_t value) -> int64_t {
       if (width == 1)
         return value & 1;
@@ -637,7 +648,8 @@ private:
         .Case([&](arith::TruncIOp) { return wrap(uint64_t(a(0))); })
         .Case<arith::IndexCastOp>([&](auto) { return wrap(uint64_t(a(0))); })
         .Case([&](arith::CmpIOp compare) {
-          return int64_t(arith::applyCmpPredicate(compare.getPredicate(), APInt(64, asSigned(0), true), APInt(64, asSigned(1), true)));
+          return int64_t(arith::applyCmpPredicate(compare.getPredicate(), APInt(64, asSigned(0), true),
+                                                  APInt(64, asSigned(1), true)));
         })
         .Default([&](Operation *) { return guess(type); });
   }
@@ -661,7 +673,8 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
   Skeleton skeleton(kernel);
   if (failed(skeleton.verifyCollectives()))
     return failure();
-  int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(), stages = kernel.getPlan().getStages();
+  int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
+          stages = kernel.getPlan().getStages();
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
     // As many queries as keys, for masks that compare them, but two tiles at least.
     int64_t queries = std::max(tileQ, keys) + 1, tiles = llvm::divideCeil(queries, tileQ);
@@ -674,7 +687,8 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
         bool failedHere;
         {
           ScopedDiagnosticHandler where(kernel.getContext(), [&](Diagnostic &diagnostic) {
-            diagnostic.attachNote() << "with Sq " << queries << " and Sk " << keys << ", in the query tile at row " << row;
+            diagnostic.attachNote() << "with Sq " << queries << " and Sk " << keys << ", in the query tile at row "
+                                    << row;
             return failure();
           });
           failedHere = failed(skeleton.run({queries, keys, row, choice}));

@@ -7,12 +7,14 @@
 //     sched.wait_copies n    this thread's groups are complete but for the newest n
 //     sched.barrier          what every thread has completed, every thread sees
 //
-// A read needs a copy that is complete and a barrier after the wait; a write needs a barrier after the last read. Bytes count,
-// not names: buffers that share bytes are one. Nothing is taken over from the pass that wrote the waits and barriers.
+// A read needs a copy that is complete and a barrier after the wait; a write needs a barrier after the last read. Bytes
+// count, not names: buffers that share bytes are one. Nothing is taken over from the pass that wrote the waits and
+// barriers.
 //
-// What runs: the scalar integers that decide control or name a stage, for thread 0 (if any thread copies a part of a tile, it
-// does). A loop whose counter decides neither, with no wait in it, runs twice: a third time would find what the second found.
-// Each launch has its own extents and query tile. Values that the kernel loads are guessed, in two ways.
+// What runs: the scalar integers that decide control or name a stage, for thread 0 (if any thread copies a part of a
+// tile, it does). A loop whose counter decides neither, with no wait in it, runs twice: a third time would find what
+// the second found. Each launch has its own extents and query tile. Values that the kernel loads are guessed, in two
+// ways.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

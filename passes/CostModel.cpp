@@ -44,10 +44,10 @@ struct Calibration {
 };
 } // namespace
 
-// Least squares over 136 timings, as measured, of 39 prototype configurations in three runs on one H200: bf16, D 32 to 256,
-// S 1024 to 16384, plain, causal, dropout, softcap, ALiBi. On these same timings, S = 1024 at half weight, the error is
-// 3.8% (root mean square); no others were held back. Not measured: fewWarpsExponent, preciseAlu, the float32 factors,
-// l2Share, the CPU, and every architecture but sm_90, which differ through ArchInfo's rates. oneBlockLoss is a
+// Least squares over 136 timings, as measured, of 39 prototype configurations in three runs on one H200: bf16, D 32 to
+// 256, S 1024 to 16384, plain, causal, dropout, softcap, ALiBi. On these same timings, S = 1024 at half weight, the
+// error is 3.8% (root mean square); no others were held back. Not measured: fewWarpsExponent, preciseAlu, the float32
+// factors, l2Share, the CPU, and every architecture but sm_90, which differ through ArchInfo's rates. oneBlockLoss is a
 // little above its best fit, so that of near ties at D >= 192 the one with two blocks per SM is taken.
 static constexpr Calibration calibration = {
     .mmaScale = 0.937,
@@ -69,26 +69,28 @@ static constexpr Calibration calibration = {
     .launchSeconds = 3e-6,
 };
 
-// Registers besides S, O and Q: what NVRTC 13.0 needs without spilling over the variants and head dims of tests/arch. Kernels
-// of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
-static constexpr int addressRegisters = 35;      // addresses and strides, a lane's place, the loop and its bounds
-static constexpr int narrowPanelRegisters = 15;  // rows that are no whole number of 128-byte panels: addresses share less
+// Registers besides S, O and Q: what NVRTC 13.0 needs without spilling over the variants and head dims of tests/arch.
+// Kernels of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
+static constexpr int addressRegisters = 35; // addresses and strides, a lane's place, the loop and its bounds
+static constexpr int narrowPanelRegisters =
+    15; // rows that are no whole number of 128-byte panels: addresses share less
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
-static constexpr int boundRegisters = 3;         // a first tile and a first full tile
-static constexpr int listRegisters = 17;         // a list of tiles, whose next index is carried
-static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
-static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
-static constexpr int columnRegisters = 12;       // addresses of a vector over columns
-static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
-static constexpr int distanceRegisters = 1;      // a value by distance on its way from shared memory, and its address
+static constexpr int boundRegisters = 3;           // a first tile and a first full tile
+static constexpr int listRegisters = 17;           // a list of tiles, whose next index is carried
+static constexpr int dropoutRegisters = 17;        // Philox's keys of each round and its state
+static constexpr int dropoutNarrowRegisters = 9;   // the same beside narrow panels
+static constexpr int columnRegisters = 12;         // addresses of a vector over columns
+static constexpr int elementLoadRegisters = 25;    // addresses of loads for each element
+static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
 static constexpr int leastWarpgroupRegisters = 31; // beside S, P and O of a warpgroup: m, l, addresses, the loop
 
-// Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a split.
+// Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a
+// split.
 static constexpr int wideHeadDim = 256;
 static constexpr int maxHeadDim = 512;
 
@@ -128,13 +130,15 @@ static int64_t unionSize(int64_t prefix, Range range) {
 }
 
 namespace {
-/// The tiles of a band, row of tiles by row of tiles: row i holds the queries from i * tileQ on, and with them the keys that some of them see, and that all do.
+/// The tiles of a band, row of tiles by row of tiles: row i holds the queries from i * tileQ on, and with them the keys
+/// that some of them see, and that all do.
 ///
 ///     end of the keys of row i, uncut    i * tileQ - left, ... + tileQ + right         seen by some query
 ///                                        i * tileQ + tileQ - 1 - left, ... + right + 1 seen by every query
 ///
-/// All four move by tileQ keys a row. Over lcm(tileQ, tileK) / tileQ rows that is a whole number of tiles, so that every count grows by a constant over each
-/// such period, as long as no end comes near 0, Sk or the prefix, where it is cut. Between these places two periods tell all, whatever the length.
+/// All four move by tileQ keys a row. Over lcm(tileQ, tileK) / tileQ rows that is a whole number of tiles, so that
+/// every count grows by a constant over each such period, as long as no end comes near 0, Sk or the prefix, where it is
+/// cut. Between these places two periods tell all, whatever the length.
 class BandTiles {
 public:
   BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
@@ -184,10 +188,12 @@ private:
 
   /// What each uncut end is at row 0.
   std::array<int64_t, 4> ends() const { return {-left, tileQ + right, tileQ - 1 - left, right + 1}; }
-  /// Where an end is cut, or meets another that is. Within two tiles of these places rounding to tiles may have crossed them.
+  /// Where an end is cut, or meets another that is. Within two tiles of these places rounding to tiles may have crossed
+  /// them.
   std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
 
-  /// Rows of tiles at which an end comes near a cut or leaves it, in order; the last row of all, which Sq may cut, stands alone.
+  /// Rows of tiles at which an end comes near a cut or leaves it, in order; the last row of all, which Sq may cut,
+  /// stands alone.
   std::vector<int64_t> rowsOfChange() const {
     const int64_t rows = ceilDiv(Sq, tileQ);
     std::vector<int64_t> bounds = {0, std::max<int64_t>(rows - 1, 0), rows};
@@ -220,7 +226,8 @@ private:
       sums.visited += sum(&Row::visited);
       sums.partial += sum(&Row::partial);
       sums.keyRows += sum(&Row::keyRows);
-      sums.longest = std::max({sums.longest, first.visited, first.visited + (times - 1) * (next.visited - first.visited)});
+      sums.longest =
+          std::max({sums.longest, first.visited, first.visited + (times - 1) * (next.visited - first.visited)});
     }
   }
 
@@ -232,8 +239,12 @@ private:
 static TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK) {
   if (request.mask.kind != MaskShape::Kind::Fraction)
     return BandTiles(request, tileQ, tileK).count();
-  const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction, queryTiles = double(ceilDiv(request.queries, tileQ));
-  return {.visited = queryTiles * longest, .partial = queryTiles * longest, .keyRows = queryTiles * double(request.keys) * request.mask.fraction, .longest = longest};
+  const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction,
+               queryTiles = double(ceilDiv(request.queries, tileQ));
+  return {.visited = queryTiles * longest,
+          .partial = queryTiles * longest,
+          .keyRows = queryTiles * double(request.keys) * request.mask.fraction,
+          .longest = longest};
 }
 
 //===----------------------------------------------------------------------===//
@@ -273,7 +284,8 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
   if (request.patternRows)
     most = std::max(most, listRegisters);
   if (request.dropout)
-    most = std::max(most, dropoutRegisters + (narrow ? dropoutNarrowRegisters : 0) + underWay + std::max(0, dv - 64) / 4);
+    most =
+        std::max(most, dropoutRegisters + (narrow ? dropoutNarrowRegisters : 0) + underWay + std::max(0, dv - 64) / 4);
   if (request.columnVectors)
     most = std::max(most, columnRegisters + request.columnVectors * plan.tileK / 4);
   if (request.elementLoads)
@@ -286,8 +298,9 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
   if (plan.copyWarps)
-    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) + (request.precise ? 4 : 0);
-  const int split = request.elementBytes == 4 ? 2 : 1; // 3xTF32 holds a high and a low part
+    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) +
+           (request.precise ? 4 : 0);
+  const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
     registers += rowTiles * (d / 4) * split;
@@ -304,19 +317,24 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
-  // Searching tables of one tensor for three warpgroups, 32 spill two, and any tables for four spill more; what computes beside them holds two more, a row's words.
-  if (const RoleRegisters roles = share(40); searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
+  // Searching tables of one tensor for three warpgroups, 32 spill two, and any tables for four spill more; what
+  // computes beside them holds two more, a row's words.
+  if (const RoleRegisters roles = share(40);
+      searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
   return share(values > 1 ? 56 : values || searches ? 32 : 24);
 }
 
-int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) { return int(tileK / 2 + tileK / 4 + roundUp(headDimV, 16) / 2); }
+int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
+  return int(tileK / 2 + tileK / 4 + roundUp(headDimV, 16) / 2);
+}
 
 /// Whether a warp of the producer looks in tables for the tiles to visit.
 static bool searches(const PlanRequest &request) { return request.patternRows > 0 || request.maskLoadsByKey; }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  return roleRegisters(plan.warps, plan.copyWarps, searches(request), request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
+  return roleRegisters(plan.warps, plan.copyWarps, searches(request),
+                       request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
                        warpgroupTileRegisters(plan.tileK, request.headDimV))
       .consumer;
 }
@@ -326,8 +344,8 @@ static int leastRegisters(const PlanRequest &request, const Plan &plan) {
   return tileRegisters(request, plan) + leastAddressRegisters + (request.dropout ? leastDropoutRegisters : 0);
 }
 
-/// What a warpgroup takes beside S, P and O. Beyond 192 columns O is more operands of a product than ptxas keeps apart from what else is
-/// alive, the more so beside special functions or Philox.
+/// What a warpgroup takes beside S, P and O. Beyond 192 columns O is more operands of a product than ptxas keeps apart
+/// from what else is alive, the more so beside special functions or Philox.
 static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
   const int beyond = std::max<int>(0, int(paddedHeadDimV(request, plan)) / 2 - 96);
   const bool busy = request.dropout || request.specialPerElement > 0;
@@ -338,8 +356,9 @@ static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
 static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
-    return tileRegisters(request, plan) + warpgroupRegisters(request, plan) + (request.dropout ? dropoutRegisters : 0) + request.uniformValues +
-           2 * request.rowVectors + (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
+    return tileRegisters(request, plan) + warpgroupRegisters(request, plan) + (request.dropout ? dropoutRegisters : 0) +
+           request.uniformValues + 2 * request.rowVectors +
+           (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
            (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)
@@ -358,8 +377,12 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
                                        {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
-  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says more
-    buffers.push_back({"barriers", (searches(request) ? 128 : 0) + 16 * (2 * plan.queryStages + plan.stages * (3 + request.stagedColumns + request.distanceValues + (plan.stageBiases ? request.biases : 0)))});
+  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
+                      // more
+    buffers.push_back({"barriers", (searches(request) ? 128 : 0) +
+                                       16 * (2 * plan.queryStages +
+                                             plan.stages * (3 + request.stagedColumns + request.distanceValues +
+                                                            (plan.stageBiases ? request.biases : 0)))});
   // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
   if (plan.persistent || (plan.copyWarps && (dv > d || sched::widestPanel(dv * e) != sched::widestPanel(d * e))))
     buffers.push_back({"O", plan.tileQ * dv * e});
@@ -369,10 +392,12 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
   if (request.distanceValues) {
     const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
-    buffers.push_back({"values by distance", request.distanceValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
+    buffers.push_back(
+        {"values by distance", request.distanceValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
   }
   if (request.stagedColumns)
-    buffers.push_back({"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, sched::swizzledAlignment)});
+    buffers.push_back(
+        {"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, sched::swizzledAlignment)});
   return buffers;
 }
 
@@ -400,7 +425,8 @@ static void setBusy(PlanCost &cost, const ArchInfo &arch) {
   std::sort(units.begin(), units.end(), std::greater<>());
   cost.limitedBy = units.front().second;
   for (auto [seconds, name] : units)
-    fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name, 100 * seconds / cost.totalSeconds);
+    fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name,
+                   100 * seconds / cost.totalSeconds);
 }
 
 namespace {
@@ -422,7 +448,8 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
   const double work = heads * (tiles.visited * of.tile + tiles.partial * of.maskOfTile) + blocks * of.block;
   double cycles = work / arch.smCount;
-  if (request.mask.kind == MaskShape::Kind::Full) // blocks that start late share their SM with fewer others, which wins back half
+  if (request.mask.kind ==
+      MaskShape::Kind::Full) // blocks that start late share their SM with fewer others, which wins back half
     cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
   else // longest first fills the gaps with short blocks
     cycles = std::max(cycles + 0.25 * work / blocks, tiles.longest * of.tile + of.block);
@@ -455,9 +482,11 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
   const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
   const double mma = flops / mmaRate;
   const double special = copies * elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
-  const double readBytes = (plan.rowWarps() * tileK * (copies * d + dv) + (plan.qRegisters ? 0 : copies * tileQ * d)) * e;
+  const double readBytes =
+      (plan.rowWarps() * tileK * (copies * d + dv) + (plan.qRegisters ? 0 : copies * tileQ * d)) * e;
   const double writeBytes = tileK * (d + dv) * e;
-  const double shared = (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
+  const double shared =
+      (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
   // Four schedulers issue one warp instruction each: an mma of 4096 flops, an ldmatrix of 512 bytes, 32 exp2.
   const double issue = (flops / 4096 + readBytes / 512 + copies * elements / 32) / 4;
   double aluPerElement = c.softmaxAlu + request.aluPerElement;
@@ -472,8 +501,8 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
   const double residentBlocks = std::min<double>(plan.blocksPerSm, std::ceil(blocks / arch.smCount));
   const double warps = residentBlocks * plan.warps;
   const double exponent = warps < 8 ? c.fewWarpsExponent : c.overlapExponent;
-  const double loss = std::min(1.0, c.overlapLoss * std::pow(8 / warps, exponent) *
-                                        (residentBlocks == 1 ? c.oneBlockLoss : 1));
+  const double loss =
+      std::min(1.0, c.overlapLoss * std::pow(8 / warps, exponent) * (residentBlocks == 1 ? c.oneBlockLoss : 1));
   const double busiest = std::max({mma, special, alu, shared});
   double tile = busiest + loss * (mma + special + alu + shared - busiest);
   // Other blocks of the SM work while one waits at its barrier.
@@ -487,8 +516,14 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
 
   const double block = c.blockCycles / std::max(residentBlocks, 1.0);
   setGpuSeconds(cost, request, plan, tiles, arch,
-                {.mma = mma, .special = special, .alu = alu, .shared = shared, .maskAlu = maskAlu,
-                 .tile = tile, .maskOfTile = maskAlu * loss, .block = block});
+                {.mma = mma,
+                 .special = special,
+                 .alu = alu,
+                 .shared = shared,
+                 .maskAlu = maskAlu,
+                 .tile = tile,
+                 .maskOfTile = maskAlu * loss,
+                 .block = block});
 }
 
 /// Cycles of each unit for a tile, with copy warps.
@@ -501,7 +536,8 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
   // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
-  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads + (request.dropout ? calibration.dropoutAlu : 0) +
+  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads +
+                            (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
   // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
   const double operandBytes =
@@ -512,10 +548,12 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax; one alone runs both of its own side by side. Where
-/// arithmetic rules the softmax, as with dropout, its units are what warpgroups share, best in the order in which they come. Two in turn leave the tensor
-/// cores idle where one is back later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well. Measured: that pays where the
-/// softmax takes between a half and the whole of a tile's products; it needs registers for half of the exponentials, as many as P has.
+/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax;
+/// one alone runs both of its own side by side. Where arithmetic rules the softmax, as with dropout, its units are what
+/// warpgroups share, best in the order in which they come. Two in turn leave the tensor cores idle where one is back
+/// later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well.
+/// Measured: that pays where the softmax takes between a half and the whole of a tile's products; it needs registers
+/// for half of the exponentials, as many as P has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.copyWarps)
     return;
@@ -529,28 +567,44 @@ static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo
   }
 }
 
-/// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is lost.
+/// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is
+/// lost.
 static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                                 const ArchInfo &arch) {
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
   const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
   const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
-  // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax takes far longer than the products, whose units they do not
-  // fill; tiles of fewer than 96 where three warpgroups' products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes.
-  // Four warpgroups keep the special-function unit busier where an element takes two of its results.
-  const bool narrowWindows = plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
-  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma, narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
+  // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax
+  // takes far longer than the products, whose units they do not fill; tiles of fewer than 96 where three warpgroups'
+  // products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes. Four warpgroups keep
+  // the special-function unit busier where an element takes two of its results.
+  const bool narrowWindows =
+      plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
+  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma,
+             narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
   const bool busyFour = plan.warps >= 16 && request.specialPerElement >= 1;
-  const double slower = plan.tileK > 128 ? 1.08 : few ? 1.05 : narrow ? (plan.tileK < 80 ? 1.1 : 1.06) : narrowWindows ? 1.06 : busyFour ? 0.95 : 1;
+  const double slower = plan.tileK > 128 ? 1.08
+                        : few            ? 1.05
+                        : narrow         ? (plan.tileK < 80 ? 1.1 : 1.06)
+                        : narrowWindows  ? 1.06
+                        : busyFour       ? 0.95
+                                         : 1;
   // A third stage hides a little more of each tile's latency.
   const double latency = plan.stages > 2 ? 620 : 650;
-  // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others; three fill the gap.
+  // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others;
+  // three fill the gap.
   const double reads = plan.warps < 12 ? 1.5 * request.distanceValues * plan.tileK : 0;
   const double tile = slower * (busiest + overlap * std::min(of.mma, softmax)) + latency + reads;
   setGpuSeconds(cost, request, plan, tiles, arch,
-                {.mma = of.mma, .special = of.special, .alu = of.alu, .shared = of.shared, .maskAlu = maskAlu,
-                 .tile = tile, .maskOfTile = maskAlu, .block = plan.persistent ? 2000.0 : 3500.0});
+                {.mma = of.mma,
+                 .special = of.special,
+                 .alu = of.alu,
+                 .shared = of.shared,
+                 .maskAlu = maskAlu,
+                 .tile = tile,
+                 .maskOfTile = maskAlu,
+                 .block = plan.persistent ? 2000.0 : 3500.0});
 }
 
 /// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
@@ -566,8 +620,8 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
   const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
   const double rowWork = tileQ * (request.headDimV + 32); // rescaling of O, row statistics
-  const double alu = (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) /
-                     (arch.fmaPerClockPerSM / 2.0);
+  const double alu =
+      (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) / (arch.fmaPerClockPerSM / 2.0);
   const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);
   // Half of L2 is comfortable; beyond it the tiles fall out to L3.
   const double spill = std::max(0.0, double(cost.sharedBytes) / (0.5 * arch.sharedBytesPerBlock) - 1);
@@ -610,15 +664,14 @@ static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
   return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
 }
 
-template <typename T>
-static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
+template <typename T> static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
   return fixed ? std::vector<T>{*fixed} : all;
 }
 
 static std::vector<int> warpChoices(const PlanRequest &request) { return choices(request.fixed.warps, {4, 8}); }
 
-/// How many warps may split the columns of V and O. Each repeats the work of S; for that a block has fewer rows of Q, and a warp
-/// fewer columns of O.
+/// How many warps may split the columns of V and O. Each repeats the work of S; for that a block has fewer rows of Q,
+/// and a warp fewer columns of O.
 static std::vector<int> dvWarpChoices(const PlanRequest &request) {
   const bool wide = std::max(request.headDim, request.headDimV) > wideHeadDim;
   return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
@@ -669,17 +722,22 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
       return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
     if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
-      return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}", *fixed.stages, arch.name, warpLevel)};
+      return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}",
+                               *fixed.stages, arch.name, warpLevel)};
     if (fixed.qRegisters.value_or(false))
-      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it out, or compile for {}",
+      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it "
+                               "out, or compile for {}",
                                arch.name, warpLevel)};
     if (fixed.dvWarps.value_or(1) != 1)
-      return Error{fmt::format("dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
-                               *fixed.dvWarps, arch.name, warpLevel)};
+      return Error{fmt::format(
+          "dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
+          *fixed.dvWarps, arch.name, warpLevel)};
     if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192 && *fixed.tileQ != 256)
-      return Error{fmt::format("tile-q {} does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256", *fixed.tileQ)};
+      return Error{fmt::format("tile-q {} does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256",
+                               *fixed.tileQ)};
     if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
-      return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps, 16 * *fixed.warps)};
+      return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps,
+                               16 * *fixed.warps)};
     if (fixed.tileK && *fixed.tileK > 256)
       return Error{fmt::format("tile-k {} is above 256, the most columns of a warpgroup's product", *fixed.tileK)};
     return std::nullopt;
@@ -722,12 +780,13 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   const PlanChoice &fixed = request.fixed;
   // With a bound on k - q the last tile of rows has the most keys.
   const bool longestFirst = request.mask.kind == MaskShape::Kind::Fraction ||
-                            (request.mask.kind == MaskShape::Kind::Band &&
-                             request.mask.right < MaskShape::unlimited && request.mask.left >= MaskShape::unlimited);
+                            (request.mask.kind == MaskShape::Kind::Band && request.mask.right < MaskShape::unlimited &&
+                             request.mask.left >= MaskShape::unlimited);
   std::vector<Plan> plans;
   if (usesWarpgroups(request, arch)) {
-    // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20% measured), nor with dropout (+11%), nor with
-    // fewer than 64 keys, nor beside copies of biases by element, which spill.
+    // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
+    // measured), nor with dropout (+11%), nor with fewer than 64 keys, nor beside copies of biases by element, which
+    // spill.
     const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
@@ -736,7 +795,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
           if (warps == 16 && !asked && (three || tileK < 64))
             continue;
           for (int stages : choices(fixed.stages, {2, 3}))
-            for (bool stageBiases : choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
+            for (bool stageBiases :
+                 choices(fixed.stageBiases, request.biases ? std::vector{true, false} : std::vector{false})) {
               plans.push_back({16 * warps, tileK, warps, stages, false, 0, longestFirst, 1, 4});
               plans.back().stageBiases = stageBiases;
             }
@@ -763,11 +823,12 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   return plans;
 }
 
-/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length. A window is there for sequences that are
-/// longer than it.
+/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length. A window is
+/// there for sequences that are longer than it.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
-  const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited && request.mask.right < MaskShape::unlimited;
+  const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited &&
+                      request.mask.right < MaskShape::unlimited;
   const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
   double product = 1;
   for (int64_t eighths : {1, 4, 16}) {
@@ -786,7 +847,9 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
 
 /// What is left of a request where copy warps bring its dense biases.
 static PlanRequest withStagedBiases(PlanRequest request) {
-  constexpr double loadAlu = 4, readAlu = 1.5; // instructions of an element: as TileSize counts a load; half a read of two columns, and widening
+  constexpr double
+      loadAlu = 4,
+      readAlu = 1.5; // instructions of an element: as TileSize counts a load; half a read of two columns, and widening
   request.elementLoads -= request.biases;
   request.aluPerElement = std::max(0.0, request.aluPerElement - request.biases * (loadAlu - readAlu));
   return request;
@@ -828,11 +891,11 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    plan.blocksPerSm = arch.isCpu() || plan.copyWarps
-                           ? 1
-                           : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+    plan.blocksPerSm =
+        arch.isCpu() || plan.copyWarps ? 1 : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
     if (plan.blocksPerSm == 0)
-      ranked.rejected = fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
+      ranked.rejected =
+          fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
   }
   cost.blocksPerSm = plan.blocksPerSm;
   ranked.plan = plan;
@@ -841,8 +904,8 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   if (plan.copyWarps)
     cost.registerLimit = consumerRegisters(request, plan);
   else if (!arch.isCpu())
-    cost.registerLimit = std::min(arch.maxRegistersPerThread,
-                                  arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
+    cost.registerLimit =
+        std::min(arch.maxRegistersPerThread, arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
   TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
   const double heads = double(request.batch) * request.heads;
   cost.visitedTiles = heads * tiles.visited;
@@ -878,8 +941,9 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
                              any ? "use smaller tiles, fewer stages or a larger budget"
                                  : "raise the budget or reduce the head dim")};
   RankedPlan leanest = least([&](const RankedPlan &p) { return leastRegisters(request, p.plan) * p.plan.warps; });
-  return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; {}", leanest.plan.tileQ, leanest.plan.tileK, leanest.plan.warps,
-                           leanest.rejected, leanest.plan.copyWarps ? "use a smaller tile-k" : "use smaller tiles or more warps")};
+  return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; {}", leanest.plan.tileQ, leanest.plan.tileK,
+                           leanest.plan.warps, leanest.rejected,
+                           leanest.plan.copyWarps ? "use a smaller tile-k" : "use smaller tiles or more warps")};
 }
 
 //===----------------------------------------------------------------------===//
@@ -888,8 +952,9 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4, warps == 4 ? "" : "s", stages,
-                       turns ? overlap ? ", in turn, overlapped" : ", in turn" : "", persistent ? ", persistent" : "") +
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4,
+                       warps == 4 ? "" : "s", stages, turns ? overlap ? ", in turn, overlapped" : ", in turn" : "",
+                       persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
@@ -923,7 +988,9 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))
     return nothingFits(request, plans, arch, budget);
   const int headDim = std::max(request.headDim, request.headDimV);
-  auto expectedToSpill = [&](const RankedPlan &p) { return headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills; };
+  auto expectedToSpill = [&](const RankedPlan &p) {
+    return headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills;
+  };
   for (RankedPlan &p : plans) {
     if (!p.accepted())
       continue;
@@ -937,7 +1004,8 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   std::iota(order.begin(), order.end(), 0);
   auto key = [&](size_t i) {
     const RankedPlan &p = plans[i];
-    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, expectedToSpill(p), p.cost.mixSeconds, i);
+    return std::tuple(!p.accepted(), p.accepted() ? patternMisses(request, p.plan) : 0, expectedToSpill(p),
+                      p.cost.mixSeconds, i);
   };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::vector<RankedPlan> ranked;

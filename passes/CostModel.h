@@ -21,12 +21,12 @@
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
-// With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent where O fits beside Q,
-// with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
+// With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent
+// where O fits beside Q, with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy warp computes for a tile of
-// tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance, 8 in plans with turns; what it loads by key for the mask has 4 * stages
-// bytes a key.
+// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy
+// warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance, 8 in plans with
+// turns; what it loads by key for the mask has 4 * stages bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -60,7 +60,8 @@ namespace attune {
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
 inline constexpr int costModelVersion = 14;
 
-/// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could, which lose more.
+/// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
+/// which lose more.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
 /// The fields of #tile.plan.
@@ -68,9 +69,9 @@ struct Plan {
   int tileQ = 0;
   int tileK = 0;
   int warps = 0;
-  int stages = 0;           ///< 1: one K and one V buffer, two barriers a tile; >= 2: rings, one barrier a tile
-  bool qRegisters = false;  ///< fragments of Q stay in registers
-  int blocksPerSm = 0;      ///< the register budget is 65536 / (blocksPerSm * threads)
+  int stages = 0;          ///< 1: one K and one V buffer, two barriers a tile; >= 2: rings, one barrier a tile
+  bool qRegisters = false; ///< fragments of Q stay in registers
+  int blocksPerSm = 0;     ///< the register budget is 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
   int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
@@ -85,14 +86,16 @@ struct Plan {
   int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp owns.
   int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
-  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2. A plan that does not fit has no blocks.
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2. A
+  /// plan that does not fit has no blocks.
   std::string text() const;
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
-/// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out what the block has at
-/// its launch, and waits for ever for more. Copy warps that search the tiles to visit take more, most where the `tiles` of the others, registers of S, P and O, leave it; so do
-/// those that compute `values` by distance for the others; a window of a tensor counts as two.
+/// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out
+/// what the block has at its launch, and waits for ever for more. Copy warps that search the tiles to visit take more,
+/// most where the `tiles` of the others, registers of S, P and O, leave it; so do those that compute `values` by
+/// distance for the others; a window of a tensor counts as two.
 struct RoleRegisters {
   int producer, consumer;
 };
@@ -139,7 +142,7 @@ struct PlanRequest {
   int headDimV = 128;
   int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
   bool dropout = false;
-  bool precise = false; ///< exp2 and the score's functions to float32 accuracy
+  bool precise = false;         ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0; ///< special-function results of the score, besides the softmax's exp2
   double aluPerElement = 0;     ///< other instructions of the score region for each element of S
   int uniformValues = 0;        ///< values of score and mask that the whole block shares: run-time scalars, loads
@@ -149,7 +152,7 @@ struct PlanRequest {
   int elementLoads = 0;         ///< loads indexed by q and k
   int biases = 0;               ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
   int biasBytes = 0;            ///< of an element of each
-  int distanceValues = 0;       ///< values by q - k that the copy warps compute for the others: not among the counts above
+  int distanceValues = 0; ///< values by q - k that the copy warps compute for the others: not among the counts above
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
@@ -162,8 +165,8 @@ struct PlanRequest {
   void setReferenceSizes(int64_t length = 4096);
 };
 
-/// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on an architecture
-/// that has them.
+/// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
+/// an architecture that has them.
 bool usesWarpgroups(const PlanRequest &request);
 
 struct SharedBuffer {
@@ -173,7 +176,8 @@ struct SharedBuffer {
 
 /// What a plan costs. Seconds are those of each unit if it alone limited the kernel, spread over all SMs.
 struct PlanCost {
-  double trafficBytes = 0;           ///< between L2 and shared memory: exact for this tiling; for MaskShape::Fraction the expected value
+  double trafficBytes =
+      0; ///< between L2 and shared memory: exact for this tiling; for MaskShape::Fraction the expected value
   double hbmBytes = 0;               ///< between HBM and L2: an estimate of what misses L2
   double standardAttentionBytes = 0; ///< reads and writes of S and P included
   double mmaSeconds = 0;
@@ -182,7 +186,8 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
-  double mixSeconds = 0;   ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's; else totalSeconds
+  double mixSeconds =
+      0; ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's; else totalSeconds
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   int registers = 0;       ///< taken per thread
@@ -200,7 +205,8 @@ struct RankedPlan {
   Plan plan;
   PlanCost cost;
   std::string rejected; ///< empty, or the limit that the plan breaks; no times are predicted then
-  std::string demoted;  ///< empty, or why it stands behind accepted plans that are predicted to be slower: "the tile does not divide the block pattern"
+  std::string demoted;  ///< empty, or why it stands behind accepted plans that are predicted to be slower: "the tile
+                        ///< does not divide the block pattern"
 
   bool accepted() const { return rejected.empty(); }
 };

@@ -1,7 +1,8 @@
 //===- Distances.h - Which values of a region copy warps stage ----------------===//
 //
-// A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which values of a score or
-// mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q and k are exact modulo 2^32.
+// A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which
+// values of a score or mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q
+// and k are exact modulo 2^32.
 //
 //     | value                        | coefficients of q, k | by distance                             |
 //     |------------------------------|----------------------|-----------------------------------------|
@@ -25,13 +26,15 @@ namespace attune {
 
 class DistanceValues {
 public:
-  /// `q` and `k` are arguments of `body` or null; `uniform` says of the others whether they are the same for all elements of a tile.
-  DistanceValues(mlir::Block &body, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::BlockArgument)> uniform) : body(body) {
+  /// `q` and `k` are arguments of `body` or null; `uniform` says of the others whether they are the same for all
+  /// elements of a tile.
+  DistanceValues(mlir::Block &body, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::BlockArgument)> uniform)
+      : body(body) {
     for (mlir::BlockArgument argument : body.getArguments())
-      forms[argument] = argument == q            ? Form{1, 0, true, false, false}
-                        : argument == k          ? Form{0, 1, true, false, false}
-                        : uniform(argument)      ? Form()
-                                                 : Form{0, 0, false, false, false};
+      forms[argument] = argument == q       ? Form{1, 0, true, false, false}
+                        : argument == k     ? Form{0, 1, true, false, false}
+                        : uniform(argument) ? Form()
+                                            : Form{0, 0, false, false, false};
     for (mlir::Operation &op : body.without_terminator())
       if (op.getNumResults() == 1)
         forms[op.getResult(0)] = formOf(op);
@@ -40,8 +43,8 @@ public:
   /// Whether `value` is the same for all elements of equal q - k.
   bool contains(mlir::Value value) const { return of(value).byDistance; }
 
-  /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their types are those
-  /// that have four bytes or one bit.
+  /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their
+  /// types are those that have four bytes or one bit.
   mlir::SmallVector<mlir::Value> roots() const {
     mlir::SmallVector<mlir::Value> found;
     for (mlir::Operation &op : body.without_terminator()) {
@@ -57,7 +60,9 @@ public:
   }
 
   /// Whether a value by distance goes into one that is not.
-  bool leaves(mlir::OpOperand &use) const { return use.getOwner()->getNumResults() != 1 || !contains(use.getOwner()->getResult(0)); }
+  bool leaves(mlir::OpOperand &use) const {
+    return use.getOwner()->getNumResults() != 1 || !contains(use.getOwner()->getResult(0));
+  }
 
   /// The ops of the region that make `root`, in order.
   mlir::SmallVector<mlir::Operation *> slice(mlir::Value root) const {
@@ -107,7 +112,8 @@ private:
       auto form = [&](unsigned i) { return of(op.getOperand(i)); };
       auto constant = [&](unsigned i) -> std::optional<uint32_t> {
         APInt number;
-        return matchPattern(op.getOperand(i), m_ConstantInt(&number)) ? std::optional(uint32_t(number.getZExtValue())) : std::nullopt;
+        return matchPattern(op.getOperand(i), m_ConstantInt(&number)) ? std::optional(uint32_t(number.getZExtValue()))
+                                                                      : std::nullopt;
       };
       if (isa<arith::AddIOp>(op))
         return affine(form(0).q + form(1).q, form(0).k + form(1).k, loads);
@@ -125,15 +131,20 @@ private:
   llvm::DenseMap<mlir::Value, Form> forms;
 };
 
-/// Whether a load at `indices` is of a dense bias: floats at [.., q, k], the other indices being i32 and the same for all elements of a tile.
-inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::Value)> uniform) {
-  return indices.size() >= 2 && mlir::isa<mlir::FloatType>(element) && indices.back() == k && indices.drop_back().back() == q &&
-         llvm::all_of(indices.drop_back(2), [&](mlir::Value index) { return uniform(index) && index.getType().isInteger(32); });
+/// Whether a load at `indices` is of a dense bias: floats at [.., q, k], the other indices being i32 and the same for
+/// all elements of a tile.
+inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Value q, mlir::Value k,
+                        llvm::function_ref<bool(mlir::Value)> uniform) {
+  return indices.size() >= 2 && mlir::isa<mlir::FloatType>(element) && indices.back() == k &&
+         indices.drop_back().back() == q && llvm::all_of(indices.drop_back(2), [&](mlir::Value index) {
+           return uniform(index) && index.getType().isInteger(32);
+         });
 }
 
 /// The same of a load in the region of `map`.
 inline bool isDenseBias(tile::MapOp map, tile::ElementOp load, llvm::function_ref<bool(mlir::Value)> uniform) {
-  return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"), map.getCoordinate("k"), uniform);
+  return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"),
+                     map.getCoordinate("k"), uniform);
 }
 
 /// Whether `value` is the same for every element of the map whose body is `block`.
@@ -152,9 +163,11 @@ inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!plan.getCopyWarps())
     return false;
   auto isSame = [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); };
-  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && plan.getStageBiases() && isDenseBias(map, load, isSame))
+  if (auto load = term.getDefiningOp<tile::ElementOp>();
+      load && plan.getStageBiases() && isDenseBias(map, load, isSame))
     return true;
-  DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](mlir::BlockArgument) { return false; });
+  DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"),
+                        [](mlir::BlockArgument) { return false; });
   return llvm::is_contained(values.roots(), term);
 }
 

@@ -5,10 +5,11 @@
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
 //     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a >= 1 or t of f16
 //
-// Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the softmax scale
-// and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the scale at the end of the score, where
-// the exponent absorbs it. What is finite stays so: t is not divided by less than 1 (ScaleQueries sees to it that it need not be), and u / a is held
-// below 2^96, so that its products with integers are finite.
+// Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the
+// softmax scale and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the
+// scale at the end of the score, where the exponent absorbs it. What is finite stays so: t is not divided by less than
+// 1 (ScaleQueries sees to it that it need not be), and u / a is held below 2^96, so that its products with integers are
+// finite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +66,6 @@ struct ProductOfConstants : OpRewritePattern<arith::MulFOp> {
     rewriter.replaceOpWithNewOp<arith::MulFOp>(op, value, constant(rewriter, op.getLoc(), outerFactor * innerFactor));
     return success();
   }
-
 };
 
 /// Whether every finite `term` is finite divided by a moderate `factor`.
@@ -74,8 +74,8 @@ bool staysFinite(Value term, float factor) {
   return factor >= 1 || (load && load.getView().getType().getElementType().isF16());
 }
 
-/// A bias that can be divided by `factor` at no cost to its elements: the factor that the block computes of `factor * integer`, or a value that copy
-/// warps bring. The factor is what to divide, null where there is none.
+/// A bias that can be divided by `factor` at no cost to its elements: the factor that the block computes of `factor *
+/// integer`, or a value that copy warps bring. The factor is what to divide, null where there is none.
 Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   if (auto bias = term.getDefiningOp<arith::MulFOp>())
     for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())})
@@ -87,7 +87,8 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
 /// `slope`, or 2^96 of its sign where it is beyond and `finite` is not infinite.
 Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
   auto isAbove = [&](Value value, float limit) -> Value {
-    return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value), constant(rewriter, loc, limit));
+    return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value),
+                                 constant(rewriter, loc, limit));
   };
   Value isInfinite = isAbove(finite, std::numeric_limits<float>::max());
   Value limited = math::CopySignOp::create(rewriter, loc, constant(rewriter, loc, 0x1p96f), slope);
@@ -112,7 +113,8 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
       } else {
         auto ofInteger = term.getDefiningOp<arith::MulFOp>();
         Value divided = bounded(rewriter, loc, arith::MulFOp::create(rewriter, loc, divisible, inverse), divisible);
-        bias = arith::MulFOp::create(rewriter, loc, divided, ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
+        bias = arith::MulFOp::create(rewriter, loc, divided,
+                                     ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
       }
       Value sum = arith::AddFOp::create(rewriter, loc, value, bias);
       rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));

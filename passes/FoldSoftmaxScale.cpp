@@ -1,7 +1,7 @@
 //===- FoldSoftmaxScale.cpp - The softmax's scale meets log2(e) in the exponent -----===//
 //
-// Two rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead: max and
-// selection commute with it, and
+// Two rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead:
+// max and selection commute with it, and
 //
 //     x = c * s;  m = max(x);  p = exp(x - m)        becomes        m' = max(s);  p = exp(c * s - c * m')
 //
@@ -9,9 +9,10 @@
 //
 //     exp(c * a - c * b)  =  exp2((a - b) * (c * log2(e)))
 //
-// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the factor inside, as one
-// multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the logit, would stay in p: beyond 1e9 the row
-// is zero or infinite. Where that multiply-add pays, tile-hold-maxima and tile-fuse-exponents make it for the rows that it is right for.
+// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the
+// factor inside, as one multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the
+// logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-hold-maxima and
+// tile-fuse-exponents make it for the rows that it is right for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,7 +92,8 @@ void useExp2(math::ExpOp exp) {
     factor = aFactor;
   }
   Value log2OfE = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor * log2e));
-  exp.replaceAllUsesWith(Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, minuend, log2OfE))));
+  exp.replaceAllUsesWith(
+      Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, minuend, log2OfE))));
   exp.erase();
   if (difference.use_empty())
     difference.erase();

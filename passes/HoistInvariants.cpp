@@ -1,16 +1,16 @@
 //===- HoistInvariants.cpp - Compute each value once: for the block, the row, the column ---===//
 //
-// What a map computes from block values alone moves in front of the map (and of the loop, if nothing in it is needed); what
-// depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it there too.
-// Row and column values that cost less to compute than to keep in a register stay.
+// What a map computes from block values alone moves in front of the map (and of the loop, if nothing in it is needed);
+// what depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it
+// there too. Row and column values that cost less to compute than to keep in a register stay.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 #include <algorithm>
 
 namespace attune {
@@ -26,16 +26,16 @@ namespace {
 
 using Axes = llvm::SmallSetVector<StringAttr, 2>;
 
-/// The axes that each value of a map's region varies along. What the region reads of the body of the loop around it varies from
-/// iteration to iteration, which counts as `loopVariant`.
+/// The axes that each value of a map's region varies along. What the region reads of the body of the loop around it
+/// varies from iteration to iteration, which counts as `loopVariant`.
 class Dependence {
 public:
   explicit Dependence(tile::MapOp map) : map(map), loopVariant(StringAttr::get(map.getContext(), "")) {
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
       for (StringAttr axis : cast<TileType>(input.getType()).getAxes())
         axes[map.getElement(i)].insert(axis);
-    for (auto [axis, argument] :
-         llvm::zip(map.getAxes().getAsRange<StringAttr>(), map.getBody().getArguments().drop_front(map.getInputs().size())))
+    for (auto [axis, argument] : llvm::zip(map.getAxes().getAsRange<StringAttr>(),
+                                           map.getBody().getArguments().drop_front(map.getInputs().size())))
       axes[argument].insert(axis);
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     for (Operation &op : map.getBody().front().without_terminator())
@@ -58,8 +58,8 @@ public:
     return llvm::all_of(of(value), [&](StringAttr axis) { return axis == loopVariant; });
   }
 
-  /// The only axis of the map along which `value` varies, null if there is none or more. Along that of the loop a value varies from
-  /// iteration to iteration anyway.
+  /// The only axis of the map along which `value` varies, null if there is none or more. Along that of the loop a value
+  /// varies from iteration to iteration anyway.
   StringAttr only(Value value, StringAttr loopAxis) const {
     Axes known = of(value);
     if (known.contains(loopAxis))
@@ -107,9 +107,9 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         op.moveBefore(map);
   }
 
-  /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop goes over
-  /// would be computed for each of its tiles: those of a conditional map stay in it, but for loads, which may come from a map under the same
-  /// condition.
+  /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop
+  /// goes over would be computed for each of its tiles: those of a conditional map stay in it, but for loads, which may
+  /// come from a map under the same condition.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -119,7 +119,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     for (Operation &op : map.getBody().front().without_terminator()) {
       if (op.getNumResults() != 1 || !dependence.only(op.getResult(0), along) || !isPure(&op))
         continue;
-      // A root is the last value of its axis: some user varies along another one or with the loop, or leaves the region.
+      // A root is the last value of its axis: some user varies along another one or with the loop, or leaves the
+      // region.
       Value value = op.getResult(0);
       if (map.getOnlyIf() && dependence.only(value, along) == along) {
         if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
@@ -136,7 +137,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       extract(map, root, dependence.only(root, along), /*onlyIf=*/{});
     // A load by what another has loaded takes that one along.
     for (Value load : loads)
-      if (llvm::none_of(loads, [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
+      if (llvm::none_of(loads,
+                        [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
         outermost.push_back(load);
     for (Value load : outermost)
       extract(map, load, along, map.getOnlyIf());
@@ -171,7 +173,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     return llvm::none_of(sliceOf(value), [&](Operation *op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
         auto argument = dyn_cast<BlockArgument>(operand);
-        return argument && argument.getOwner() == &map.getBody().front() && argument.getArgNumber() < map.getInputs().size();
+        return argument && argument.getOwner() == &map.getBody().front() &&
+               argument.getArgNumber() < map.getInputs().size();
       });
     });
   }
@@ -185,7 +188,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     SmallVector<Value> inputs;
     SmallVector<BlockArgument> inputArguments;
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      if (!onlyIf && cast<TileType>(input.getType()).rank() == 1 && cast<TileType>(input.getType()).getAxes()[0] == axis) {
+      if (!onlyIf && cast<TileType>(input.getType()).rank() == 1 &&
+          cast<TileType>(input.getType()).getAxes()[0] == axis) {
         inputs.push_back(input);
         inputArguments.push_back(map.getElement(i));
       }
@@ -194,10 +198,11 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     if (coordinate)
       coordinates.push_back({axis.getValue(), map.getOrigins()[coordinate.getArgNumber() - map.getInputs().size()]});
     auto resultType = cast<TileType>(map.getResult().getType());
-    TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}}, root.getType(),
-                                   tile::MemorySpace::Register);
+    TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}},
+                                   root.getType(), tile::MemorySpace::Register);
     auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
-    std::string name = (axis.getValue() == "q" ? "row_" : "column_") + std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
+    std::string name = (axis.getValue() == "q" ? "row_" : "column_") +
+                       std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
     tile::named(vector.getResult(), name);
     {
       OpBuilder::InsertionGuard guard(builder);

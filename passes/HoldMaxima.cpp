@@ -1,29 +1,32 @@
 //===- HoldMaxima.cpp - A row keeps its maximum until exponentials grow out of range ---===//
 //
-// The softmax subtracts a row's maximum so that exp2 does not overflow; the maximum of some of the keys so far serves as well, as it leaves with the division by
-// the sum. So m stays, and the tile's sum of exponentials, which is needed anyway, says whether it could:
+// The softmax subtracts a row's maximum so that exp2 does not overflow; the maximum of some of the keys so far serves
+// as well, as it leaves with the division by the sum. So m stays, and the tile's sum of exponentials, which is needed
+// anyway, says whether it could:
 //
 //     before                                        after
-//     --------------------------------------        ----------------------------------------------------------------------
-//     m' = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane
-//     p = exp2((x - m') c); P = convert(p)          l' = l + sum
-//     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
-//     O' = O alpha                                    what stands on the left
+//     -------------------------------------- ---------------------------------------------------------------------- m'
+//     = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane p =
+//     exp2((x - m') c); P = convert(p)          l' = l + sum l' = l alpha + sum(p)                         if a lane of
+//     the warp has a sum of 2^15 or more, or a NaN: O' = O alpha                                    what stands on the
+//     left
 //
-// Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from the end of O and l in float32. Some key is at m, or was, so
-// that l stays at 1 or above.
+// Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from
+// the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
 //
-// What is on the right is exp2((x - m) c) for f16 and for `precise`. For bf16 it is one multiply-add, exp2(c x + addend), whose addend is carried beside m (createAddend): rows for which its
-// rounding would matter have an infinite addend, and go to the left in every tile. Where a row has seen no key m is the least finite float, and the addend the greatest: what is hidden
-// has exp2(-inf) = 0, and the first visible key exp2(inf).
+// What is on the right is exp2((x - m) c) for f16 and for `precise`. For bf16 it is one multiply-add, exp2(c x +
+// addend), whose addend is carried beside m (createAddend): rows for which its rounding would matter have an infinite
+// addend, and go to the left in every tile. Where a row has seen no key m is the least finite float, and the addend the
+// greatest: what is hidden has exp2(-inf) = 0, and the first visible key exp2(inf).
 //
-// S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V before still reads. So the wait for it moves in front: it
-// runs beside another warpgroup's softmax, not beside its own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
-// that a wait in front of it is lost. Where the plan says `overlap` too, the wait stands behind the exponentials of the first half of the columns: they need no register of P's, and
-// P is made of them with the others'.
+// S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V
+// before still reads. So the wait for it moves in front: it runs beside another warpgroup's softmax, not beside its
+// own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
+// that a wait in front of it is lost. Where the plan says `overlap` too, the wait stands behind the exponentials of the
+// first half of the columns: they need no register of P's, and P is made of them with the others'.
 //
-// Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited from the first on, as a search does: ALiBi rises along the
-// keys by more than the range a tile.
+// Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited
+// from the first on, as a search does: ALiBi rises along the keys by more than the range a tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,13 +55,13 @@ constexpr float greatest = std::numeric_limits<float>::max();
 /// A loop's softmax, and how its results leave the tile.
 struct Softmax {
   tile::ReduceOp maximum;
-  tile::MapOp base;         ///< the maximum, or 0 where there is none
+  tile::MapOp base; ///< the maximum, or 0 where there is none
   tile::MapOp exponentials;
-  tile::MapOp alpha;        ///< by what the maximum's move changes the exponentials before
+  tile::MapOp alpha;             ///< by what the maximum's move changes the exponentials before
   tile::MapOp sumBefore, output; ///< the carried sum and accumulator, times alpha
   tile::ReduceOp sum;
   tile::ConvertOp probability;
-  sched::MmaWaitOp wait;    ///< for the accumulator
+  sched::MmaWaitOp wait; ///< for the accumulator
 
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
@@ -74,7 +77,8 @@ struct Softmax {
 /// The users of `value`, if there are `count` of them, all in its block.
 std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
   SmallVector<Operation *> users(value.getUsers());
-  const bool match = users.size() == count && llvm::all_of(users, [&](Operation *user) { return user->getBlock() == value.getParentBlock(); });
+  const bool match = users.size() == count &&
+                     llvm::all_of(users, [&](Operation *user) { return user->getBlock() == value.getParentBlock(); });
   return match ? std::optional(users) : std::nullopt;
 }
 
@@ -97,7 +101,8 @@ bool splitUsers(Value value, tile::MapOp &vector, tile::MapOp &tile) {
 std::optional<Softmax> match(sched::ForTilesOp loop) {
   Softmax softmax;
   for (auto [next, argument] : llvm::zip(loop.getNext().getValues(), loop.getBody().getArguments()))
-    if (auto reduce = next.getDefiningOp<tile::ReduceOp>(); reduce && reduce.getKind() == tile::Reduction::Max && reduce.getInit() == argument)
+    if (auto reduce = next.getDefiningOp<tile::ReduceOp>();
+        reduce && reduce.getKind() == tile::Reduction::Max && reduce.getInit() == argument)
       softmax.maximum = reduce;
   auto users = softmax.maximum ? usersOf(softmax.maximum.getResult(), 2) : std::nullopt;
   if (!users)
@@ -107,8 +112,10 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
       softmax.base = map;
   if (!softmax.base || !splitUsers(softmax.base.getResult(), softmax.alpha, softmax.exponentials) ||
       softmax.exponentials.getInputs() != ValueRange{softmax.maximum.getTile(), softmax.base.getResult()} ||
-      softmax.alpha.getInputs() != ValueRange{softmax.maximum.getInit(), softmax.base.getResult()} || !exponentFactor(softmax.exponentials) ||
-      !splitUsers(softmax.alpha.getResult(), softmax.sumBefore, softmax.output) || rescaleFactor(softmax.sumBefore) != softmax.alpha.getResult() ||
+      softmax.alpha.getInputs() != ValueRange{softmax.maximum.getInit(), softmax.base.getResult()} ||
+      !exponentFactor(softmax.exponentials) ||
+      !splitUsers(softmax.alpha.getResult(), softmax.sumBefore, softmax.output) ||
+      rescaleFactor(softmax.sumBefore) != softmax.alpha.getResult() ||
       rescaleFactor(softmax.output) != softmax.alpha.getResult())
     return std::nullopt;
   softmax.sum = onlyUser<tile::ReduceOp>(softmax.sumBefore.getResult());
@@ -119,12 +126,14 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
     if (auto convert = dyn_cast<tile::ConvertOp>(user))
       softmax.probability = convert;
   for (Operation *user : softmax.accumulator().getUsers())
-    if (auto wait = dyn_cast<sched::MmaWaitOp>(user); wait && wait->getBlock() == softmax.output->getBlock() && wait->isBeforeInBlock(softmax.output))
+    if (auto wait = dyn_cast<sched::MmaWaitOp>(user);
+        wait && wait->getBlock() == softmax.output->getBlock() && wait->isBeforeInBlock(softmax.output))
       softmax.wait = wait;
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map` are the others: all, where there is one block.
+/// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map`
+/// are the others: all, where there is one block.
 void splitFirstHalf(tile::MapOp map) {
   constexpr int64_t block = 16;
   const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
@@ -137,12 +146,14 @@ void splitFirstHalf(tile::MapOp map) {
   map.getInputsMutable().slice(0, 1).assign(first.getResult());
 }
 
-/// The loop with one more carried tile, the last. Its next value is not there yet: the caller appends it to what `sched.next` takes.
+/// The loop with one more carried tile, the last. Its next value is not there yet: the caller appends it to what
+/// `sched.next` takes.
 sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   OpBuilder builder(loop);
   SmallVector<Value> tiles(loop.getTiles());
   tiles.push_back(init);
-  auto wider = sched::ForTilesOp::create(builder, loop.getLoc(), loop.getInits(), loop.getBound(), tiles, loop.getKeeps());
+  auto wider =
+      sched::ForTilesOp::create(builder, loop.getLoc(), loop.getInits(), loop.getBound(), tiles, loop.getKeeps());
   wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   Block &body = wider.getBody().front();
   for (auto [old, argument] : llvm::zip(loop.getBody().getArguments(), body.getArguments()))
@@ -155,20 +166,25 @@ sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   return wider;
 }
 
-/// Where |c m| is below, a multiply-add's addend c m is rounded by at most 2^-11, less than bf16 rounds the exponential. Beyond, exponents take the difference x - m.
+/// Where |c m| is below, a multiply-add's addend c m is rounded by at most 2^-11, less than bf16 rounds the
+/// exponential. Beyond, exponents take the difference x - m.
 constexpr float farExponent = 16384;
 
 /// What the multiply-add of an exponent adds for a row of maximum m, for bf16: exp2(fma(c, x, addend)).
 ///
 ///     m                              addend
 ///     |c m| < 2^14                   -c m, rounded by 2^-11 at most, less than P is
-///     no key so far (least)          such that the first visible key, however small, makes exp2 infinite, and hidden ones 0; for c >= 1 no such number exists: as below
-///     else                           infinity: every tile moves the maximum, and takes the exact difference
+///     no key so far (least)          such that the first visible key, however small, makes exp2 infinite, and hidden
+///     ones 0; for c >= 1 no such number exists: as below else                           infinity: every tile moves the
+///     maximum, and takes the exact difference
 Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
   return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {
-    auto constant = [&](float value) -> Value { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); };
+    auto constant = [&](float value) -> Value {
+      return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+    };
     Value product = arith::MulFOp::create(builder, loc, v[0], constant(-factor));
-    Value small = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(builder, loc, product), constant(farExponent));
+    Value small = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT,
+                                        math::AbsFOp::create(builder, loc, product), constant(farExponent));
     Value otherwise = constant(std::numeric_limits<float>::infinity());
     if (factor < 1) {
       Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], constant(-greatest));
@@ -181,14 +197,16 @@ Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor
 /// exp2(fma(x, c, addend)) in the place of exp2((x - m) * c).
 tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value addend, float factor) {
   Location loc = exponentials.getLoc();
-  Value p = createMap(builder, loc, tile::nameOf(exponentials.getResult()), exponentials.getResult().getType(), {exponentials.getInputs()[0], addend}, [&](ValueRange v) -> Value {
-    Value c = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor));
-    return math::Exp2Op::create(builder, loc, math::FmaOp::create(builder, loc, v[0], c, v[1]));
-  });
+  Value p = createMap(builder, loc, tile::nameOf(exponentials.getResult()), exponentials.getResult().getType(),
+                      {exponentials.getInputs()[0], addend}, [&](ValueRange v) -> Value {
+                        Value c = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor));
+                        return math::Exp2Op::create(builder, loc, math::FmaOp::create(builder, loc, v[0], c, v[1]));
+                      });
   return p.getDefiningOp<tile::MapOp>();
 }
 
-/// `overlap`: the first half of its exponentials beside the loop's own product with V. `byAddend`: they are multiply-adds.
+/// `overlap`: the first half of its exponentials beside the loop's own product with V. `byAddend`: they are
+/// multiply-adds.
 void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
   tile::ReduceOp maximum = softmax.maximum;
   const float factor = *exponentFactor(softmax.exponentials);
@@ -221,11 +239,14 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   builder.setInsertionPointAfter(last);
   IRMapping held;
   held.map(softmax.base.getResult(), maximum.getInit());
-  auto exponentials = byAddend ? fuseExponents(builder, softmax.exponentials, loop.getBody().getArguments().back(), factor)
-                               : cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
+  auto exponentials = byAddend
+                          ? fuseExponents(builder, softmax.exponentials, loop.getBody().getArguments().back(), factor)
+                          : cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
   Value p = exponentials.getResult();
   held.map(softmax.exponentials.getResult(), p);
-  Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p, "k", Value(), /*per_lane=*/true), "sum");
+  Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p,
+                                                 "k", Value(), /*per_lane=*/true),
+                          "sum");
   builder.clone(*softmax.probability, held);
   Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
                       [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
@@ -235,7 +256,8 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   // Or as before, but that the maximum is finite in any case.
   softmax.base.getResult().replaceAllUsesWith(maximum.getResult());
   softmax.base.erase();
-  SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(), softmax.probability.getResult()};
+  SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(),
+                           softmax.probability.getResult()};
   SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
   if (byAddend) {
     OpBuilder::InsertionGuard guard(builder);
@@ -279,7 +301,8 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         if (std::optional<Softmax> softmax = match(loop))
-          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(), kernel.getDtype().isBF16() && !kernel.getPrecise());
+          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(),
+                      kernel.getDtype().isBF16() && !kernel.getPrecise());
       });
     }
   }

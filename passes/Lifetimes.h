@@ -9,7 +9,8 @@
 
 namespace attune {
 
-/// A shared buffer lives from its op to its last use among the ops of its block: a loop that uses it keeps it to its end.
+/// A shared buffer lives from its op to its last use among the ops of its block: a loop that uses it keeps it to its
+/// end.
 struct Lifetime {
   sched::SharedOp buffer;
   mlir::Operation *first, *last;
@@ -32,8 +33,8 @@ struct Lifetime {
   int64_t begin() const { return sched::SharedOp(buffer).getOffset(); }
   int64_t end() const { return begin() + sched::SharedOp(buffer).getResult().getType().bytes(); }
 
-  /// Whether both are alive at some time. Of buffers in different blocks the outer one counts against the op that holds the
-  /// inner one; roles run side by side.
+  /// Whether both are alive at some time. Of buffers in different blocks the outer one counts against the op that holds
+  /// the inner one; roles run side by side.
   bool meets(const Lifetime &other) const {
     mlir::Block *block = first->getBlock(), *otherBlock = other.first->getBlock();
     if (block == otherBlock)

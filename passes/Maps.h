@@ -1,10 +1,10 @@
 //===- Maps.h - Maps and votes that passes write and recognise ---------------===//
 //
 //     createMap(builder, loc, "alpha", rows, {m, base}, [&](ValueRange v) -> Value { ... })        a map over elements
-//     createAny(builder, loc, "moves", alpha, UNE, 1)                                              whether one of the warp's compares so
-//     rescaleFactor(map)                                                                           what a map multiplies a tile by
-//     exponentFactor(map)                                                                          c of a map exp2((x - m) * c)
-//     pacedOperand(map)                                                                            what a map's one special function waits for beside the element
+//     createAny(builder, loc, "moves", alpha, UNE, 1)                                              whether one of the
+//     warp's compares so rescaleFactor(map) what a map multiplies a tile by exponentFactor(map) c of a map exp2((x - m)
+//     * c) pacedOperand(map)                                                                            what a map's
+//     one special function waits for beside the element
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,9 +14,11 @@
 namespace attune {
 
 /// A map over the inputs' elements; `body` gets them and returns the element of the result.
-inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type, mlir::ValueRange inputs,
-                             llvm::function_ref<mlir::Value(mlir::ValueRange)> body, mlir::Value onlyIf = {}) {
-  auto map = tile::MapOp::create(builder, loc, type, inputs, llvm::ArrayRef<std::pair<llvm::StringRef, mlir::Value>>{}, onlyIf);
+inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type,
+                             mlir::ValueRange inputs, llvm::function_ref<mlir::Value(mlir::ValueRange)> body,
+                             mlir::Value onlyIf = {}) {
+  auto map = tile::MapOp::create(builder, loc, type, inputs, llvm::ArrayRef<std::pair<llvm::StringRef, mlir::Value>>{},
+                                 onlyIf);
   mlir::OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&map.getBody().front());
   tile::YieldOp::create(builder, loc, body(map.getBody().getArguments()));
@@ -24,8 +26,8 @@ inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm:
 }
 
 /// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
-inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows, mlir::arith::CmpFPredicate predicate,
-                             float constant) {
+inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows,
+                             mlir::arith::CmpFPredicate predicate, float constant) {
   auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
   mlir::OpBuilder::InsertionGuard guard(builder);
   mlir::Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
@@ -54,11 +56,13 @@ struct PacedOperand {
   bool byRow; ///< one for each row; else one for all
 };
 
-/// The constant c > 0 of a map of elements x and rows m to exp2((x - m) * c), as tile-fold-softmax-scale writes the softmax's exponentials.
+/// The constant c > 0 of a map of elements x and rows m to exp2((x - m) * c), as tile-fold-softmax-scale writes the
+/// softmax's exponentials.
 std::optional<float> exponentFactor(tile::MapOp map);
 
-/// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of that element and of something that is the same along a row: the
-/// latter. Of tiles of whole blocks of 16 columns. (PaceFunctions.cpp)
+/// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of
+/// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
+/// (PaceFunctions.cpp)
 std::optional<PacedOperand> pacedOperand(tile::MapOp map);
 
 } // namespace attune

@@ -86,7 +86,8 @@ struct Bounds {
   Interval hull, full;
 };
 
-/// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it holds for all.
+/// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it
+/// holds for all.
 struct Verdict {
   Condition possible, certain;
 };
@@ -98,9 +99,7 @@ struct Form {
   Linear lo, hi;
   Range values;
 
-  bool sameCoefficients(const Form &other) const {
-    return k == other.k && kDivisor == other.kDivisor && q == other.q;
-  }
+  bool sameCoefficients(const Form &other) const { return k == other.k && kDivisor == other.kDivisor && q == other.q; }
   std::optional<int64_t> constant() const {
     if (k || q || !lo.isConstant() || !(lo == hi))
       return std::nullopt;
@@ -113,14 +112,16 @@ struct Form {
 //===----------------------------------------------------------------------===//
 
 /// Analyses one mask for one query tile. With a builder the tile is given by SSA values and bounds are emitted;
-/// without, everything is a number. Loads of integers have bounds where `tables` collects those that they need; with `keyTile`, the
-/// index of a tile of keys, in both directions.
+/// without, everything is a number. Loads of integers have bounds where `tables` collects those that they need; with
+/// `keyTile`, the index of a tile of keys, in both directions.
 class MaskAnalysis {
 public:
   using Tables = SmallVectorImpl<tile::BoundsAttr>;
 
-  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables = nullptr, Value keyTile = {})
-      : op(op), builder(&builder), loc(op.getLoc()), values(values), tables(tables), tileQ(values.tileQ), tileK(values.tileK) {
+  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables = nullptr,
+               Value keyTile = {})
+      : op(op), builder(&builder), loc(op.getLoc()), values(values), tables(tables), tileQ(values.tileQ),
+        tileK(values.tileK) {
     queryBegin = base(values.q0, {0, maxExtent - 1});
     queryCount = base(values.Sq, {0, maxExtent});
     keyCount = base(values.Sk, {0, maxExtent});
@@ -133,7 +134,8 @@ public:
       : op(op), loc(op.getLoc()), tileQ(tileQ), tileK(tileK), queryBegin(constantOf(q0)), queryCount(constantOf(Sq)),
         keyCount(constantOf(Sk)), queryOffset(constantOf(qOffset)) {}
 
-  /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's loads decide.
+  /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
+  /// loads decide.
   Bounds bounds(std::optional<ArrayRef<Conjunct>> deciding) {
     Bounds result = everything<Bounds>();
     if (op.getMask().empty())
@@ -156,10 +158,11 @@ public:
   SmallVector<Conjunct> conjunctsByTile() {
     SmallVector<Conjunct> result;
     if (tables && !op.getMask().empty())
-      forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
-        if (loadsByTile(value))
-          result.push_back({value, negate});
-      });
+      forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false,
+                      [&](Value value, bool negate) {
+                        if (loadsByTile(value))
+                          result.push_back({value, negate});
+                      });
     return result;
   }
 
@@ -173,7 +176,8 @@ public:
 
   /// A condition as an i1.
   Value toI1(const Condition &condition) {
-    return condition.known ? Value(arith::ConstantOp::create(*builder, loc, builder->getBoolAttr(*condition.known))) : condition.value;
+    return condition.known ? Value(arith::ConstantOp::create(*builder, loc, builder->getBoolAttr(*condition.known)))
+                           : condition.value;
   }
 
   /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the keys, or by `deciding` alone.
@@ -193,7 +197,8 @@ public:
     Linear fullHi = full.hi ? clampToKeys(*full.hi) : keyCount;
     Linear fullBegin = divide(addConstant(fullLo, tileK - 1), tileK);
     Linear fullEnd = deciding && !full.hi ? end : divide(fullHi, tileK);
-    // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty anywhere.
+    // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty
+    // anywhere.
     if (deciding || !fromZero || full.lo) {
       fullBegin = maximum(minimum(fullBegin, end), begin);
       fullEnd = maximum(minimum(fullEnd, end), fullBegin);
@@ -209,7 +214,8 @@ public:
     return result;
   }
 
-  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the keys, an interval, or anything.
+  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the keys, an
+  /// interval, or anything.
   struct RowConjuncts {
     SmallVector<Conjunct> upper, lower, both, rest;
   };
@@ -319,9 +325,7 @@ private:
     if (x.unknown)
       return result;
     bool large = false;
-    auto times = [&](int64_t &value) {
-      large |= __builtin_mul_overflow(value, factor, &value);
-    };
+    auto times = [&](int64_t &value) { large |= __builtin_mul_overflow(value, factor, &value); };
     times(result.constant);
     for (auto &term : result.terms)
       times(term.second);
@@ -419,7 +423,7 @@ private:
     if (x.isConstant())
       return constantOf(x.constant / divisor);
     Type type = x.range.within(int32Range) && Range{divisor, divisor}.within(int32Range) ? naturalType(x)
-                                                                                        : builder->getI64Type();
+                                                                                         : builder->getI64Type();
     return base(emit<arith::DivSIOp>(materialize(x, type), constantValue(type, divisor)),
                 {x.range.lo / divisor, x.range.hi / divisor});
   }
@@ -459,7 +463,9 @@ private:
   }
   static const void *keyOf(Value value) { return value.getAsOpaquePointer(); }
   static const void *keyOf(Type type) { return type.getAsOpaquePointer(); }
-  static const void *keyOf(arith::CmpIPredicate predicate) { return reinterpret_cast<const void *>(uintptr_t(predicate)); }
+  static const void *keyOf(arith::CmpIPredicate predicate) {
+    return reinterpret_cast<const void *>(uintptr_t(predicate));
+  }
 
   Value constantValue(Type type, int64_t value) {
     Value &known = constants[{type.getAsOpaquePointer(), value}];
@@ -486,7 +492,8 @@ private:
         auto [least, most] = termRange(term);
         Range coefficient = {-std::abs(term.second), std::abs(term.second)};
         return !extended.tooLarge && extended.range.within(int32Range) && coefficient.within(int32Range) &&
-               (least >= -int32Range.hi || term.second == 1) && most <= int32Range.hi && ranges.lookup(term.first).within(int32Range);
+               (least >= -int32Range.hi || term.second == 1) && most <= int32Range.hi &&
+               ranges.lookup(term.first).within(int32Range);
       });
       if (next == rest.end())
         return std::nullopt;
@@ -502,7 +509,9 @@ private:
     return order;
   }
 
-  Type naturalType(const Linear &x) { return orderInI32(x) ? Type(builder->getI32Type()) : Type(builder->getI64Type()); }
+  Type naturalType(const Linear &x) {
+    return orderInI32(x) ? Type(builder->getI32Type()) : Type(builder->getI64Type());
+  }
   Type commonType(const Linear &x, const Linear &y) {
     Type type = naturalType(x);
     return type.isInteger(64) ? type : naturalType(y);
@@ -564,8 +573,8 @@ private:
     if (auto load = dyn_cast<attn::LoadOp>(definition)) {
       attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
       auto view = tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType());
-      result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), parameter(load.getName(), view), operands,
-                                       SmallVector<bool>(operands.size(), false));
+      result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), parameter(load.getName(), view),
+                                       operands, SmallVector<bool>(operands.size(), false));
       tile::named(result, load.getName());
     } else if (auto scalar = dyn_cast<attn::ScalarOp>(definition)) {
       result = parameter(scalar.getName(), scalar.getType());
@@ -1068,7 +1077,8 @@ private:
 
   /// Whether nothing is known of the value but its type.
   static bool isVague(const Form &x) {
-    return !x.k && !x.q && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo && x.hi.constant >= int32Range.hi;
+    return !x.k && !x.q && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
+           x.hi.constant >= int32Range.hi;
   }
 
   /// x <= y, or x < y, for some and for all of the tile's elements.
@@ -1119,12 +1129,14 @@ private:
       return judged;
   }
 
-  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is; once for each, however often it occurs.
+  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is; once for each,
+  /// however often it occurs.
   void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body) {
     llvm::DenseSet<std::pair<Value, unsigned>> met;
     forEachConjunct(value, negate, body, met);
   }
-  void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body, llvm::DenseSet<std::pair<Value, unsigned>> &met) {
+  void forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body,
+                       llvm::DenseSet<std::pair<Value, unsigned>> &met) {
     if (!met.insert({value, negate}).second)
       return;
     Operation *definition = value.getDefiningOp();
@@ -1307,8 +1319,7 @@ private:
       if (x.k > 0) {
         // key / n <= floor(-rest / factor), that is key < n * (floor(-rest / factor) + 1).
         Linear end = scale(rest, -1);
-        end = factor == 1 ? addConstant(end, 1)
-                          : divide(maximum(addConstant(end, factor), constantOf(0)), factor);
+        end = factor == 1 ? addConstant(end, 1) : divide(maximum(addConstant(end, factor), constantOf(0)), factor);
         result.hi = scale(end, x.kDivisor);
       } else {
         // key / n >= ceil(rest / factor), that is key >= n * ceil(rest / factor).
@@ -1391,7 +1402,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
                           SmallVectorImpl<tile::BoundsAttr> &bounds) {
   Location loc = op.getLoc();
   Block *block = builder.getInsertionBlock();
-  Operation *before = builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
+  Operation *before =
+      builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
   SmallVector<tile::BoundsAttr> tables;
   MaskAnalysis analysis(op, builder, values, &tables);
   // Cuts have conditions of their own.
@@ -1422,8 +1434,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
         indices.push_back(values.h);
       Value step = arith::ConstantIntOp::create(builder, loc, values.tileK, 32);
       indices.append({values.q0, arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw)});
-      Value touches = tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ, values.tileK,
-                                              pattern.getRows(), pattern.getColumns());
+      Value touches = tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ,
+                                              values.tileK, pattern.getRows(), pattern.getColumns());
       visible = builder.createOrFold<arith::AndIOp>(loc, touches, visible);
     }
     hasFull &= !matchPattern(full, m_Zero());
@@ -1445,7 +1457,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   } else {
     if (!(begin == fullBegin))
       segment(begin, "tiles_begin", fullBegin, "full_begin", false);
-    segment(fullBegin, begin == fullBegin ? "tiles_begin" : "full_begin", fullEnd, fullEnd == end ? "tiles_end" : "full_end", true);
+    segment(fullBegin, begin == fullBegin ? "tiles_begin" : "full_begin", fullEnd,
+            fullEnd == end ? "tiles_end" : "full_end", true);
     if (!(fullEnd == end))
       segment(fullEnd, "full_end", end, "tiles_end", false);
   }
@@ -1458,14 +1471,16 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
 
   // Tables that the result does without are not made.
   SmallVector<Operation *> made;
-  for (Operation &op : llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
+  for (Operation &op :
+       llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
     made.push_back(&op);
   if (!domain.getWhere().empty())
     for (Operation &op : domain.getWhere().front().without_terminator())
       made.push_back(&op);
   eraseDead(made);
   llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
-    return !llvm::is_contained(bounds, table) && holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.getName(); });
+    return !llvm::is_contained(bounds, table) &&
+           holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.getName(); });
   });
   return domain;
 }
@@ -1475,7 +1490,9 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   MaskAnalysis analysis(op, builder, values);
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
   Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
-  auto followsQueries = [&](Value tile) { return followsFrom(tile, [&](Operation *op) { return op == values.q0.getDefiningOp(); }); };
+  auto followsQueries = [&](Value tile) {
+    return followsFrom(tile, [&](Operation *op) { return op == values.q0.getDefiningOp(); });
+  };
   if (!followsQueries(first) && !followsQueries(last))
     return {};
   Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.q0, values.Sq);
@@ -1483,7 +1500,8 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, SmallVectorImpl<tile::BoundsAttr> &bounds) {
+MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
+                            SmallVectorImpl<tile::BoundsAttr> &bounds) {
   MaskAnalysis::RowConjuncts ofRow = rowConjuncts(builder, op, values);
   MaskSplit split;
   split.rest = std::move(ofRow.rest);
@@ -1509,7 +1527,8 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   return split;
 }
 
-Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, Value k0, Value column) {
+Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, Value k0,
+                      Value column) {
   assert(row.tileQ == 1 && "one row");
   MaskAnalysis analysis(op, builder, row);
   Interval interval = analysis.fullInterval(cut.conjuncts);
@@ -1522,8 +1541,10 @@ Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValue
     return arith::MaxSIOp::create(builder, loc, columns, constant(0));
   };
   if (cut.fullEnd)
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column, within(analysis.endOf(interval, "row_end")));
-  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column, within(analysis.beginOf(interval, "row_begin")));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column,
+                                 within(analysis.endOf(interval, "row_end")));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column,
+                               within(analysis.beginOf(interval, "row_begin")));
 }
 
 bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

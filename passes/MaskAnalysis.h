@@ -15,8 +15,8 @@
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
 //
-// A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the domain's tiles are full or
-// partial by the conjuncts that remain beside the cuts.
+// A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the
+// domain's tiles are full or partial by the conjuncts that remain beside the cuts.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
 // the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
@@ -26,9 +26,10 @@
 // the interval of r; values that depend on b, h, extents, run-time scalars and loads indexed by these
 // ("uniform") are computed exactly. A comparison of floats is known where it is uniform.
 //
-// LOADS. A load of integers by q and uniform indices lies between the least and the greatest element that the tile's rows
-// read: r has these for its ends. A load by k has such bounds for each tile of keys. The conjuncts of the mask that depend on one are
-// judged for each tile, by the same rules with the key between the tile's ends, in the `where` of the domain:
+// LOADS. A load of integers by q and uniform indices lies between the least and the greatest element that the tile's
+// rows read: r has these for its ends. A load by k has such bounds for each tile of keys. The conjuncts of the mask
+// that depend on one are judged for each tile, by the same rules with the key between the tile's ends, in the `where`
+// of the domain:
 //
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
@@ -60,15 +61,16 @@ struct BlockValues {
   bool part = false; ///< the rows are a part of the block's
 };
 
-/// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq)) visit: segments
-/// partial, full, partial in this order, without those that are always empty, by splitMask's `rest` alone. A block pattern (see patternNeedsElementMask) and what
-/// depends on loads by key become the domain's `where`; the bounds that these need are added to `bounds`. Reads of scalars, uniform
-/// captured tensors and bounds become tile.param and tile.element.
+/// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq))
+/// visit: segments partial, full, partial in this order, without those that are always empty, by splitMask's `rest`
+/// alone. A block pattern (see patternNeedsElementMask) and what depends on loads by key become the domain's `where`;
+/// the bounds that these need are added to `bounds`. Reads of scalars, uniform captured tensors and bounds become
+/// tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
                         mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
 
-/// The tiles, two ends in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be past Sq: then there are none. Without
-/// values where the mask leaves the queries no end of their own.
+/// The tiles, two ends in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be
+/// past Sq: then there are none. Without values where the mask leaves the queries no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// A conjunct of a mask: an i1 value of its region, negated or not.
@@ -81,17 +83,19 @@ struct MaskCut {
   mlir::Value fullBegin, fullEnd;
 };
 
-/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the conjuncts that leave
-/// anything else of a row. The end of the keys, Sk, is always one of the cuts.
+/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the
+/// conjuncts that leave anything else of a row. The end of the keys, Sk, is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> rest;
 };
-MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
+MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
+                    mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
 
-/// Whether row `row.q0` sees, by the cut, the key in `column` (i32) of the tile that begins at key `k0`. The row's ends are columns
-/// of the tile, in [0, row.tileK].
-mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, mlir::Value k0, mlir::Value column);
+/// Whether row `row.q0` sees, by the cut, the key in `column` (i32) of the tile that begins at key `k0`. The row's ends
+/// are columns of the tile, in [0, row.tileK].
+mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
+                    mlir::Value k0, mlir::Value column);
 
 /// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.
@@ -106,8 +110,9 @@ struct TileSegments {
   int64_t begin = 0, fullBegin = 0, fullEnd = 0, end = 0;
 };
 
-/// The tiles that buildDomain visits for given sizes, and those that are full by the whole mask and Sk. What depends on b, h, run-time scalars or uniform loads counts
-/// as visible, what depends on other loads as partial; a block pattern counts as all set.
+/// The tiles that buildDomain visits for given sizes, and those that are full by the whole mask and Sk. What depends on
+/// b, h, run-time scalars or uniform loads counts as visible, what depends on other loads as partial; a block pattern
+/// counts as all set.
 TileSegments evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
                             int64_t tileK);
 

@@ -1,7 +1,7 @@
 //===- OverlapProducts.cpp - The softmax of a tile beside the products of its neighbours ---===//
 //
-// The consumers' loop is rotated: the product with V of tile n - 1 starts after that with K of tile n, and both run beside
-// the softmax of tile n.
+// The consumers' loop is rotated: the product with V of tile n - 1 starts after that with K of tile n, and both run
+// beside the softmax of tile n.
 //
 //     before                                     after
 //     ----------------------------------         --------------------------------------------------
@@ -18,10 +18,10 @@
 //
 // A wait's pending count is the number of products committed after the one that it needs.
 //
-// The wait for V(n) stands before that for O because a device compiler does not move the latter over a loop, and a wait on a barrier is
-// one. Without it, the compiler moved the wait for O up to that for S, and no product ran beside the softmax. Waiting there holds two
-// stages of V, which a ring of one does not have. So it is where the plan says `overlap`; else one warpgroup's products run beside
-// another's softmax, and V(n - 1) is waited for where it is read.
+// The wait for V(n) stands before that for O because a device compiler does not move the latter over a loop, and a wait
+// on a barrier is one. Without it, the compiler moved the wait for O up to that for S, and no product ran beside the
+// softmax. Waiting there holds two stages of V, which a ring of one does not have. So it is where the plan says
+// `overlap`; else one warpgroup's products run beside another's softmax, and V(n - 1) is waited for where it is read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,7 +63,8 @@ std::optional<Parts> match(ForTilesOp loop) {
   parts.rescale = parts.output.getAcc().getDefiningOp<tile::MapOp>();
   parts.keys = parts.scores.getRhs().getDefiningOp<sched::SlotOp>();
   parts.values = parts.output.getRhs().getDefiningOp<sched::SlotOp>();
-  if (!parts.probability || !parts.rescale || !parts.keys || !parts.values || !parts.probability->hasOneUse() || !parts.rescale->hasOneUse())
+  if (!parts.probability || !parts.rescale || !parts.keys || !parts.values || !parts.probability->hasOneUse() ||
+      !parts.rescale->hasOneUse())
     return std::nullopt;
   auto carried = dyn_cast<BlockArgument>(parts.rescale.getInputs().front());
   unsigned scalars = loop.getInits().size();
@@ -90,12 +91,13 @@ std::optional<Parts> match(ForTilesOp loop) {
 class LoopRotator {
 public:
   /// `early`: V of a tile is waited for when its softmax ends.
-  LoopRotator(ForTilesOp loop, Parts parts, bool early) : loop(loop), parts(parts), builder(loop), loc(loop.getLoc()), early(early) {}
+  LoopRotator(ForTilesOp loop, Parts parts, bool early)
+      : loop(loop), parts(parts), builder(loop), loc(loop.getLoc()), early(early) {}
 
   void run() {
     unsigned scalars = loop.getInits().size(), tiles = loop.getTiles().size();
-    // Entered at most once: only where there is a tile. It leaves with its bound, which a device compiler sees; where another loop goes on from
-    // the tile after the last, and that is another than the bound, it is carried beside.
+    // Entered at most once: only where there is a tile. It leaves with its bound, which a device compiler sees; where
+    // another loop goes on from the tile after the last, and that is another than the bound, it is carried beside.
     const bool goesOn = loop.getKeeps() && !loop.getKept().front().use_empty() && !isDense();
     SmallVector<Value> entry(loop.getInits());
     if (goesOn)
@@ -147,7 +149,8 @@ public:
     builder.setInsertionPointAfter(inner);
     Value stage = inner.getKept()[scalars], phase = early ? Value() : inner.getKept()[scalars + 1];
     IRMapping last;
-    Value output = multiplyValues(last, inner.getResult(tiles), inner.getResult(parts.accumulator), stage, phase, /*async=*/false);
+    Value output =
+        multiplyValues(last, inner.getResult(tiles), inner.getResult(parts.accumulator), stage, phase, /*async=*/false);
     release(parts.releaseValues, stage);
     SmallVector<Value> leave{loop.getBound(), inner.getKept()[1], inner.getKept()[2]};
     if (goesOn)
@@ -176,10 +179,13 @@ private:
   void wait(sched::WaitOp like, Value stage, Value phase) {
     sched::WaitOp::create(builder, like.getLoc(), like.getRing(), stage, phase);
   }
-  void release(sched::ReleaseOp like, Value stage) { sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage); }
+  void release(sched::ReleaseOp like, Value stage) {
+    sched::ReleaseOp::create(builder, like.getLoc(), like.getRing(), stage);
+  }
 
-  /// Beside the products that have been started: what else is read of the stage of K, and loads that follow from no product. Then waits for S,
-  /// `pending` products older than the last. Where maps of S read from the stage of K too, it is released behind them.
+  /// Beside the products that have been started: what else is read of the stage of K, and loads that follow from no
+  /// product. Then waits for S, `pending` products older than the last. Where maps of S read from the stage of K too,
+  /// it is released behind them.
   void finishScores(IRMapping &mapping, Value scores, int64_t pending) {
     Block *body = &loop.getBody().front();
     auto isScores = [&](Operation *op) { return op == parts.scores; };
@@ -252,7 +258,8 @@ private:
     if (!early)
       next.push_back(arguments[2]);
     for (unsigned i = 0; i < tiles; ++i)
-      next.push_back(i == parts.accumulator ? mapping.lookup(parts.rescale.getResult()) : mapping.lookupOrDefault(values[scalars + i]));
+      next.push_back(i == parts.accumulator ? mapping.lookup(parts.rescale.getResult())
+                                            : mapping.lookupOrDefault(values[scalars + i]));
     next.push_back(mapping.lookup(parts.probability.getResult()));
     sched::NextOp::create(builder, loc, next);
   }

@@ -1,11 +1,14 @@
 //===- PaceFunctions.cpp - Special functions in step with what leads to them ----===//
 //
-// A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one, and fills the time to the next one with multiplications that
-// later ones need, or all multiplications first. But beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit idles while
-// multiplications are issued, and is all that runs later. Here 16 columns' elements wait for the first of the 16 columns before (`sched.behind`), by way of what they take beside
-// themselves: a factor of the score, the exponent's addend.
+// A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one,
+// and fills the time to the next one with multiplications that later ones need, or all multiplications first. But
+// beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit
+// idles while multiplications are issued, and is all that runs later. Here 16 columns' elements wait for the first of
+// the 16 columns before (`sched.behind`), by way of what they take beside themselves: a factor of the score, the
+// exponent's addend.
 //
-// Not for maps whose elements are summed up: additions and the packing of P stand between the functions as it is. Nor where functions are float32-accurate, and so many instructions each.
+// Not for maps whose elements are summed up: additions and the packing of P stand between the functions as it is. Nor
+// where functions are float32-accurate, and so many instructions each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +30,8 @@ using namespace attune;
 std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
   Block &body = map.getBody().front();
   auto type = map.getResult().getType();
-  if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() || map.getInputs()[0].getType() != map.getResult().getType() ||
-      !map.getElement(0).hasOneUse())
+  if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() ||
+      map.getInputs()[0].getType() != map.getResult().getType() || !map.getElement(0).hasOneUse())
     return std::nullopt;
   Operation *first = *map.getElement(0).getUsers().begin();
   if (!isa<arith::MulFOp, arith::AddFOp, arith::SubFOp, math::FmaOp>(first) || first->getBlock() != &body)

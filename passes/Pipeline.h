@@ -11,7 +11,7 @@ struct PipelineOptions {
   std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
   int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
   int64_t tileQ = 0, tileK = 0, warps = 0, stages = 0, dvWarps = 0;
-  int qRegisters = -1;        ///< -1: the cost model decides
+  int qRegisters = -1; ///< -1: the cost model decides
 };
 
 /// attn to tile: tiling, online softmax, hoisting. The CPU target executes the result.
@@ -19,8 +19,8 @@ void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// tile to sched for the mma.sync family.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 
-/// What each stage's text is held to. The two functions above end with the verifier of the stage that they reach; a compilation
-/// that starts from text runs that of the text's stage first.
+/// What each stage's text is held to. The two functions above end with the verifier of the stage that they reach; a
+/// compilation that starts from text runs that of the text's stage first.
 void addAttnVerifier(mlir::OpPassManager &passes);
 void addTileVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
 void addSchedVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);

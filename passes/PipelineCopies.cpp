@@ -65,7 +65,8 @@ private:
     SmallVector<int64_t> shape{count};
     llvm::append_range(axes, type.getAxes());
     llvm::append_range(shape, type.getShape());
-    auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+    auto ringType =
+        TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
     StringRef name = tile::nameOf(load.getResult());
     std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
     return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
@@ -74,7 +75,8 @@ private:
   /// A load before the loop: its copy shares the first group, its first wait is that of the first tile.
   void copyOnce(tile::LoadOp load) {
     Value buffer = ring(load, 1);
-    sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer, i32(0), Value());
+    sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
+                              i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
     // What reads it before the loop (fragments kept in registers) has to wait for it there.
     for (Operation *user : llvm::make_early_inc_range(load.getResult().getUsers()))
@@ -192,9 +194,9 @@ private:
     return last;
   }
 
-  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the tile's index and its
-  /// slot; what follows from them is computed, as registers are scarcer than integer instructions. Tiles may follow
-  /// from a search: the indices ahead are carried too.
+  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the
+  /// tile's index and its slot; what follows from them is computed, as registers are scarcer than integer instructions.
+  /// Tiles may follow from a search: the indices ahead are carried too.
   void fillRings() {
     bool dense = !sequence.searches();
     SmallVector<Value> indices{sequence.first(builder).tile};

@@ -1,8 +1,9 @@
 //===- Rematerialize.cpp - Compute a lane's place again rather than keep it ----===//
 //
-// A lane's row, column and copy addresses follow from its thread index in a few integer ops. Kept from the start of the kernel, they
-// occupy registers through the loop, where fragments need all of them. The branches of the loop (copies, masks) and what follows
-// the loop therefore derive them again, from a thread index and a tile of work that are read there.
+// A lane's row, column and copy addresses follow from its thread index in a few integer ops. Kept from the start of the
+// kernel, they occupy registers through the loop, where fragments need all of them. The branches of the loop (copies,
+// masks) and what follows the loop therefore derive them again, from a thread index and a tile of work that are read
+// there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,9 +41,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   /// Whether tiles live in registers in a loop: it has none to spare.
-  static bool holdsTiles(sched::ForTilesOp loop) {
-    return holds<sched::RegistersOp>(loop.getBody());
-  }
+  static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
 
   /// Whether `value` follows from the thread index and constants by pure scalar ops.
   bool isLaneValue(Value value) {
@@ -110,11 +109,13 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       return false;
     if (receiver(value))
       return true;
-    return isa<arith::ArithDialect>(op->getDialect()) && llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
+    return isa<arith::ArithDialect>(op->getDialect()) &&
+           llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
   }
 
   /// `value` from what is received again.
-  static Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder, IRMapping &renewed) {
+  static Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
+                             IRMapping &renewed) {
     if (renewed.contains(value))
       return renewed.lookup(value);
     if (Operation *origin = receiver(value)) {
@@ -145,9 +146,11 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       });
     for (OpOperand *use : uses) {
       Value value = use->get();
-      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
         if (!position)
-          position = sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
+          position =
+              sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
         use->set(position->getResult(argument.getArgNumber()));
       } else if (followsReceived(value, loop)) {
         use->set(renewReceived(value, loop, received, builder, renewed));

@@ -6,11 +6,13 @@
 //     s = mma q, k                               s = mma q, k
 //     x = map(s) { s * a + t }                   x = map(s) { s * 2^-e * a + t }
 //
-// A staged bias t is to stand beside the unscaled product, from where it costs nothing (FoldFactors, AccumulateBias), and must be divided by the factor for it. A factor
-// below 1 would make large finite biases infinite, as those that hide by the least finite float. Factors of two leave to Q once a tile of queries: what is left is 1 or more, and where
-// it is 1, as at D 64, there is nothing to divide.
+// A staged bias t is to stand beside the unscaled product, from where it costs nothing (FoldFactors, AccumulateBias),
+// and must be divided by the factor for it. A factor below 1 would make large finite biases infinite, as those that
+// hide by the least finite float. Factors of two leave to Q once a tile of queries: what is left is 1 or more, and
+// where it is 1, as at D 64, there is nothing to divide.
 //
-// For bf16, whose exponents have room: a subnormal product, below 2^-126, is all that is inexact. f16 has none, and keeps the formula.
+// For bf16, whose exponents have room: a subnormal product, below 2^-126, is all that is inexact. f16 has none, and
+// keeps the formula.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +77,9 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
 
   static void scaleQueries(tile::MapOp map) {
     auto product = map.getInputs().empty() ? nullptr : map.getInputs().front().getDefiningOp<tile::MmaOp>();
-    auto queries = product && !product.getAcc() && product.getResult().hasOneUse() ? product.getLhs().getDefiningOp<tile::LoadOp>() : nullptr;
+    auto queries = product && !product.getAcc() && product.getResult().hasOneUse()
+                       ? product.getLhs().getDefiningOp<tile::LoadOp>()
+                       : nullptr;
     if (!queries || !queries.getResult().hasOneUse() || !map.isWhole())
       return;
     BlockArgument element = map.getElement(0);

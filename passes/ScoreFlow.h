@@ -1,6 +1,7 @@
 //===- ScoreFlow.h - Where a change of all scores of a row arrives ----------===//
 //
-// A change that keeps the order of a row's scores, a positive factor or a shift, passes through what the softmax does to them:
+// A change that keeps the order of a row's scores, a positive factor or a shift, passes through what the softmax does
+// to them:
 //
 //     mask: select(visible, x, -inf)      the change of x
 //     m = max(x), over rows and tiles     the same change, through the loop that carries m
@@ -27,15 +28,17 @@ public:
   enum class Step { Carries, Ends, Refuses };
   using OnMap = llvm::function_ref<Step(tile::MapOp, mlir::OpOperand &)>;
 
-  /// `unchanged` says of a constant, a loop's start or one that scores are compared with, whether the change leaves it as it is.
+  /// `unchanged` says of a constant, a loop's start or one that scores are compared with, whether the change leaves it
+  /// as it is.
   explicit ScoreFlow(bool (*unchanged)(float)) : unchanged(unchanged) {}
 
-  /// Follows all uses of `source`. False where the change cannot pass: a reduction other than max, another use than those above, a
-  /// map that refuses, or a required value that it does not reach.
+  /// Follows all uses of `source`. False where the change cannot pass: a reduction other than max, another use than
+  /// those above, a map that refuses, or a required value that it does not reach.
   bool follow(mlir::Value source, OnMap onMap);
   /// The change must reach `values` too.
   void require(mlir::ValueRange values) { llvm::append_range(required, values); }
-  /// Whether `map` returns its input `use`, 0 or an infinity, and chooses by comparisons that the change leaves as they are.
+  /// Whether `map` returns its input `use`, 0 or an infinity, and chooses by comparisons that the change leaves as they
+  /// are.
   bool onlySelects(tile::MapOp map, mlir::OpOperand &use) const;
   /// Whether the change reaches `value`.
   bool reaches(mlir::Value value) const { return changed.contains(value); }

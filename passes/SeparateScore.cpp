@@ -1,8 +1,8 @@
 //===- SeparateScore.cpp - A branch between the product and a costly score -----===//
 //
-// The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S = Q K^T it
-// starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a run-time condition
-// that always holds inside the loop (there are keys) ends the block where the product ends.
+// The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S
+// = Q K^T it starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a
+// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends.
 //
 //===----------------------------------------------------------------------===//
 

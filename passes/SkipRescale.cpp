@@ -1,10 +1,12 @@
 //===- SkipRescale.cpp - Rescale the accumulator only when a row maximum moved ---===//
 //
-// alpha = exp(m_old - m_new) is 1 for every row once the maxima have settled. Then acc * alpha is acc, and a warp whose rows
-// all have alpha = 1 jumps over the multiplications. The branch also ends a basic block between the softmax and the product,
-// which keeps the device compiler's instruction scheduler from mixing the two and running out of registers.
+// alpha = exp(m_old - m_new) is 1 for every row once the maxima have settled. Then acc * alpha is acc, and a warp whose
+// rows all have alpha = 1 jumps over the multiplications. The branch also ends a basic block between the softmax and
+// the product, which keeps the device compiler's instruction scheduler from mixing the two and running out of
+// registers.
 //
-// Not beside warpgroup-level products: these end the block by their waits, and the branch costs more than the multiplications.
+// Not beside warpgroup-level products: these end the block by their waits, and the branch costs more than the
+// multiplications.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +33,8 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
       if (loop->getParentOfType<tile::KernelOp>().getPlan().getCopyWarps())
         return;
       for (auto map : loop.getBody().getOps<tile::MapOp>())
-        if (cast<TileType>(map.getResult().getType()).rank() == 2 && llvm::is_contained(loop.getCarried(), map.getInputs()[0]) &&
-            rescaleFactor(map))
+        if (cast<TileType>(map.getResult().getType()).rank() == 2 &&
+            llvm::is_contained(loop.getCarried(), map.getInputs()[0]) && rescaleFactor(map))
           rescales.push_back(map);
     });
     for (tile::MapOp map : rescales) {

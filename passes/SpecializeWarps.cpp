@@ -10,21 +10,25 @@
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes it, or all from the second on, and stores
-// it to the ring's stages. What it reads by key, as ids, the first warp stores beside K, and both are one stage. Windows of captured tensors are rings too,
-// which the first warp copies to between K and V where the launch has described the tensors to the copy engine, and else the last two warps.
+// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes
+// it, or all from the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp
+// stores beside K, and both are one stage. Windows of captured tensors are rings too, which the first warp copies to
+// between K and V where the launch has described the tensors to the copy engine, and else the last two warps.
 //
-// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing (tile.for_blocks, within). Where the next tile
-// follows from a search, the producer's first warp searches, ahead of its copies, and sends all others what it found: with Q the first tile, with K(n) the tile
-// after n and whether the mask decides within n. Warps of the producer that follow it so empty the rings of Q and K with the consumers. One of them then copies
-// V: between K(n) and K(n+1) the first warp would wait for the consumers to be done with V, and the search for the next tile of work would begin only when they
-// are nearly out of tiles. Registers move from the producer to the consumers. Persistent blocks do this for one tile of work after another: the rings of K and
-// V go on where they stopped, Q is a ring too, and the producer runs ahead.
+// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing
+// (tile.for_blocks, within). Where the next tile follows from a search, the producer's first warp searches, ahead of
+// its copies, and sends all others what it found: with Q the first tile, with K(n) the tile after n and whether the
+// mask decides within n. Warps of the producer that follow it so empty the rings of Q and K with the consumers. One of
+// them then copies V: between K(n) and K(n+1) the first warp would wait for the consumers to be done with V, and the
+// search for the next tile of work would begin only when they are nearly out of tiles. Registers move from the producer
+// to the consumers. Persistent blocks do this for one tile of work after another: the rings of K and V go on where they
+// stopped, Q is a ring too, and the producer runs ahead.
 //
-// Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the producer finds them for itself. Where the
-// tiles of keys follow from a search, it is in memory, and blocks that are free claim the next tile. One warp of a block must do so, and its first warp sends
-// its tiles of work to all others anyway. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside the
-// search, which waits for memory too.
+// Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the
+// producer finds them for itself. Where the tiles of keys follow from a search, it is in memory, and blocks that are
+// free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to all others
+// anyway. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside
+// the search, which waits for memory too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,7 +66,8 @@ public:
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
       streamed.push_back({load});
     if (before.size() != 1 || streamed.size() != 2)
-      return kernel.emitError() << "has " << before.size() << " loads before its loop over tiles and " << streamed.size()
+      return kernel.emitError() << "has " << before.size() << " loads before its loop over tiles and "
+                                << streamed.size()
                                 << " in it; warps are specialised around one of Q, and those of K and V";
     queries = {before.front()};
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
@@ -70,22 +75,28 @@ public:
         (tile::isByDistance(type) ? staged : columns).push_back({convert});
     for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
       windows.push_back({window});
-    sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) { return followsBatch(cast<tile::WindowOp>(ring.tile)); });
+    sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
+      return followsBatch(cast<tile::WindowOp>(ring.tile));
+    });
 
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     // The counter is reset by the kernel that makes the bounds.
     claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
     if (!staged.empty()) // all by the same warps
-      storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout()).getWarps();
+      storingWarps =
+          cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout())
+              .getWarps();
     valuesApart = domain.skips() && staged.empty();
-    const int64_t followers = domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
+    const int64_t followers =
+        domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
 
     builder.setInsertionPointToStart(&body);
     declare(queries, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
     for (Ring &ring : streamed) {
       const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
       const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
-      declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
+      declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 33 : 1,
+              /*emptiedBy=*/withColumns ? 32 * readers : readers);
     }
     // Every lane arrives for what it has written.
     for (Ring &ring : staged)
@@ -100,13 +111,16 @@ public:
     if (!loop.getWithin().empty())
       ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
     if (ownBegin && ownBegin.getDomain() == loop.getDomain())
-      return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row");
+      return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
+                                "ask one that follows from tile.part_row");
     if (plan.getPersistent() || domain.skips())
-      tasks = declareMessages("tasks", plan.getQStages(), (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + searchedParts());
+      tasks = declareMessages("tasks", plan.getQStages(),
+                              (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + searchedParts());
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
-    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(), int(staged.size() + 2 * windows.size()),
+    RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(),
+                                            int(staged.size() + 2 * windows.size()),
                                             warpgroupTileRegisters(plan.getTileK(), kernel.getHeadDimV()));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
@@ -137,8 +151,8 @@ private:
   /// Where the producer tells what is in each stage of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields) {
     const int64_t room = fields <= 2 ? 2 : int64_t(llvm::alignTo(fields, 4));
-    auto type = TileType::make(builder.getContext(), {{"stage", stages}, {"message", 1}, {"field", room}}, builder.getI32Type(),
-                               tile::MemorySpace::Shared);
+    auto type = TileType::make(builder.getContext(), {{"stage", stages}, {"message", 1}, {"field", room}},
+                               builder.getI32Type(), tile::MemorySpace::Shared);
     return sched::SharedOp::create(builder, loc, type, name);
   }
 
@@ -149,8 +163,10 @@ private:
     SmallVector<int64_t> shape{stages};
     llvm::append_range(axes, type.getAxes());
     llvm::append_range(shape, type.getShape());
-    auto ringType = TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
-    return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType, (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
+    auto ringType =
+        TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+    return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType,
+                                   (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
   }
 
   static StringRef stemOf(const Ring &ring) {
@@ -161,8 +177,9 @@ private:
 
   void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
     ring.buffer = declareBuffer(ring, stages);
-    ring.barriers = sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
-                                          (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
+    ring.barriers =
+        sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
+                              (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
   }
 
   /// Whether the batch decides what a window shows.
@@ -179,8 +196,8 @@ private:
     for (Ring &ring : windows) {
       auto window = cast<tile::WindowOp>(ring.tile);
       TileType type = window.getResult().getType();
-      ring.map = sched::describe(builder, window.getLoc(), window.getView().getDefiningOp<tile::ParamOp>(), type.getShape()[0],
-                                 cast<sched::SwizzleAttr>(type.getLayout()));
+      ring.map = sched::describe(builder, window.getLoc(), window.getView().getDefiningOp<tile::ParamOp>(),
+                                 type.getShape()[0], cast<sched::SwizzleAttr>(type.getLayout()));
       Value is = sched::IsMappedOp::create(builder, window.getLoc(), builder.getI1Type(), ring.map);
       mapped = mapped ? Value(arith::AndIOp::create(builder, window.getLoc(), mapped, is)) : is;
     }
@@ -248,8 +265,8 @@ private:
             tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
   }
 
-  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of a claimed one's next, or says whether a received one
-  /// has a next.
+  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of a claimed one's next,
+  /// or says whether a received one has a next.
   void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
     if (!plan.getPersistent())
       return;
@@ -271,12 +288,14 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies; where tiles are computed, the next ones compute them; where the first one searches, the second copies V. All walk the same tiles.
+  /// The first warp copies; where tiles are computed, the next ones compute them; where the first one searches, the
+  /// second copies V. All walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(block);
     Value thread = sched::ThreadIdOp::create(builder, loc);
-    // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need not keep the number for them.
+    // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need
+    // not keep the number for them.
     auto others = [&](arith::CmpIPredicate which, int64_t number, Value also, function_ref<LogicalResult()> walk) {
       OpBuilder::InsertionGuard guard(builder);
       Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
@@ -287,8 +306,10 @@ private:
       onlyIf(are, [&] { result = walk(); });
       return result;
     };
-    if (!staged.empty() && failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, {}, [&] {
-          return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
+    if (!staged.empty() &&
+        failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, {}, [&] {
+          return walkTiles(original, /*before=*/{},
+                           [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
         })))
       return failure();
     if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
@@ -319,7 +340,8 @@ private:
     auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number) {
+    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins,
+                        Value number) {
       SmallVector<Value> task;
       if (plan.getPersistent()) {
         llvm::append_range(task, work.getBody().getArguments().take_front(3));
@@ -366,12 +388,14 @@ private:
     copy(ring, mapping, at.stage);
   }
 
-  /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are there. The wait stands with the copy,
-  /// in the branch of one lane: a branch without a loop ptxas predicates, but for the copy, which all lanes then start.
+  /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are
+  /// there. The wait stands with the copy, in the branch of one lane: a branch without a loop ptxas predicates, but for
+  /// the copy, which all lanes then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
     Ring &keys = streamed.front();
     onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-    // Each lane stores what it has read once it has awaited the stage itself, and arrives for that itself: for compute-sanitizer no lane speaks for another.
+    // Each lane stores what it has read once it has awaited the stage itself, and arrives for that itself: for
+    // compute-sanitizer no lane speaks for another.
     auto store = [&] {
       sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
       for (Ring &ring : columns) {
@@ -391,11 +415,13 @@ private:
 
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
   using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
-  /// `first` is the first tile of keys, `begins` are those of parts where they are searched, `number` is that of the tile of work which has been claimed, or null.
-  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins, Value number)>;
+  /// `first` is the first tile of keys, `begins` are those of parts where they are searched, `number` is that of the
+  /// tile of work which has been claimed, or null.
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first,
+                                   ArrayRef<Value> begins, Value number)>;
 
-  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and `each` in it. Without `before` a warp follows
-  /// the first one, where that searches, by what it tells the consumers.
+  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and
+  /// `each` in it. Without `before` a warp follows the first one, where that searches, by what it tells the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
     const bool follows = visits && !before, receives = follows && plan.getPersistent();
     sched::ForWorkOp work = forWork(!plan.getPersistent() ? sched::WorkOrder::Grid
@@ -410,12 +436,14 @@ private:
     IRMapping mapping;
     TileSequence::Visit first;
     if (follows)
-      std::tie(following, first.tile) = receiveTask(queryPosition(work), original, [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
+      std::tie(following, first.tile) =
+          receiveTask(queryPosition(work), original,
+                      [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
     for (Operation *op : original) {
       if (op == loop)
         break;
-      const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) && !isa<tile::LoadOp>(op) &&
-                            llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
+      const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) &&
+                            !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
       if (computes && !isOfOwnBegin(op) && !(receives && isa<tile::BlockIndexOp>(op)))
         builder.clone(*op, mapping);
     }
@@ -432,23 +460,28 @@ private:
         part.erase();
     }
     if (claimed)
-      following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
+      following =
+          tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
     if (before)
       before(mapping, queryPosition(work), work, first.tile, begins, following);
     SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
     llvm::append_range(carried, first.window);
-    auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
+    auto tiles =
+        sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
     nameCarried(tiles);
     builder.setInsertionPointToStart(&tiles.getBody().front());
     auto arguments = tiles.getBody().getArguments();
-    TileSequence::Visit visited{arguments[0], llvm::to_vector<3>(llvm::map_range(arguments.drop_front(3), [](BlockArgument a) -> Value { return a; }))};
+    TileSequence::Visit visited{
+        arguments[0],
+        llvm::to_vector<3>(llvm::map_range(arguments.drop_front(3), [](BlockArgument a) -> Value { return a; }))};
     Position at{arguments[1], arguments[2]};
     mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
     // A search stands before the wait for a stage, and runs beside it.
     TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
     SmallVector<Value> visit;
     if (before && visits)
-      visit = {after.tile, arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
+      visit = {after.tile,
+               arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
     each(mapping, at, visit);
     Position next = advance(at, plan.getStages());
     carried = {after.tile, next.stage, next.phase};
@@ -468,7 +501,9 @@ private:
   int64_t searchedParts() { return ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0; }
 
   /// What finds the first tile that shows a part's rows something.
-  bool isOfOwnBegin(Operation *op) { return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp()); }
+  bool isOfOwnBegin(Operation *op) {
+    return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp());
+  }
 
   /// Of each part of the tile's rows the domain; they are to be erased.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original) {
@@ -481,8 +516,10 @@ private:
         if (op == ownBegin)
           break;
         if (auto part = dyn_cast<tile::PartRowOp>(op))
-          mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), row, arith::IntegerOverflowFlags::nsw));
-        else if (isOfOwnBegin(op) || (op->getNumResults() == 1 && isMemoryEffectFree(op) && followsFrom(op->getResult(0), isPart)))
+          mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), row,
+                                                              arith::IntegerOverflowFlags::nsw));
+        else if (isOfOwnBegin(op) ||
+                 (op->getNumResults() == 1 && isMemoryEffectFree(op) && followsFrom(op->getResult(0), isPart)))
           builder.clone(*op, mapping);
       }
       domains.push_back(cast<tile::DomainOp>(mapping.lookup(ownBegin.getDomain()).getDefiningOp()));
@@ -490,14 +527,16 @@ private:
     return domains;
   }
 
-  /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes straight to shared memory,
-  /// and a warp that holds nothing through a wait leaves its registers to the consumers.
+  /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes
+  /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
   void computeStaged(IRMapping &mapping, Position at) {
     for (Ring &ring : staged) {
       Location loc = ring.tile->getLoc();
       sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder, mapping);
-      sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer, at.stage);
+      cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder,
+                        mapping);
+      sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer,
+                                 at.stage);
       sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
     }
   }
@@ -513,7 +552,8 @@ private:
       indices.push_back(mapping.lookupOrDefault(index));
     }
     sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-    sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage, ring.barriers, map);
+    sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
+                                ring.barriers, map);
   }
 
   void onlyIf(Value condition, function_ref<void()> body) {
@@ -551,10 +591,13 @@ private:
       builder.setInsertionPointToStart(&work.getBody().front());
       query = queryPosition(work);
       if (tasks)
-        std::tie(more, first) = receiveTask(query, original, [](tile::BlockIndexOp index, Value place) {
-          index.getResult().replaceAllUsesWith(place);
-          index.erase();
-        }, &begins);
+        std::tie(more, first) = receiveTask(
+            query, original,
+            [](tile::BlockIndexOp index, Value place) {
+              index.getResult().replaceAllUsesWith(place);
+              index.erase();
+            },
+            &begins);
     }
     if (ownBegin)
       chooseOwnBegin(begins);
@@ -573,7 +616,8 @@ private:
       if (!matchPattern(begin, m_Zero()))
         from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
     }
-    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(), /*keeps=*/endsApart || plan.getPersistent());
+    auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(),
+                                           /*keeps=*/endsApart || plan.getPersistent());
     nameCarried(tiles);
     Block &body = tiles.getBody().front();
     builder.setInsertionPointToStart(&body);
@@ -597,10 +641,12 @@ private:
         // Behind the first product's start.
         sched::ReceiveOp visit = receiveVisit(at);
         following = field(visit, 0, "next_tile");
-        Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
+        Value partial =
+            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
         loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
       };
-      readStage(ring, at, /*refilled=*/true, /*waited=*/false, readVisit, ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
+      readStage(ring, at, /*refilled=*/true, /*waited=*/false, readVisit,
+                ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
     }
     builder.setInsertionPointToEnd(&body);
     if (!following)
@@ -627,7 +673,8 @@ private:
     tile::PartRowOp own = *ownBegin->getBlock()->getOps<tile::PartRowOp>().begin();
     Value begin = begins.back();
     for (int64_t part = int64_t(begins.size()) - 2; part >= 0; --part) {
-      Value row = arith::AddIOp::create(builder, loc, own.getOrigin(), i32(part * own.getRows()), arith::IntegerOverflowFlags::nsw);
+      Value row = arith::AddIOp::create(builder, loc, own.getOrigin(), i32(part * own.getRows()),
+                                        arith::IntegerOverflowFlags::nsw);
       Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, own.getResult(), row);
       begin = arith::SelectOp::create(builder, loc, isOwn, begins[part], begin);
     }
@@ -638,7 +685,8 @@ private:
     domain.erase();
   }
 
-  /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again only then, and released.
+  /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again
+  /// only then, and released.
   sched::ForTilesOp passOver(TileSequence &sequence, ValueRange from, Value bound) {
     auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, ValueRange(), /*keeps=*/true);
     nameCarried(tiles);
@@ -664,13 +712,15 @@ private:
     return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
   }
 
-  /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends another, and the first tile of keys,
-  /// where these are sent.
-  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
+  /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends
+  /// another, and the first tile of keys, where these are sent.
+  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops,
+                                      function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr) {
     sched::WaitOp::create(builder, loc, queries.barriers, query.stage, query.phase);
     const unsigned place = plan.getPersistent() ? 4 : 0, parts = begins ? searchedParts() : 0;
-    auto task = sched::ReceiveOp::create(builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
+    auto task = sched::ReceiveOp::create(
+        builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
     for (unsigned part = 0; part < parts; ++part)
       begins->push_back(task.getResult(place + 1 + part));
@@ -682,9 +732,12 @@ private:
     return {task.getResult(3), first};
   }
 
-  /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so: for it, no lane speaks for another.
+  /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so:
+  /// for it, no lane speaks for another.
   bool byLanes(const Ring &ring) const { return !columns.empty() && ring.barriers == streamed.front().barriers; }
-  void release(const Ring &ring, Value stage) { sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring)); }
+  void release(const Ring &ring, Value stage) {
+    sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
+  }
 
   /// What the producer has sent with K: the tile after this one, and whether this one is partial.
   sched::ReceiveOp receiveVisit(Position at) {
@@ -729,9 +782,10 @@ private:
       computed->erase();
   }
 
-  /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of these, and what `alsoRead` makes, where
-  /// it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {}, MutableArrayRef<Ring> beside = {}) {
+  /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of
+  /// these, and what `alsoRead` makes, where it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {},
+                 MutableArrayRef<Ring> beside = {}) {
     Location loc = ring.tile->getLoc();
     auto [first, last] = readersOf(ring);
     builder.setInsertionPoint(first ? first : ring.tile);
@@ -769,20 +823,24 @@ private:
   OpBuilder builder;
   Location loc;
   tile::PlanAttr plan;
-  Ring queries{};                   ///< the load before the loop
-  SmallVector<Ring> streamed;       ///< those in it: of K, and of V
-  Value tasks;                      ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
-  Value visits;                     ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
-  SmallVector<Ring> windows;        ///< of captured tensors in it
-  Value mapped;                     ///< where there are windows: whether the copy engine copies them
-  bool sharesWindows = false;       ///< all batches read the same windows
-  tile::FirstVisibleOp ownBegin;    ///< the first tile that shows a warpgroup's rows something, where that follows from a search
-  SmallVector<Ring> staged;         ///< what copy warps compute for the others in it
-  int64_t storingWarps = 0;         ///< how many of them, from the second on
-  SmallVector<Ring> columns;        ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
-  bool valuesApart = false;         ///< the second warp of the producer copies V
-  bool claims = false;              ///< blocks claim tiles of work when they are free; else these follow from their index
-  static constexpr int64_t firstWindowWarp = 2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
+  Ring queries{};             ///< the load before the loop
+  SmallVector<Ring> streamed; ///< those in it: of K, and of V
+  Value tasks; ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
+  Value
+      visits; ///< and, where tiles are searched, about each stage of K: the next tile, and whether this one is partial
+  SmallVector<Ring> windows;  ///< of captured tensors in it
+  Value mapped;               ///< where there are windows: whether the copy engine copies them
+  bool sharesWindows = false; ///< all batches read the same windows
+  tile::FirstVisibleOp
+      ownBegin; ///< the first tile that shows a warpgroup's rows something, where that follows from a search
+  SmallVector<Ring> staged; ///< what copy warps compute for the others in it
+  int64_t storingWarps = 0; ///< how many of them, from the second on
+  SmallVector<Ring>
+      columns; ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
+  bool valuesApart = false; ///< the second warp of the producer copies V
+  bool claims = false;      ///< blocks claim tiles of work when they are free; else these follow from their index
+  static constexpr int64_t firstWindowWarp =
+      2; ///< of the producer: from it on its warps copy windows that the copy engine cannot
 };
 
 struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {

@@ -1,14 +1,14 @@
 //===- SplitDistances.cpp - The distance k - q as a difference of two floats ----===//
 //
-// A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With the tile's first query q0
-// and key k0
+// A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With the tile's first
+// query q0 and key k0
 //
 //     float(k - q)  =  (float(k0 - q0) + float(k - k0)) - float(q - q0)
 //                       column                            row
 //
-// columns and rows count in floats (coordinates of type f32), and an element costs one subtraction. All parts are exact below
-// 2^24, and so is their difference; beyond, |k - k0| and |q - q0| are below a tile's sides, so that the relative error stays at
-// 2^-24.
+// columns and rows count in floats (coordinates of type f32), and an element costs one subtraction. All parts are exact
+// below 2^24, and so is their difference; beyond, |k - k0| and |q - q0| are below a tile's sides, so that the relative
+// error stays at 2^-24.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,12 +51,14 @@ struct SplitDistances : attune::impl::SplitDistancesBase<SplitDistances> {
       return;
     OpBuilder outer(map);
     Location loc = conversion.getLoc();
-    Value apart = arith::SubIOp::create(outer, loc, map.originOf(cast<BlockArgument>(k)), map.originOf(cast<BlockArgument>(q)));
+    Value apart =
+        arith::SubIOp::create(outer, loc, map.originOf(cast<BlockArgument>(k)), map.originOf(cast<BlockArgument>(q)));
     Value start = arith::SIToFPOp::create(outer, loc, conversion.getType(), apart);
     Value zero = arith::ConstantOp::create(outer, loc, outer.getF32FloatAttr(0));
     Value column = map.addCoordinate("k", tile::named(start, "distance")), row = map.addCoordinate("q", zero);
     OpBuilder builder(conversion);
-    Value distance = forward ? arith::SubFOp::create(builder, loc, column, row) : arith::SubFOp::create(builder, loc, row, column);
+    Value distance =
+        forward ? arith::SubFOp::create(builder, loc, column, row) : arith::SubFOp::create(builder, loc, row, column);
     conversion.replaceAllUsesWith(distance);
     conversion.erase();
     if (difference.use_empty())

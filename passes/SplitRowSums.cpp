@@ -1,7 +1,7 @@
 //===- SplitRowSums.cpp - Row sums stay split over lanes until the loop ends ---===//
 //
-// The lanes that share a row each keep the sum of their own columns: l' = alpha * l + sum(p) is linear and alpha is the same in
-// all of them, so that they are combined once, after the last K tile.
+// The lanes that share a row each keep the sum of their own columns: l' = alpha * l + sum(p) is linear and alpha is the
+// same in all of them, so that they are combined once, after the last K tile.
 //
 //===----------------------------------------------------------------------===//
 

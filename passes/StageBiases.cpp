@@ -5,8 +5,8 @@
 //     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
 //                                                map(s, b) { s + b }
 //
-// A window is copied ahead of its use, by the copy engine or by warps that have nothing else to do (SpecializeWarps), where a lane would load its
-// elements one by one.
+// A window is copied ahead of its use, by the copy engine or by warps that have nothing else to do (SpecializeWarps),
+// where a lane would load its elements one by one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +51,8 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     auto scores = cast<TileType>(map.getResult().getType());
     SmallVector<Value> indices(load.getIndices().drop_back(2));
     indices.append({map.originOf(map.getCoordinate("q")), map.originOf(map.getCoordinate("k"))});
-    TileType type = TileType::make(map.getContext(), {{"q", scores.size("q")}, {"k", scores.size("k")}}, load.getView().getType().getElementType(),
-                                   tile::MemorySpace::Shared);
+    TileType type = TileType::make(map.getContext(), {{"q", scores.size("q")}, {"k", scores.size("k")}},
+                                   load.getView().getType().getElementType(), tile::MemorySpace::Shared);
     Value window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
     StringRef name = tile::nameOf(load.getView());
     tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());

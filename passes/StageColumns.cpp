@@ -6,8 +6,8 @@
 //                                                         t = convert c : register -> shared
 //     map(s, c) only_if partial { r == c ? s : -inf }     map(s, t) only_if partial { r == c ? s : -inf }
 //
-// Beside warpgroup-level products, S, P and O take all but a few of a lane's registers: there is no room for loads under way, nor for their
-// addresses. The warp that copies K loads ahead.
+// Beside warpgroup-level products, S, P and O take all but a few of a lane's registers: there is no room for loads
+// under way, nor for their addresses. The warp that copies K loads ahead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,8 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
       if (kernel.getPlan().getCopyWarps())
         kernel.walk([&](tile::MapOp map) {
-          if (map.getOnlyIf() && map.getInputs().empty() && map.getResult().getType().getElementType().getIntOrFloatBitWidth() == 32)
+          if (map.getOnlyIf() && map.getInputs().empty() &&
+              map.getResult().getType().getElementType().getIntOrFloatBitWidth() == 32)
             stage(map);
         });
   }
@@ -51,7 +52,8 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
     OpBuilder builder(map);
     builder.setInsertionPointAfter(map);
     TileType type = map.getResult().getType();
-    auto staged = tile::ConvertOp::create(builder, map.getLoc(), type.withSpace(tile::MemorySpace::Shared), map.getResult());
+    auto staged =
+        tile::ConvertOp::create(builder, map.getLoc(), type.withSpace(tile::MemorySpace::Shared), map.getResult());
     tile::named(staged.getResult(), (tile::nameOf(map.getResult()) + "_tile").str());
     map.getResult().replaceAllUsesExcept(staged.getResult(), staged);
   }

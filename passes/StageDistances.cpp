@@ -1,15 +1,18 @@
 //===- StageDistances.cpp - A bias by distance is loaded once for each distance ---===//
 //
-// The value of a relative bias follows from q - k. In a tile of tile_q x tile_k elements there are tile_q + tile_k - 1 distances:
+// The value of a relative bias follows from q - k. In a tile of tile_q x tile_k elements there are tile_q + tile_k - 1
+// distances:
 //
 //     before                                         after
 //     -----------------------------------------      -----------------------------------------------------------
-//     map(s) at(q, k)                                t = map at(distance = q0 - k0 - (tile_k - 1)) { table[h, distance + Sk] }
+//     map(s) at(q, k)                                t = map at(distance = q0 - k0 - (tile_k - 1)) { table[h, distance
+//     + Sk] }
 //       { s + table[h, q - k + Sk] }                 shared t' = t
 //                                                    map(s, t') { s + t }
 //
-// The staged map may be computed by other warps and ahead of its use: table[h, d + Sk] costs a clamp, an address and a load for each
-// distance, not for each element. What an element reads is exact: the region is the map's own, at q = distance and k = 0.
+// The staged map may be computed by other warps and ahead of its use: table[h, d + Sk] costs a clamp, an address and a
+// load for each distance, not for each element. What an element reads is exact: the region is the map's own, at q =
+// distance and k = 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +43,8 @@ struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
           maps.push_back(map);
       });
       for (tile::MapOp map : maps) {
-        DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"), [](BlockArgument) { return false; });
+        DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"),
+                              [](BlockArgument) { return false; });
         for (Value root : values.roots())
           stage(map, root, values);
       }
@@ -60,9 +64,10 @@ struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
     Value apart = arith::SubIOp::create(builder, loc, map.originOf(q), map.originOf(k));
     Value first = arith::SubIOp::create(builder, loc, apart, i32(scores.size("k") - 1));
     Type element = isFlag ? builder.getI32Type() : root.getType();
-    TileType type = TileType::make(map.getContext(), {{tile::distanceAxis, scores.size("q") + scores.size("k") - 1}}, element,
-                                   tile::MemorySpace::Register);
-    auto computed = tile::MapOp::create(builder, loc, type, ValueRange(), {{tile::distanceAxis, tile::named(first, "first_distance")}});
+    TileType type = TileType::make(map.getContext(), {{tile::distanceAxis, scores.size("q") + scores.size("k") - 1}},
+                                   element, tile::MemorySpace::Register);
+    auto computed = tile::MapOp::create(builder, loc, type, ValueRange(),
+                                        {{tile::distanceAxis, tile::named(first, "first_distance")}});
     tile::named(computed.getResult(), name);
     {
       OpBuilder::InsertionGuard guard(builder);
@@ -77,7 +82,8 @@ struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
         result = arith::ExtUIOp::create(builder, loc, element, result);
       tile::YieldOp::create(builder, loc, result);
     }
-    Value staged = tile::ConvertOp::create(builder, loc, type.withSpace(tile::MemorySpace::Shared), computed.getResult());
+    Value staged =
+        tile::ConvertOp::create(builder, loc, type.withSpace(tile::MemorySpace::Shared), computed.getResult());
     tile::named(staged, name + "_tile");
 
     Value argument = map.addInput(staged, element);

@@ -26,13 +26,16 @@ struct TileSequence {
   static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
     for (unsigned i = 1; i < domain.getBegins().size(); ++i)
       if (domain.getBegins()[i] != domain.getEnds()[i - 1])
-        return domain.emitError("segments that are not contiguous are not supported; start each where the one before ends");
+        return domain.emitError(
+            "segments that are not contiguous are not supported; start each where the one before ends");
     if (domain.getReverse() && domain.skips())
-      return domain.emitError("a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
+      return domain.emitError(
+          "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
     return TileSequence{domain, domain.getEnds().back()};
   }
 
-  /// A tile; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that holds it.
+  /// A tile; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that
+  /// holds it.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
@@ -41,8 +44,10 @@ struct TileSequence {
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
 
-  /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it visits.
-  Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
+  /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it
+  /// visits.
+  Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
+              llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     return visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
   }
 
@@ -87,7 +92,8 @@ struct TileSequence {
     }
     if (mlir::Value full = domain.getFullWhere(); full && llvm::is_contained(domain.getFull(), true)) {
       mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
-      mlir::Value mixed = mlir::arith::XOrIOp::create(builder, loc, at.window.empty() ? ask(builder, index, full) : isFull(builder, at), one);
+      mlir::Value mixed = mlir::arith::XOrIOp::create(
+          builder, loc, at.window.empty() ? ask(builder, index, full) : isFull(builder, at), one);
       partial = mlir::arith::OrIOp::create(builder, loc, partial, mixed);
     }
     return tile::named(partial, "partial");
@@ -110,17 +116,20 @@ private:
   }
 
   /// The first visited tile at or after `index`, by what `seen` says of those around it.
-  Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen, llvm::ArrayRef<tile::DomainOp> parts = {},
-                    llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
+  Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen,
+                    llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (!searches())
       return {index, {}};
     mlir::Type type = index.getType();
     mlir::Location loc = domain.getLoc();
-    auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type, llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen);
+    auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type,
+                                               llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen);
     for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
       tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();
-      begins->push_back(matchPattern(from, mlir::m_Zero()) ? mlir::Value(begin) : mlir::Value(mlir::arith::MaxSIOp::create(builder, loc, from, begin)));
+      begins->push_back(matchPattern(from, mlir::m_Zero())
+                            ? mlir::Value(begin)
+                            : mlir::Value(mlir::arith::MaxSIOp::create(builder, loc, from, begin)));
     }
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&search.getCondition(), {}, type, loc);
@@ -137,7 +146,8 @@ private:
   /// The tile's bit of its window.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value place = mlir::arith::SubIOp::create(builder, loc, at.tile, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
+    mlir::Value place =
+        mlir::arith::SubIOp::create(builder, loc, at.tile, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
     mlir::Value bit = mlir::arith::ShRUIOp::create(builder, loc, at.window[2], place);
     return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
   }
@@ -157,7 +167,8 @@ private:
     mlir::Operation *definition = value.getDefiningOp();
     if (!definition || definition->getBlock() != op->getBlock())
       return false;
-    return definition == op || llvm::any_of(definition->getOperands(), [&](mlir::Value operand) { return isNeededFor(operand, op); });
+    return definition == op ||
+           llvm::any_of(definition->getOperands(), [&](mlir::Value operand) { return isNeededFor(operand, op); });
   }
 };
 

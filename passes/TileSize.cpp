@@ -33,7 +33,8 @@ struct OpCost {
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, distanceValues = 0, biases = 0, biasBytes = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, distanceValues = 0,
+      biases = 0, biasBytes = 0;
 };
 } // namespace
 
@@ -78,8 +79,8 @@ static llvm::DenseSet<Operation *> opsBesideDistances(Block &body, ArrayRef<Valu
   return needed;
 }
 
-/// Cost of a region for each element of S; `dependence` gives that of each block argument, the last two of which are q and k. `staged` values
-/// by distance count as such.
+/// Cost of a region for each element of S; `dependence` gives that of each block argument, the last two of which are q
+/// and k. `staged` values by distance count as such.
 static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
   RegionCost cost;
   if (region.empty())
@@ -179,7 +180,8 @@ private:
     if (!lhs || !rhs)
       return std::nullopt;
     Affine d; // d pred 0
-    if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) || __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
+    if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) ||
+        __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
         __builtin_sub_overflow(lhs->constant, rhs->constant, &d.constant))
       return std::nullopt;
     d.constant = std::clamp(d.constant, -MaskShape::unlimited, MaskShape::unlimited);
@@ -252,7 +254,8 @@ private:
     auto combine = [&](int64_t x, int64_t y, int64_t &to) {
       return isa<arith::SubIOp>(op) ? __builtin_sub_overflow(x, y, &to) : __builtin_add_overflow(x, y, &to);
     };
-    if (combine(a->row, b->row, result.row) || combine(a->column, b->column, result.column) || combine(a->constant, b->constant, result.constant))
+    if (combine(a->row, b->row, result.row) || combine(a->column, b->column, result.column) ||
+        combine(a->constant, b->constant, result.constant))
       return std::nullopt;
     return result;
   }
@@ -320,8 +323,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent, plan.queryStages, plan.turns,
-                             plan.overlap, plan.stageBiases);
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
+                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases);
 }
 
 //===----------------------------------------------------------------------===//
@@ -352,7 +355,7 @@ private:
     request.sramBudget = sramBudget;
     auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
     if (given) {
-      request.fixed = {int(given.getTileQ()), int(given.getTileK()), int(given.getWarps()), int(given.getStages()),
+      request.fixed = {int(given.getTileQ()), int(given.getTileK()),   int(given.getWarps()), int(given.getStages()),
                        given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
     }
     // An option overrules the plan in the text.
@@ -377,7 +380,8 @@ private:
         return op.emitError() << "blocks_per_sm " << given.getBlocksPerSm() << " does not fit: at most "
                               << plan.blocksPerSm << " such blocks share an SM";
       if (given.getPersistent() && !plan.persistent)
-        return op.emitError("persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K and V; use smaller tiles or fewer "
+        return op.emitError("persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K "
+                            "and V; use smaller tiles or fewer "
                             "stages, or leave out `persistent`");
       if (given.getQStages() > plan.queryStages)
         return op.emitError() << "q_stages " << given.getQStages() << " does not fit: at most " << plan.queryStages

@@ -44,12 +44,14 @@ public:
         warps(plan.getWarps()), rowWarps(plan.getRowWarps()), warpRows(plan.getTileQ() / rowWarps) {}
 
   LogicalResult run() {
-    auto target = sched::KernelOp::create(
-        builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
-        kernel.getHeadDim(), kernel.getHeadDimV(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
-        kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+    auto target =
+        sched::KernelOp::create(builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32,
+                                plan.getBlocksPerSm(), 0, kernel.getDtype(), kernel.getHeadDim(), kernel.getHeadDimV(),
+                                plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
+                                kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
-    // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations are done.
+    // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations
+    // are done.
     const ArchInfo *info = findArch(arch);
     bool waits = info && info->computeMajor >= 9 && !kernel.getBounds().empty();
     auto waitForBounds = [&] {
@@ -106,7 +108,9 @@ private:
 
   LogicalResult expandOp(sched::ForWorkOp op) {
     // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
-    group = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), div(sched::ThreadIdOp::create(builder, loc), 128)), "warpgroup");
+    group = tile::named(
+        sched::UniformOp::create(builder, loc, builder.getI32Type(), div(sched::ThreadIdOp::create(builder, loc), 128)),
+        "warpgroup");
     SmallVector<Value> inits;
     for (Value init : op.getInits())
       inits.push_back(mapping.lookup(init));
@@ -182,9 +186,12 @@ private:
     Type element = cast<TileType>(buffer.getType()).getElementType();
     return sched::GetOp::create(builder, loc, element, buffer, indices);
   }
-  void set(Value value, Value buffer, ValueRange indices) { sched::SetOp::create(builder, loc, value, buffer, indices); }
+  void set(Value value, Value buffer, ValueRange indices) {
+    sched::SetOp::create(builder, loc, value, buffer, indices);
+  }
 
-  Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {}, Value columnStep = {}) {
+  Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {},
+                   Value columnStep = {}) {
     return sched::LoadSharedOp::create(builder, loc, type, shared, stage, row, column, rowStep, columnStep);
   }
 
@@ -249,7 +256,8 @@ private:
     case FragmentRole::Diagonals: {
       Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
       Value steps = add(mul(i, 2), r);
-      return get(buffer, {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
+      return get(buffer,
+                 {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
     }
     default:
       assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
@@ -259,9 +267,10 @@ private:
 
   using PlaceBody = function_ref<void(Value i, Value r, Value j, Value c, SmallVector<Value> indices)>;
 
-  /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile; unused coordinates are null. Of an accumulator those of
-  /// `within` alone, where it is given: column pairs.
-  void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {}, std::optional<Range> within = {}) {
+  /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile;
+  /// unused coordinates are null. Of an accumulator those of `within` alone, where it is given: column pairs.
+  void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},
+                    std::optional<Range> within = {}) {
     SmallVector<int64_t> shape = laneShape(buffer);
     FragmentRole role = layoutOf(buffer).getRole();
     if (isByThread(role)) {
@@ -295,17 +304,17 @@ private:
     });
   }
 
-  /// The same of an accumulator, column by column: `column` in front of each pair of them, and `sixteen`, where it is given, of each 16; `after` behind them.
-  void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column, function_ref<void(Value jj)> sixteen,
-                     function_ref<void(Value jj)> after) {
+  /// The same of an accumulator, column by column: `column` in front of each pair of them, and `sixteen`, where it is
+  /// given, of each 16; `after` behind them.
+  void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column,
+                     function_ref<void(Value jj)> sixteen, function_ref<void(Value jj)> after) {
     SmallVector<int64_t> shape = laneShape(buffer);
     const Range pairs = within.value_or(Range{0, shape[1]});
     auto pair = [&](Value j) {
       column(j);
       repeat(2, "e", [&](Value c) {
-        repeat(shape[0], "i", [&](Value i) {
-          repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); });
-        });
+        repeat(shape[0], "i",
+               [&](Value i) { repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
       });
     };
     if (!sixteen && !after)
@@ -323,7 +332,8 @@ private:
   // Buffers
   //===--------------------------------------------------------------------===//
 
-  /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not; a chain reads where it ends.
+  /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not; a
+  /// chain reads where it ends.
   bool isReadBehind(Value value, Operation *op) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       if (Operation *end = chainEnds.lookup(user))
@@ -337,18 +347,22 @@ private:
   }
 
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
-  bool diesAt(Value value, Operation *op) { return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op); }
+  bool diesAt(Value value, Operation *op) {
+    return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op);
+  }
 
   /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
   Value bufferFor(Operation *op, Value result, ValueRange reusable) {
     for (Value operand : reusable)
       if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op) &&
-          (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() || tile::nameOf(operand) == tile::nameOf(result)))
+          (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() ||
+           tile::nameOf(operand) == tile::nameOf(result)))
         return buffers.lookup(operand);
     return newBuffer(result);
   }
 
-  /// Where `result` goes, if nothing reads what lies there any more: to the loop's carried tile whose next value it is, or to what a branch yields on its other side.
+  /// Where `result` goes, if nothing reads what lies there any more: to the loop's carried tile whose next value it is,
+  /// or to what a branch yields on its other side.
   Value destination(Value result) {
     Operation *op = result.getDefiningOp();
     if (!op || !result.hasOneUse())
@@ -363,12 +377,15 @@ private:
       use = &*left.getUses().begin();
     }
     auto loop = dyn_cast<sched::ForTilesOp>(use->getOwner()->getParentOp());
-    return loop && use->getOwner() == loop.getNext() ? unlessRead(loop.getBody().getArgument(use->getOperandNumber()), op) : Value();
+    return loop && use->getOwner() == loop.getNext()
+               ? unlessRead(loop.getBody().getArgument(use->getOperandNumber()), op)
+               : Value();
   }
 
   /// The buffer of `value`, unless it is of another type than the result of `op` or read behind `op`.
   Value unlessRead(Value value, Operation *op) {
-    return value.getType() == op->getResult(0).getType() && !isReadBehind(value, op) ? buffers.lookupOrNull(value) : Value();
+    return value.getType() == op->getResult(0).getType() && !isReadBehind(value, op) ? buffers.lookupOrNull(value)
+                                                                                     : Value();
   }
 
   Value newBuffer(Value result) {
@@ -442,9 +459,9 @@ private:
           return success();
         })
         .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-              tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
-              sched::MmaWaitOp, scf::IfOp>(
-            [&](auto tileOp) { return expandOp(tileOp); })
+              tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp,
+              sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+              sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
         .Case<sched::SharedOp>([&](auto shared) {
           Operation *buffer = builder.clone(*shared);
           buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
@@ -456,7 +473,8 @@ private:
           return success();
         })
         .Case<tile::PartRowOp>([&](auto part) {
-          mapping.map(part.getResult(), tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
+          mapping.map(part.getResult(),
+                      tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
           return success();
         })
         .Case<sched::NextVisibleOp>([&](auto search) {
@@ -484,7 +502,8 @@ private:
           result = failure();
       if (failed(result))
         return;
-      moveAll(op.thenYield().getResults(), llvm::map_to_vector(stay, [&](Value stays) { return buffers.lookup(stays); }));
+      moveAll(op.thenYield().getResults(),
+              llvm::map_to_vector(stay, [&](Value stays) { return buffers.lookup(stays); }));
     });
     for (auto [stays, left] : llvm::zip(stay, op.getResults()))
       buffers.map(left, buffers.lookup(stays));
@@ -498,8 +517,8 @@ private:
     return success();
   }
 
-  /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a constant once
-  /// loops are unrolled.
+  /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a
+  /// constant once loops are unrolled.
   Value floatCoordinate(Value origin, Value lanePart, Value placePart) {
     return arith::AddFOp::create(builder, loc, floatStart(origin, lanePart), toFloat(placePart));
   }
@@ -523,7 +542,8 @@ private:
 
   /// The region of a map over one axis for the thread's element of pass i.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner) {
-    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
+    for (auto [axis, origin, argument] :
+         llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
       inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult(), i)), axis));
     for (Operation &nested : op.getBody().front().without_terminator())
       builder.clone(nested, inner);
@@ -539,7 +559,9 @@ private:
   }
 
   /// The thread's place among those that hold a vector. Several warps follow the role's first.
-  Value threadAmong(int64_t threads) { return threads == 32 ? lane : tile::named(arith::SubIOp::create(builder, loc, thread, i32(32)), "storer"); }
+  Value threadAmong(int64_t threads) {
+    return threads == 32 ? lane : tile::named(arith::SubIOp::create(builder, loc, thread, i32(32)), "storer");
+  }
 
   /// The thread's element of the vector in pass i; in a ragged last one the vector's last in the threads beyond it.
   Value laneElement(Value vector, Value i) {
@@ -549,19 +571,21 @@ private:
     return ragged ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
   }
 
-  /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of the distance before, which
-  /// belongs to the next column. A lane then reads its two columns of a row by one load; it reads before its turn, and others wait for it. Elsewhere
-  /// the room is worth more.
+  /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
+  /// the distance before, which belongs to the next column. A lane then reads its two columns of a row by one load; it
+  /// reads before its turn, and others wait for it. Elsewhere the room is worth more.
   TileType inPairs(TileType type) {
     if (!type.hasAxis(tile::distanceAxis) || !plan.getTurns())
       return type;
-    return TileType::make(type.getContext(), {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
-                          type.getElementType(), type.getSpace());
+    return TileType::make(
+        type.getContext(),
+        {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
+        type.getElementType(), type.getSpace());
   }
   static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
 
-  /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many as it has rows 8 apart
-  /// on the first, one on each that follows.
+  /// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many
+  /// as it has rows 8 apart on the first, one on each that follows.
   struct Diagonals {
     Value buffer, ring, stage, start;
   };
@@ -575,12 +599,15 @@ private:
         continue;
       auto result = cast<TileType>(op.getResult().getType());
       auto [ring, stage] = slotOf(input);
-      TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(), FragmentRole::Diagonals, rowWarps);
-      StringRef name = cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
+      TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(),
+                                   FragmentRole::Diagonals, rowWarps);
+      StringRef name =
+          cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
       name.consume_back("_ring");
       Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
       // row - column + columns - 1, of the lane's first row and column.
-      Value first = arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+      Value first =
+          arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
       one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
       buffers.map(input, one.buffer);
       const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
@@ -592,7 +619,8 @@ private:
 
   /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, for both columns of the pair.
   void loadDiagonal(const Diagonals &of, Value n, int64_t before) {
-    Value first = arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
+    Value first =
+        arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
     if (isInPairs(of.ring))
       return loadPair(of.ring, of.stage, first, i32(0), of.buffer, n);
     Type type = cast<TileType>(of.ring.getType()).getElementType();
@@ -633,7 +661,9 @@ private:
     return all;
   }
 
-  void loadColumns(const ColumnPair &of, Value j) { loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0)); }
+  void loadColumns(const ColumnPair &of, Value j) {
+    loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0));
+  }
 
   /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
   struct Window {
@@ -644,9 +674,11 @@ private:
     SmallVector<Window> all;
     for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
       auto type = cast<TileType>(input.getType());
-      if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
+      if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 ||
+          argument.use_empty())
         continue;
-      TileType held = fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
+      TileType held =
+          fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
       StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
       name.consume_back("_ring");
       all.push_back({input, registers((name + "_fragment").str(), held)});
@@ -663,14 +695,17 @@ private:
     if (type.rank() == 1)
       return get(columnPairs.lookup(input), {i32(0), c});
     if (Value fragment = windows.lookup(input)) {
-      Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment, ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
+      Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment,
+                                        ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
       return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
     }
     auto [ring, stage] = slotOf(input);
-    return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c), add(mul(i, 16), mul(r, 8)), mul(j, 8));
+    return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c),
+                      add(mul(i, 16), mul(r, 8)), mul(j, 8));
   }
 
-  /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is quadratic in a mask's terms.
+  /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is
+  /// quadratic in a mask's terms.
   IRMapping mappingFor(Region &region) {
     IRMapping inner;
     region.walk([&](Operation *nested) {
@@ -696,10 +731,14 @@ private:
       if (argument.use_empty())
         continue;
       if (origin.getType().isF32())
-        inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow), add(mul(i, 16), mul(r, 8)))
+        inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow),
+                                                          add(mul(i, 16), mul(r, 8)))
                                         : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
       else
-        inner.map(argument, tile::named(add(mapping.lookup(origin), axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)), axis));
+        inner.map(argument,
+                  tile::named(add(mapping.lookup(origin),
+                                  axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)),
+                              axis));
     }
     if (pacing)
       inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
@@ -732,8 +771,10 @@ private:
     if (!product || kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
       return std::nullopt;
     Block *body = &op.getBody().front();
-    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), body->getArguments().drop_front(op.getInputs().size())))
-      for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+    for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                   body->getArguments().drop_front(op.getInputs().size())))
+      for (auto [factor, other] :
+           {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
         if (other == argument && axis == "k" && factor.getParentBlock() != body)
           return Line{factor, origin};
     return std::nullopt;
@@ -753,20 +794,25 @@ private:
         layoutOf(op.getResult()).getRole() != FragmentRole::C)
       return false;
     auto atLeast = compare.getRhs().getDefiningOp<arith::MaxSIOp>();
-    auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+    auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>()
+                                                                      : arith::MinSIOp();
     APInt most;
     return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) &&
            most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
   }
 
-  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a constant, or a bit of the row's word.
+  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a
+  /// constant, or a bit of the row's word.
   Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c) {
     Location loc = compare.getLoc();
     if (Value below = columnsBelow.lookup(compare)) {
       Value is = sched::TestBitOp::create(builder, loc, builder.getI1Type(), below, add(mul(j, 2), c));
-      return compare.getPredicate() == arith::CmpIPredicate::slt ? is : arith::XOrIOp::create(builder, loc, is, arith::ConstantIntOp::create(builder, loc, 1, 1));
+      return compare.getPredicate() == arith::CmpIPredicate::slt
+                 ? is
+                 : arith::XOrIOp::create(builder, loc, is, arith::ConstantIntOp::create(builder, loc, 1, 1));
     }
-    return arith::CmpIOp::create(builder, loc, compare.getPredicate(), add(mul(j, 8), c), lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
+    return arith::CmpIOp::create(builder, loc, compare.getPredicate(), add(mul(j, 8), c),
+                                 lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
   }
 
   Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
@@ -776,8 +822,11 @@ private:
   /// Whether `user` cuts a row of `op` in two, and a word has a bit for each column of a lane.
   bool isCut(tile::MapOp op, Operation *user) {
     auto compare = dyn_cast<arith::CmpIOp>(user);
-    return compare && plan.getCopyWarps() && cast<TileType>(op.getResult().getType()).size("k") <= 128 && comparesColumn(op, compare) &&
-           (compare.getPredicate() == arith::CmpIPredicate::slt || compare.getPredicate() == arith::CmpIPredicate::sge) && followsFromRow(op, compare.getRhs());
+    return compare && plan.getCopyWarps() && cast<TileType>(op.getResult().getType()).size("k") <= 128 &&
+           comparesColumn(op, compare) &&
+           (compare.getPredicate() == arith::CmpIPredicate::slt ||
+            compare.getPredicate() == arith::CmpIPredicate::sge) &&
+           followsFromRow(op, compare.getRhs());
   }
 
   /// Whether a value of the map's body is the same for all columns.
@@ -785,7 +834,8 @@ private:
     return followsOnlyFrom(value, op.getBody().front(), [&](BlockArgument argument) {
       const unsigned index = argument.getArgNumber();
       if (index < op.getInputs().size())
-        return !inShared(op.getInputs()[index]) && layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
+        return !inShared(op.getInputs()[index]) &&
+               layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
       return argument == op.getCoordinate("q") && argument.getType().isInteger();
     });
   }
@@ -804,7 +854,8 @@ private:
   /// The words of the cuts of `op` for row (i, r).
   void openCuts(tile::MapOp op, Value i, Value r) {
     Block *body = &op.getBody().front();
-    auto compares = llvm::make_filter_range(body->getOps<arith::CmpIOp>(), [&](arith::CmpIOp compare) { return isCut(op, compare); });
+    auto compares = llvm::make_filter_range(body->getOps<arith::CmpIOp>(),
+                                            [&](arith::CmpIOp compare) { return isCut(op, compare); });
     if (compares.empty())
       return;
     IRMapping inner = rowOf(op, i, r);
@@ -812,7 +863,8 @@ private:
       if (Operation *row = compare.getRhs().getDefiningOp())
         cloneWithOperands(row, body, builder, inner);
       Value below = lanePart(op, compare, inner.lookupOrDefault(compare.getRhs()));
-      columnsBelow[compare] = tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
+      columnsBelow[compare] =
+          tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
     }
   }
 
@@ -820,13 +872,16 @@ private:
   // Paced maps
   //===--------------------------------------------------------------------===//
 
-  /// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in the place of the first.
+  /// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in
+  /// the place of the first.
   struct Pacing {
     PacedOperand operand;
     Value values;
   };
 
-  SmallVector<Value> pacedAt(Value i, Value r) { return pacing->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)}; }
+  SmallVector<Value> pacedAt(Value i, Value r) {
+    return pacing->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)};
+  }
 
   void forEachPaced(function_ref<void(Value i, Value r)> body) {
     if (!pacing->operand.byRow)
@@ -836,7 +891,8 @@ private:
 
   void openPacing(tile::MapOp op, const PacedOperand &operand) {
     const int64_t rows = cast<TileType>(op.getResult().getType()).getShape()[0];
-    pacing = Pacing{operand, registers("paced", fragmentType({{"q", rows}}, builder.getF32Type(), FragmentRole::Rows, rowWarps))};
+    pacing = Pacing{
+        operand, registers("paced", fragmentType({{"q", rows}}, builder.getF32Type(), FragmentRole::Rows, rowWarps))};
     forEachPaced([&](Value i, Value r) {
       IRMapping inner = rowOf(op, i, r);
       if (Operation *producer = operand.value.getDefiningOp())
@@ -849,7 +905,8 @@ private:
   void pace(Value buffer, Value jj) {
     forEachPaced([&](Value i, Value r) {
       Value first = get(buffer, {i, mul(jj, 2), mul(r, 2)});
-      set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, {i, r}), first), pacing->values, {i, r});
+      set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, {i, r}), first),
+          pacing->values, {i, r});
     });
   }
 
@@ -857,8 +914,9 @@ private:
   // P on its way to the next product
   //===--------------------------------------------------------------------===//
 
-  /// exp, its row sum, dropout and the conversion to an `a` fragment run block by block of 16 columns, so that each block's floats are free before the next
-  /// block's fragment is needed. Not where the conversion stands behind a wait for an asynchronous product: the exponentials run beside that.
+  /// exp, its row sum, dropout and the conversion to an `a` fragment run block by block of 16 columns, so that each
+  /// block's floats are free before the next block's fragment is needed. Not where the conversion stands behind a wait
+  /// for an asynchronous product: the exponentials run beside that.
   struct ProbabilityChain {
     tile::MapOp exponent;
     tile::ReduceOp sum;
@@ -870,7 +928,8 @@ private:
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map) {
     ProbabilityChain chain{map, {}, {}, {}};
     auto type = cast<TileType>(map.getResult().getType());
-    if (type.rank() != 2 || map.getOnlyIf() || map.getPaced() || cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+    if (type.rank() != 2 || map.getOnlyIf() || map.getPaced() ||
+        cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
       return std::nullopt;
     for (Operation *user : map.getResult().getUsers()) {
       if (user->getBlock() != map->getBlock())
@@ -956,7 +1015,8 @@ private:
     return !inShared(vector) && layoutOf(buffers.lookup(vector)).getRole() == FragmentRole::Lanes;
   }
 
-  /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a vector along the columns.
+  /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a
+  /// vector along the columns.
   bool readsColumns(tile::MapOp op) {
     const unsigned inputs = op.getInputs().size();
     return llvm::any_of(op.getBody().getArguments(), [&](BlockArgument argument) {
@@ -964,8 +1024,10 @@ private:
       if (argument.use_empty())
         return false;
       if (index < inputs)
-        return inShared(op.getInputs()[index]) || layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
-      return cast<StringAttr>(op.getAxes()[index - inputs]) != "q" && !llvm::all_of(argument.getUsers(), [&](Operation *user) { return isCut(op, user); });
+        return inShared(op.getInputs()[index]) ||
+               layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
+      return cast<StringAttr>(op.getAxes()[index - inputs]) != "q" &&
+             !llvm::all_of(argument.getUsers(), [&](Operation *user) { return isCut(op, user); });
     });
   }
 
@@ -980,18 +1042,21 @@ private:
     }
     const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
     if (op.getPaced() && !paced)
-      return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row, and a multiple of 16 columns");
+      return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
+                          "of what is the same along a row, and a multiple of 16 columns");
     // What it leaves as it is comes from the first input, which another one's place is not free for.
-    Value buffer = bufferFor(op, op.getResult(), op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
+    Value buffer = bufferFor(op, op.getResult(),
+                             op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
     if (op.getOnlyIf() && !op.getInputs().empty())
       copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
     else
       copyOtherColumns(op, buffer);
-    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay alive. So does what
-    // a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts row by row to better use. What lanes exchange
-    // serves four rows too.
+    // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
+    // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
+    // row by row to better use. What lanes exchange serves four rows too.
     const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
-    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced || (plan.getCopyWarps() && readsColumns(op));
+    const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
+                                (plan.getCopyWarps() && readsColumns(op));
     auto write = [&] {
       if (paced)
         openPacing(op, *paced);
@@ -1010,10 +1075,13 @@ private:
           loadDiagonal(one, add(j, before), before);
         }
       };
-      auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) { set(mapElement(op, i, r, j, c), buffer, at); };
+      auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+        set(mapElement(op, i, r, j, c), buffer, at);
+      };
       auto paceNext = [&](Value jj) { pace(buffer, jj); };
       if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
-        forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
+        forEachColumn(buffer, pairsOf(op), element, loadColumn,
+                      read.empty() ? function_ref<void(Value)>() : loadWindows,
                       pacing ? paceNext : function_ref<void(Value)>());
       else
         forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
@@ -1042,10 +1110,12 @@ private:
         inner.map(op.getBody().getArgument(0), get(buffer, {i32(i), i32(r)}));
         for (Operation &nested : op.getBody().front().without_terminator())
           builder.clone(nested, inner);
-        Value flag = inner.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValues().front());
+        Value flag =
+            inner.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValues().front());
         any = arith::OrIOp::create(builder, loc, any, flag);
       }
-    mapping.map(op.getResult(), tile::named(sched::AnyLaneOp::create(builder, loc, builder.getI1Type(), any), tile::nameOf(op.getResult())));
+    mapping.map(op.getResult(), tile::named(sched::AnyLaneOp::create(builder, loc, builder.getI1Type(), any),
+                                            tile::nameOf(op.getResult())));
     return success();
   }
 
@@ -1115,9 +1185,8 @@ private:
       return success();
     }
     Value source = buffers.lookup(op.getTile());
-    repeat(shape[0], "i", [&](Value i) {
-      repeat(shape[1], "kk", [&](Value kk) { packBlock(op, source, buffer, i, kk); });
-    });
+    repeat(shape[0], "i",
+           [&](Value i) { repeat(shape[1], "kk", [&](Value kk) { packBlock(op, source, buffer, i, kk); }); });
     return success();
   }
 
@@ -1150,7 +1219,8 @@ private:
     auto [ring, stage] = slotOf(tile);
     repeat(warpRows / 16, "i", [&](Value i) {
       Value row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
-      sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to, false);
+      sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to,
+                                  false);
     });
   }
 
@@ -1212,14 +1282,16 @@ private:
         left = buffers.lookup(op.getLhs());
         at = {i32(0), kk};
       }
-      Value more = op.getAcc() ? isTrue : Value(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, kk, i32(0)));
+      Value more =
+          op.getAcc() ? isTrue : Value(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, kk, i32(0)));
       Value zero = i32(0);
-      sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : zero, transpose ? zero : along, more,
-                                transpose);
+      sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : zero,
+                                transpose ? zero : along, more, transpose);
     });
     sched::MmaCommitOp::create(builder, loc);
     if (!op->hasAttr(sched::asyncAttr))
-      sched::MmaWaitOp::create(builder, loc, 0, leftShared ? ValueRange(acc) : ValueRange({acc, buffers.lookup(op.getLhs())}));
+      sched::MmaWaitOp::create(builder, loc, 0,
+                               leftShared ? ValueRange(acc) : ValueRange({acc, buffers.lookup(op.getLhs())}));
   }
 
   /// First row of the warpgroup's 64.
@@ -1247,10 +1319,11 @@ private:
     std::string name = tile::nameOf(op.getRhs()).take_until([](char c) { return c == '_'; }).str();
     if (name.empty())
       name = transpose ? "v" : "k";
-    Value left = leftShared ? registers("q_fragment", fragmentType({{"q", plan.getTileQ()}, {"d", 16}}, lhs.getElementType(),
-                                                                   FragmentRole::A, rowWarps))
+    Value left = leftShared ? registers("q_fragment", fragmentType({{"q", plan.getTileQ()}, {"d", 16}},
+                                                                   lhs.getElementType(), FragmentRole::A, rowWarps))
                             : buffers.lookup(op.getLhs());
-    Value right = registers(name + "_fragment", fragmentType({{"n", 16}, {"d", 16}}, rhs.getElementType(), FragmentRole::B, 1));
+    Value right =
+        registers(name + "_fragment", fragmentType({{"n", 16}, {"d", 16}}, rhs.getElementType(), FragmentRole::B, 1));
     repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
       if (leftShared)
         loadLeftFragments(op.getLhs(), left, kk, i32(0));
@@ -1264,15 +1337,16 @@ private:
                                     mul(transpose ? nn : kk, 16), right, i32(0), i32(0), transpose);
         repeat(2, "n", [&](Value n) {
           repeat(warpRows / 16, "i", [&](Value i) {
-            sched::MmaOp::create(builder, loc, acc, i, add(mul(nn, 2), n), left, i, leftShared ? i32(0) : kk, right, n, i32(0));
+            sched::MmaOp::create(builder, loc, acc, i, add(mul(nn, 2), n), left, i, leftShared ? i32(0) : kk, right, n,
+                                 i32(0));
           });
         });
       });
     });
   }
 
-  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it accumulates, so
-  /// that each eight products are summed on their own and added to the accumulator with rounding.
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it
+  /// accumulates, so that each eight products are summed on their own and added to the accumulator with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
     auto lhs = cast<TileType>(op.getLhs().getType());
     auto [ring, stage] = slotOf(op.getRhs());
@@ -1284,7 +1358,8 @@ private:
     TileType rightType = fragmentType({{"n", 8}, {"d", 8}}, bits, FragmentRole::B, 1);
     Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
     Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
-    Value partial = registers("partial", fragmentType({{"q", 16 * rowWarps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowWarps));
+    Value partial = registers(
+        "partial", fragmentType({{"q", 16 * rowWarps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowWarps));
     Value zero = f32(0);
     auto split = [&](Value value, Value big, Value small, ValueRange at) {
       auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
@@ -1294,7 +1369,8 @@ private:
     repeat(lhs.getShape()[1] / 8, "kk", [&](Value kk) {
       repeat(warpRows / 16, "i", [&](Value i) {
         repeat(4, "e", [&](Value e) {
-          Value value = inShared(op.getLhs()) ? leftFloat(op.getLhs(), i, kk, e) : get(buffers.lookup(op.getLhs()), {i, kk, e});
+          Value value =
+              inShared(op.getLhs()) ? leftFloat(op.getLhs(), i, kk, e) : get(buffers.lookup(op.getLhs()), {i, kk, e});
           split(value, leftBig, leftSmall, {i, i32(0), e});
         });
       });
@@ -1309,7 +1385,8 @@ private:
         });
         repeat(warpRows / 16, "i", [&](Value i) {
           repeat(4, "e", [&](Value e) { set(zero, partial, {i32(0), i32(0), e}); });
-          for (auto [a, b] : {std::pair(leftBig, rightSmall), std::pair(leftSmall, rightBig), std::pair(leftBig, rightBig)})
+          for (auto [a, b] :
+               {std::pair(leftBig, rightSmall), std::pair(leftSmall, rightBig), std::pair(leftBig, rightBig)})
             sched::MmaOp::create(builder, loc, partial, i32(0), i32(0), a, i, i32(0), b, i32(0), i32(0));
           repeat(4, "e", [&](Value e) {
             Value sum = arith::AddFOp::create(builder, loc, get(acc, {i, nn, e}), get(partial, {i32(0), i32(0), e}));
@@ -1336,8 +1413,8 @@ private:
     DropoutState state;
     Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
     if (kernel.getHeadDimV() > 64) {
-      // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys for each
-      // tile, not keep them in registers through the loop.
+      // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys
+      // for each tile, not keep them in registers through the loop.
       Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
       key0 = arith::AddIOp::create(builder, loc, key0, zero);
       key1 = arith::AddIOp::create(builder, loc, key1, zero);
@@ -1378,9 +1455,8 @@ private:
     Value source = buffers.lookup(op.getTile()), buffer = bufferFor(op, op.getResult(), op.getTile());
     DropoutState state = prepareDropout(op);
     SmallVector<int64_t> shape = laneShape(buffer);
-    repeat(shape[0], "i", [&](Value i) {
-      repeat(shape[1] / 2, "jj", [&](Value jj) { dropBlock(state, source, buffer, i, jj); });
-    });
+    repeat(shape[0], "i",
+           [&](Value i) { repeat(shape[1] / 2, "jj", [&](Value jj) { dropBlock(state, source, buffer, i, jj); }); });
     buffers.map(op.getResult(), buffer);
     return success();
   }
@@ -1446,16 +1522,17 @@ private:
     int64_t viewColumns = type.axis(2) == "d" ? kernel.getHeadDim() : kernel.getHeadDimV();
     Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
     Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
-    forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8, [&](Value row, Value column, Value inside) {
-      auto copy = [&] {
-        Value viewRow = add(row0, row);
-        Value valid = below(viewRow, limit);
-        if (viewColumns < columns)
-          valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
-        sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
-      };
-      inside ? onlyIf(inside, copy) : copy();
-    });
+    forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8,
+                 [&](Value row, Value column, Value inside) {
+                   auto copy = [&] {
+                     Value viewRow = add(row0, row);
+                     Value valid = below(viewRow, limit);
+                     if (viewColumns < columns)
+                       valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
+                     sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+                   };
+                   inside ? onlyIf(inside, copy) : copy();
+                 });
     return success();
   }
 
@@ -1482,15 +1559,18 @@ private:
   }
 
   /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
-  void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage, Value ring) {
+  void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage,
+                      Value ring) {
     constexpr int64_t copiers = 64, unrolled = 4, copiersBarrier = 15;
     auto type = cast<TileType>(shared.getType());
     Type element = type.getElementType();
     const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-    auto plane = sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
+    auto plane =
+        sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
     Value copier = tile::named(rem(thread, copiers), "copier");
     // Words of the copiers, some of them unrolled.
-    const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
+    const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width,
+                  passes = rows * words / copiers;
     const int64_t inner = passes % unrolled ? 1 : unrolled;
     auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
     outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
@@ -1503,8 +1583,12 @@ private:
         SmallVector<Value> values;
         for (int64_t c = 0; c < width; ++c)
           values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
-                                                   ValueRange{add(row0, row), add(column0, add(column, c))}, ArrayRef<bool>{false, false}));
-        Value word = width == 1 ? values[0] : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+                                                   ValueRange{add(row0, row), add(column0, add(column, c))},
+                                                   ArrayRef<bool>{false, false}));
+        Value word =
+            width == 1
+                ? values[0]
+                : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
         sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
       });
     }
@@ -1515,7 +1599,8 @@ private:
 
   /// A tile that the threads of copy warps hold.
   LogicalResult expandOp(sched::StoreTileOp op) {
-    Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+    Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()),
+          stage = mapping.lookup(op.getStage());
     const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());
     // The last pass is ragged.
     const bool pairs = isInPairs(shared);
@@ -1536,7 +1621,8 @@ private:
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+    builder.setInsertionPointToStart(
+        &builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
     return sched::describe(builder, loc, view.getDefiningOp<tile::ParamOp>(), rows, swizzle);
   }
 
@@ -1569,7 +1655,8 @@ private:
     Value own = rem(thread, 128), row0 = warpgroupRow();
     repeat(64 * chunks / 128, "n", [&](Value n) {
       Value flat = add(mul(n, 128), own);
-      sched::ScaleSharedOp::create(builder, loc, shared, stage, add(row0, div(flat, chunks)), mul(rem(flat, chunks), 8), op.getExponent());
+      sched::ScaleSharedOp::create(builder, loc, shared, stage, add(row0, div(flat, chunks)), mul(rem(flat, chunks), 8),
+                                   op.getExponent());
     });
     sched::FenceAsyncOp::create(builder, loc);
     sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
@@ -1588,8 +1675,8 @@ private:
     onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
   }
 
-  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a persistent block, over
-  /// those of the tile before once they have been read.
+  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a
+  /// persistent block, over those of the tile before once they have been read.
   LogicalResult storeByEngine(tile::StoreOp op) {
     Value buffer = buffers.lookup(op.getTile());
     auto type = cast<TileType>(op.getTile().getType());
@@ -1601,7 +1688,8 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(queryBuffer);
       shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile",
-                                       !plan.getPersistent() && sharedType.bytes() <= queries.bytes() && sharedType.getLayout() == queries.getLayout()
+                                       !plan.getPersistent() && sharedType.bytes() <= queries.bytes() &&
+                                               sharedType.getLayout() == queries.getLayout()
                                            ? queryBuffer
                                            : Value());
     }
@@ -1620,7 +1708,8 @@ private:
       at.push_back(mapping.lookup(index));
     onlyIf(first, [&] {
       Value row = warpgroupRow();
-      for (int64_t column = 0; column < int64_t(kernel.getHeadDimV()); column += cast<sched::TensorMapType>(map.getType()).getColumns())
+      for (int64_t column = 0; column < int64_t(kernel.getHeadDimV());
+           column += cast<sched::TensorMapType>(map.getType()).getColumns())
         sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
       sched::CommitBoxesOp::create(builder, loc);
       if (!plan.getPersistent())
@@ -1632,12 +1721,14 @@ private:
   /// An output tile in shared memory.
   TileType stagedType(TileType type, Type element) {
     int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8;
-    return TileType::make(kernel.getContext(), {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}},
+    return TileType::make(kernel.getContext(),
+                          {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}},
                           element, MemorySpace::Shared, sched::SwizzleAttr::widest(kernel.getContext(), rowBytes));
   }
 
-  /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one `sched.store_matrix`. Lane l gives a place
-  /// in row l % 16, of the first j in lanes 0 to 15. What is left of an odd number of j goes by pairs.
+  /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one
+  /// `sched.store_matrix`. Lane l gives a place in row l % 16, of the first j in lanes 0 to 15. What is left of an odd
+  /// number of j goes by pairs.
   void writeMatrices(Value buffer, Value shared) {
     Type element = cast<TileType>(shared.getType()).getElementType();
     SmallVector<int64_t> shape = laneShape(buffer);
@@ -1646,11 +1737,13 @@ private:
       repeat(shape[1] / 2, "jj", [&](Value jj) {
         Value matrices[4];
         for (int m = 0; m < 4; ++m) {
-          Value j = add(mul(jj, 2), m / 2), low = get(buffer, {i, j, i32(m % 2 * 2)}), high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
+          Value j = add(mul(jj, 2), m / 2), low = get(buffer, {i, j, i32(m % 2 * 2)}),
+                high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
           matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
         }
         Value row = add(add(firstRow, rowOfLane), mul(i, 16)), column = add(mul(jj, 16), mul(half, 8));
-        sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, i32(0), row, column);
+        sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, i32(0),
+                                     row, column);
       });
     });
     if (shape[1] % 2)
@@ -1689,8 +1782,8 @@ private:
       Value firstLane = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, quad, i32(0));
       // Warps that split the columns of O hold the same rows: the first of them writes.
       if (dvWarp)
-        firstLane = arith::AndIOp::create(builder, loc, firstLane,
-                                          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, dvWarp, i32(0)));
+        firstLane = arith::AndIOp::create(
+            builder, loc, firstLane, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, dvWarp, i32(0)));
       forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
         Value row = tile::named(add(mapping.lookup(op.getIndices().back()), rowInTile(i, r)), "row");
         Value inside = below(row, mapping.lookup(op.getLimit()));
@@ -1702,8 +1795,9 @@ private:
       write();
       return success();
     }
-    Value present = arith::XOrIOp::create(builder, loc, sched::IsNullOp::create(builder, loc, builder.getI1Type(), view),
-                                          arith::ConstantIntOp::create(builder, loc, 1, 1));
+    Value present =
+        arith::XOrIOp::create(builder, loc, sched::IsNullOp::create(builder, loc, builder.getI1Type(), view),
+                              arith::ConstantIntOp::create(builder, loc, 1, 1));
     onlyIf(present, write);
     return success();
   }
@@ -1742,7 +1836,8 @@ private:
       }
       carried.push_back(buffer);
     }
-    auto loop = sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{}, op.getKeeps());
+    auto loop =
+        sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{}, op.getKeeps());
     loop->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     mapping.map(op.getKept(), loop.getKept());
     auto arguments = op.getBody().getArguments();
@@ -1777,16 +1872,16 @@ private:
   Block *workBlock = nullptr;
   Value queryBuffer; ///< shared memory of Q, once a product has read it
   Value thread, lane, laneRow, laneColumn, quad, firstRow, dvWarp;
-  Value group; ///< warpgroup of the role
+  Value group;       ///< warpgroup of the role
   IRMapping mapping; ///< scalars and views
   IRMapping buffers; ///< tiles to the buffers that hold them
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  llvm::DenseMap<Operation *, Operation *> chainEnds;         ///< of the other parts of chains: where they are written
-  std::optional<Pacing> pacing;                               ///< of the map at hand
-  llvm::DenseMap<Operation *, Value> columnsBelow;            ///< comparisons of columns, to the word of the row that is at hand
-  llvm::DenseMap<Value, Value> columnPairs;                   ///< what is read by column, to the pair that is at hand
-  llvm::DenseMap<Value, Value> windows;                       ///< of 16-bit elements, to the fragments that they are read by
-  llvm::DenseMap<Operation *, ProbabilityChain> chains;       ///< by the op that ends them
+  llvm::DenseMap<Operation *, Operation *> chainEnds; ///< of the other parts of chains: where they are written
+  std::optional<Pacing> pacing;                       ///< of the map at hand
+  llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
+  llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
+  llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
+  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
 };
 
 struct TileToSched : attune::impl::TileToSchedBase<TileToSched> {

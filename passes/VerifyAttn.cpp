@@ -23,8 +23,9 @@ using namespace attune;
 namespace {
 
 /// What `tile.param` reads besides captured tensors and run-time scalars.
-constexpr StringLiteral launchParameters[] = {"q", "k", "v", "o", "lse", "B", "H", "Hkv", "group", "Sq", "Sk",
-                                              "q_offset", "drop_threshold", "keep_scale", "seed", "offset"};
+constexpr StringLiteral launchParameters[] = {
+    "q",          "k",    "v",     "o", "lse", "B", "H", "Hkv", "group", "Sq", "Sk", "q_offset", "drop_threshold",
+    "keep_scale", "seed", "offset"};
 
 LogicalResult verifyNames(attn::AttentionOp op) {
   llvm::StringSet<> names;

@@ -1,7 +1,7 @@
 //===- VerifySched.cpp - The end of sched ------------------------------------===//
 //
-// What ops alone cannot say: that nothing is left to expand, that buffers do not meet in memory, that each ring has both its
-// sides, and that every copy completes before it is read (passes/CopyOrder.h).
+// What ops alone cannot say: that nothing is left to expand, that buffers do not meet in memory, that each ring has
+// both its sides, and that every copy completes before it is read (passes/CopyOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,11 +47,15 @@ Bytes bytesOf(sched::RingOp ring) {
 LogicalResult verifyExpanded(Operation *op) {
   if (auto tiles = dyn_cast<sched::ForTilesOp>(op); tiles && !tiles.getTiles().empty())
     return op->emitOpError("carries tiles; at the end of sched they are buffers");
-  bool known = isa<tile::ParamOp, tile::ElementOp, tile::TouchesOp, tile::MulFiniteOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op) ||
-               isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-               (isa<sched::SchedDialect>(op->getDialect()) && !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::KernelOp>(op));
+  bool known =
+      isa<tile::ParamOp, tile::ElementOp, tile::TouchesOp, tile::MulFiniteOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+          op) ||
+      isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+      (isa<sched::SchedDialect>(op->getDialect()) &&
+       !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::KernelOp>(op));
   if (!known)
-    return op->emitOpError("is left; at the end of sched there are single instructions, loops and scalar arithmetic only");
+    return op->emitOpError(
+        "is left; at the end of sched there are single instructions, loops and scalar arithmetic only");
   return success();
 }
 
@@ -66,8 +70,10 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
   });
   for (auto [i, buffer] : llvm::enumerate(buffers))
     for (sched::SharedOp other : ArrayRef(buffers).take_front(i))
-      if (bytesOf(buffer).overlaps(bytesOf(other)) && buffer.getOver() != other.getResult() && Lifetime::of(buffer).meets(Lifetime::of(other)))
-        return buffer.emitOpError() << bytesOf(buffer) << " overlaps " << bytesOf(other) << ", and both are alive at once";
+      if (bytesOf(buffer).overlaps(bytesOf(other)) && buffer.getOver() != other.getResult() &&
+          Lifetime::of(buffer).meets(Lifetime::of(other)))
+        return buffer.emitOpError() << bytesOf(buffer) << " overlaps " << bytesOf(other)
+                                    << ", and both are alive at once";
   // Barriers live as long as the kernel.
   for (auto [i, ring] : llvm::enumerate(rings)) {
     Bytes bytes = bytesOf(ring);
@@ -89,7 +95,8 @@ LogicalResult verifyTogether(Operation *op) {
     return success();
   for (auto branch = op->getParentOfType<scf::IfOp>(); branch; branch = branch->getParentOfType<scf::IfOp>())
     if (followsFrom(branch.getCondition(), llvm::IsaPred<sched::AnyLaneOp>))
-      return op->emitOpError("is the warpgroup's, and stands in a branch on sched.any_lane, by which its warps may go separate ways; move it in front of the branch");
+      return op->emitOpError("is the warpgroup's, and stands in a branch on sched.any_lane, by which its warps may go "
+                             "separate ways; move it in front of the branch");
   return success();
 }
 
@@ -124,7 +131,8 @@ LogicalResult verifySides(sched::RingOp ring) {
 /// Whether passes/CopyOrder.h follows all that writes and reads shared memory.
 bool copiesByThreads(sched::KernelOp kernel) {
   return !holds<Operation *>(kernel, [](Operation *op) {
-    return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(op);
+    return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(
+        op);
   });
 }
 
@@ -135,8 +143,10 @@ LogicalResult verify(sched::KernelOp kernel) {
       result = verifyExpanded(op);
     if (succeeded(result))
       result = verifyTogether(op);
-    if (auto work = dyn_cast<sched::ForWorkOp>(op); work && succeeded(result) && work.getTileQ() != uint64_t(kernel.getPlan().getTileQ()))
-      result = work.emitOpError() << "hands out " << work.getTileQ() << " rows at a time, the plan's tile_q is " << kernel.getPlan().getTileQ();
+    if (auto work = dyn_cast<sched::ForWorkOp>(op);
+        work && succeeded(result) && work.getTileQ() != uint64_t(kernel.getPlan().getTileQ()))
+      result = work.emitOpError() << "hands out " << work.getTileQ() << " rows at a time, the plan's tile_q is "
+                                  << kernel.getPlan().getTileQ();
     if (auto ring = dyn_cast<sched::RingOp>(op); ring && succeeded(result))
       result = verifySides(ring);
   });
@@ -148,10 +158,14 @@ LogicalResult verify(sched::KernelOp kernel) {
 /// tile-verify counts what tiles need; this is what they got, alignment and the output's place included.
 LogicalResult verifyBudget(sched::KernelOp kernel, int64_t sramBudget) {
   const ArchInfo *info = findArch(kernel.getArch());
-  const int64_t room = sramBudget ? sramBudget : info ? int64_t(info->sharedBytesPerBlock) : INT64_MAX, bytes = int64_t(kernel.getSharedBytes());
+  const int64_t room = sramBudget ? sramBudget
+                       : info     ? int64_t(info->sharedBytesPerBlock)
+                                  : INT64_MAX,
+                bytes = int64_t(kernel.getSharedBytes());
   if (bytes <= room)
     return success();
-  return kernel.emitError() << "the schedule takes " << bytes << " bytes of shared memory, above " << (sramBudget ? "the budget of " : "the limit per block of ") << room
+  return kernel.emitError() << "the schedule takes " << bytes << " bytes of shared memory, above "
+                            << (sramBudget ? "the budget of " : "the limit per block of ") << room
                             << "; use smaller tiles or fewer stages";
 }
 

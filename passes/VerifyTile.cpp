@@ -1,7 +1,7 @@
 //===- VerifyTile.cpp - The end of tile --------------------------------------===//
 //
-// What ops alone cannot say: that nothing of attn is left, that tiles and domains have the sizes of the plan, that the plan's
-// buffers fit, and that the kernel has the launch parameters that it reads.
+// What ops alone cannot say: that nothing of attn is left, that tiles and domains have the sizes of the plan, that the
+// plan's buffers fit, and that the kernel has the launch parameters that it reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,19 +54,24 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
         return failure();
     if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForCopyWarps(op))
-      return op->emitOpError("is for a GPU's copy warps and what they share, which the CPU target lacks; start from attn text or the variant");
+      return op->emitOpError("is for a GPU's copy warps and what they share, which the CPU target lacks; start from "
+                             "attn text or the variant");
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
       return loop.emitOpError("goes over a domain that is not the result of tile.domain");
-    if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
+    if (auto convert = dyn_cast<tile::ConvertOp>(op);
+        convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
       return verifyStaged(convert, kernel);
-    if (auto window = dyn_cast<tile::WindowOp>(op); window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
+    if (auto window = dyn_cast<tile::WindowOp>(op);
+        window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
     if (isa<tile::ScaleOp>(op) && !kernel.getPlan().getCopyWarps())
-      return op->emitOpError("multiplies in shared memory, which the plan has no copy_warps for, beside which warpgroups do so; multiply the scores");
+      return op->emitOpError("multiplies in shared memory, which the plan has no copy_warps for, beside which "
+                             "warpgroups do so; multiply the scores");
     if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
-      return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come");
+      return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map "
+                             "computes all, as they come");
     if (auto part = dyn_cast<tile::PartRowOp>(op))
       return verifyPart(part, kernel.getPlan());
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
@@ -76,21 +81,26 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is in a kernel for what its plan's copy warps bring, or because warpgroups hold parts of the rows beside them.
+  /// What is in a kernel for what its plan's copy warps bring, or because warpgroups hold parts of the rows beside
+  /// them.
   static bool isForCopyWarps(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
+    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
+           (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
   }
 
   /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.
   static std::string sizesRemedy(StringRef name, int64_t size) {
-    return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " + Twine(size)).str();
+    return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " +
+            Twine(size))
+        .str();
   }
 
   static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
     for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (type.hasAxis(axis) && type.size(axis) != size)
-        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is " << size << sizesRemedy(name, size);
+        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is "
+                                 << size << sizesRemedy(name, size);
     return success();
   }
 
@@ -98,10 +108,13 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp()))
-      return convert.emitOpError("stages what is not a map over distances or keys without inputs and condition, in the loop over tiles");
+    if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() ||
+        !isa<tile::ForBlocksOp>(convert->getParentOp()))
+      return convert.emitOpError(
+          "stages what is not a map over distances or keys without inputs and condition, in the loop over tiles");
     if (!kernel.getPlan().getCopyWarps())
-      return convert.emitOpError("stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element");
+      return convert.emitOpError(
+          "stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element");
     return success();
   }
 
@@ -111,8 +124,9 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
     int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
     if (int64_t(domain.getStep()) != step)
-      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << (overKeys ? "tile_k" : "tile_q") << " is " << step
-                                << sizesRemedy(overKeys ? "tile_k" : "tile_q", step);
+      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's "
+                                  << (overKeys ? "tile_k" : "tile_q") << " is " << step
+                                  << sizesRemedy(overKeys ? "tile_k" : "tile_q", step);
     return success();
   }
 
@@ -120,7 +134,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyPart(tile::PartRowOp part, tile::PlanAttr plan) {
     const int64_t rows = rowsOfWarpgroup(plan);
     if (!rows)
-      return part.emitOpError("names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold parts; use the tile's own rows");
+      return part.emitOpError("names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold "
+                              "parts; use the tile's own rows");
     if (int64_t(part.getRows()) != rows)
       return part.emitOpError() << "has parts of " << part.getRows() << " rows, a warpgroup of the plan holds " << rows;
     return success();
@@ -136,7 +151,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyParameter(tile::ParamOp param, tile::KernelOp kernel) {
     bool ofDropout = llvm::is_contained({"seed", "offset", "drop_threshold", "keep_scale"}, param.getName());
     if (ofDropout && !kernel.getDropout())
-      return param.emitOpError() << "reads " << param.getName() << ", which only a kernel with `dropout` is launched with";
+      return param.emitOpError() << "reads " << param.getName()
+                                 << ", which only a kernel with `dropout` is launched with";
     if (param.getName() == "q_offset" && !kernel.getQOffset())
       return param.emitOpError("reads q_offset, which only a kernel with `q_offset` is launched with");
     return success();
@@ -152,19 +168,23 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     std::string buffers;
     auto count = [&](StringRef name, int64_t stages, int64_t bytes) {
       total += stages * bytes;
-      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " + (stages > 1 ? std::to_string(stages) + " x " : "") + std::to_string(bytes);
+      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
+                 (stages > 1 ? std::to_string(stages) + " x " : "") + std::to_string(bytes);
     };
     kernel.walk([&](Operation *op) {
-      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType()) : TileType();
+      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType())
+                                                                         : TileType();
       if (type && type.getSpace() == tile::MemorySpace::Shared)
-        count(tile::nameOf(op->getResult(0)), op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
+        count(tile::nameOf(op->getResult(0)),
+              op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
     });
     if (plan.getPersistent())
       count("o", 1, plan.getTileQ() * kernel.getHeadDimV() * kernel.getDtype().getIntOrFloatBitWidth() / 8);
     if (total <= budget)
       return success();
-    return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers << "), above the budget of " << budget
-                                << "; lower stages, " << (plan.getQStages() > 1 ? "q_stages, " : "") << "tile_k or tile_q";
+    return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers
+                                << "), above the budget of " << budget << "; lower stages, "
+                                << (plan.getQStages() > 1 ? "q_stages, " : "") << "tile_k or tile_q";
   }
 };
 

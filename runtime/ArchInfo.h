@@ -33,7 +33,7 @@ struct ArchInfo {
   size_t sharedReservedPerBlock; ///< taken by the system from sharedBytesPerSM for each resident block
   int registersPerSM;            ///< 32-bit registers
   int maxRegistersPerThread;
-  int compilerRegisters;         ///< per thread, that the device compiler takes more than for sm_90 (NVRTC 13.0)
+  int compilerRegisters; ///< per thread, that the device compiler takes more than for sm_90 (NVRTC 13.0)
   int maxThreadsPerSM;
   int maxThreadsPerBlock;
   int maxBlocksPerSM;
@@ -64,8 +64,8 @@ const ArchInfo *findArch(std::string_view name);
 Expected<const ArchInfo *> archInfo(std::string_view name);
 
 /// The architecture to compile for on a device of compute capability major.minor, or null where attune has
-/// none: the newest that runs on it, with warpgroup-level products where there are such (9.0: sm_90a). 8.7 (Jetson) has none:
-/// cubins do not carry over between desktop and Jetson parts.
+/// none: the newest that runs on it, with warpgroup-level products where there are such (9.0: sm_90a). 8.7 (Jetson) has
+/// none: cubins do not carry over between desktop and Jetson parts.
 const ArchInfo *archForDevice(int computeMajor, int computeMinor);
 
 /// Whether a cubin for `arch` runs on a device of compute capability major.minor: the same major, and a

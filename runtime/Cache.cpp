@@ -39,8 +39,8 @@ struct Sections {
 
 std::string encode(std::string_view key, const KernelImage &image) {
   std::string metadata = image.metadata();
-  const std::string_view sections[sectionCount] = {
-      key, metadata, image.cudaSource, std::string_view(image.binary.data(), image.binary.size())};
+  const std::string_view sections[sectionCount] = {key, metadata, image.cudaSource,
+                                                   std::string_view(image.binary.data(), image.binary.size())};
   std::string file(headerBytes, '\0');
   std::memcpy(file.data(), magic, 8);
   std::memcpy(file.data() + 8, &formatVersion, 4);
@@ -134,7 +134,8 @@ struct KernelCache::State {
   }
 
   /// One warning of a kind, however often it is tried.
-  template <typename... Args> void warnOnce(std::atomic<bool> &warned, fmt::format_string<Args...> text, Args &&...args) const {
+  template <typename... Args>
+  void warnOnce(std::atomic<bool> &warned, fmt::format_string<Args...> text, Args &&...args) const {
     if (!warned.exchange(true))
       warn(text, std::forward<Args>(args)...);
   }
@@ -145,8 +146,9 @@ struct KernelCache::State {
   }
 
   std::string distrust(const FileProblem &problem) const {
-    return fmt::format("cache folder {} is not used: {}; correct that, or choose a folder of your own, such as by ATTUNE_CACHE_DIR", directory,
-                       problem.text);
+    return fmt::format(
+        "cache folder {} is not used: {}; correct that, or choose a folder of your own, such as by ATTUNE_CACHE_DIR",
+        directory, problem.text);
   }
 
   /// The folder, or nothing, with a warning where it is there but may hold what others wrote.
@@ -183,7 +185,8 @@ struct KernelCache::State {
       return std::move(folder);
     if (problem.kind == FileProblem::Kind::Untrusted)
       return Error{distrust(problem)};
-    return Error{fmt::format("cache folder {} cannot be read: {}; choose another one, such as by ATTUNE_CACHE_DIR", directory, problem.text)};
+    return Error{fmt::format("cache folder {} cannot be read: {}; choose another one, such as by ATTUNE_CACHE_DIR",
+                             directory, problem.text)};
   }
 
   /// Removes what killed processes left.
@@ -240,7 +243,8 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
   std::optional<std::string> file = folder->read(name, maxEntryBytes, problem);
   if (!file && problem.kind == FileProblem::Kind::Untrusted)
     state->warnOnce(state->warnedEntry,
-                    "cache entry {} is not used: {}; compiling again (attune cache verify lists such entries, attune cache clear removes them)",
+                    "cache entry {} is not used: {}; compiling again (attune cache verify lists such entries, attune "
+                    "cache clear removes them)",
                     state->pathOf(name), problem.text);
   else if (!file && problem.kind == FileProblem::Kind::Unusable)
     state->warnBad(name, problem.text);
@@ -272,13 +276,15 @@ bool KernelCache::write(std::string_view key, const KernelImage &image) const {
     return false;
   const std::string name = nameOf(key), content = encode(key, image);
   if (content.size() > maxEntryBytes) {
-    state->warn("kernel '{}' is not kept: its cache entry has {} bytes, the most is {}", image.name, content.size(), maxEntryBytes);
+    state->warn("kernel '{}' is not kept: its cache entry has {} bytes, the most is {}", image.name, content.size(),
+                maxEntryBytes);
     return false;
   }
   // What no later process could read is not written.
   Expected<Sections> sections = decode(content);
   if (Expected<KernelImage> readable = sections ? imageOf(*sections) : sections.error(); !readable) {
-    state->warn("kernel '{}' is not kept: its cache entry could not be read again: {}", image.name, readable.error().message);
+    state->warn("kernel '{}' is not kept: its cache entry could not be read again: {}", image.name,
+                readable.error().message);
     return false;
   }
   std::optional<CacheFolder> folder = state->make();
@@ -327,8 +333,7 @@ Expected<std::vector<CacheEntry>> KernelCache::list() const {
     entry.name = image->name;
     entry.arch = image->arch;
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const CacheEntry &a, const CacheEntry &b) { return a.path < b.path; });
+  std::sort(entries.begin(), entries.end(), [](const CacheEntry &a, const CacheEntry &b) { return a.path < b.path; });
   return entries;
 }
 
@@ -359,8 +364,8 @@ Expected<size_t> KernelCache::clear() {
 // Memory, and one compilation per key
 //===----------------------------------------------------------------------===//
 
-Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device,
-                                           const Compile &compile, const Load &load, const Check &check) {
+Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
+                                           const Load &load, const Check &check) {
   std::string memoryKey;
   memoryKey.reserve(device.size() + 1 + key.size());
   memoryKey.append(device).append("\n").append(key);

@@ -22,10 +22,10 @@
 // replaced by the next compilation. A folder that cannot be written gives one warning; everything works without it. A
 // temporary file that a killed process left is removed by a later write, an hour after.
 //
-// Trust. Entries are executed. The checksum detects accidents only: whoever writes an entry writes its checksum too. What protects
-// the user are owners and modes (CacheFolder.h): a folder that another user owns or may write to is neither read nor
-// written, an entry like that is a miss, and one warning for each of the two says so. Folders are made with mode 0700,
-// files with 0600, whatever the umask.
+// Trust. Entries are executed. The checksum detects accidents only: whoever writes an entry writes its checksum too.
+// What protects the user are owners and modes (CacheFolder.h): a folder that another user owns or may write to is
+// neither read nor written, an entry like that is a miss, and one warning for each of the two says so. Folders are made
+// with mode 0700, files with 0600, whatever the umask.
 //
 // Threads and processes. Every member may be called from any number of threads; concurrent requests for
 // one key wait for one compilation and share its result, an error included (errors are not kept). Any
@@ -52,7 +52,8 @@ std::array<uint8_t, 32> sha256(std::string_view text);
 /// The same as 64 lower-case hexadecimal digits.
 std::string sha256Hex(std::string_view text);
 
-/// The most that a file of the cache may have; nothing larger is read into memory or written. A kernel has about 0.2 MB.
+/// The most that a file of the cache may have; nothing larger is read into memory or written. A kernel has about 0.2
+/// MB.
 inline constexpr size_t maxEntryBytes = size_t(64) << 20;
 /// The most that its metadata may have: parsed, they take up to 30 times as much.
 inline constexpr size_t maxMetadataBytes = size_t(4) << 20;
@@ -94,16 +95,16 @@ public:
   /// else `load` of the image on disk, else `load` of what `compile` gives, which is then stored.
   /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that
   /// does not load, or that `check` refuses, counts as a bad entry. No function may ask for the same key again.
-  Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
-                                const Load &load, const Check &check = {});
+  Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile, const Load &load,
+                                const Check &check = {});
 
   /// The image on disk for `key`, or nothing (a bad entry warns). An image that `check` refuses counts as a bad entry.
   std::optional<KernelImage> read(std::string_view key, const Check &check = {}) const;
   /// Stores an image on disk; false, with a warning, when that fails.
   bool write(std::string_view key, const KernelImage &image) const;
 
-  /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error for one that
-  /// cannot be read or that others may write to.
+  /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error
+  /// for one that cannot be read or that others may write to.
   Expected<std::vector<CacheEntry>> list() const;
   /// Only the bad ones.
   Expected<std::vector<CacheEntry>> verify() const;

@@ -27,8 +27,8 @@ static FileProblem systemProblem(int code) {
 static bool isTrustedOwner(uid_t owner) { return owner == geteuid() || owner == 0; }
 
 static FileProblem ownerProblem(uid_t owner) {
-  return {FileProblem::Kind::Untrusted,
-          fmt::format("it belongs to user {}, required is user {}{}", owner, geteuid(), geteuid() == 0 ? "" : " or root")};
+  return {FileProblem::Kind::Untrusted, fmt::format("it belongs to user {}, required is user {}{}", owner, geteuid(),
+                                                    geteuid() == 0 ? "" : " or root")};
 }
 
 /// The problem of what `info` describes if someone else could have written it.
@@ -37,8 +37,9 @@ static std::optional<FileProblem> trustProblem(const struct stat &info) {
   if (!isTrustedOwner(info.st_uid))
     return ownerProblem(info.st_uid);
   if (info.st_mode & writtenByOthers)
-    return FileProblem{FileProblem::Kind::Untrusted, fmt::format("its mode {:04o} lets others write to it, required is {:04o}", info.st_mode & permissions,
-                                                                 info.st_mode & permissions & ~writtenByOthers)};
+    return FileProblem{FileProblem::Kind::Untrusted,
+                       fmt::format("its mode {:04o} lets others write to it, required is {:04o}",
+                                   info.st_mode & permissions, info.st_mode & permissions & ~writtenByOthers)};
   return std::nullopt;
 }
 
@@ -46,7 +47,8 @@ static std::optional<FileProblem> trustProblem(const struct stat &info) {
 // The folder
 //===----------------------------------------------------------------------===//
 
-/// Opens a folder. A symbolic link is followed only if the user or root made it: another's leads where the other wants files written.
+/// Opens a folder. A symbolic link is followed only if the user or root made it: another's leads where the other wants
+/// files written.
 static Descriptor openDirectory(std::string path, FileProblem &problem) {
   while (path.size() > 1 && path.ends_with('/')) // which would follow any link
     path.pop_back();
@@ -54,7 +56,8 @@ static Descriptor openDirectory(std::string path, FileProblem &problem) {
   Descriptor folder(::open(path.c_str(), flags | O_NOFOLLOW));
   int code = errno;
   struct stat link = {};
-  if (!folder.valid() && (code == ENOTDIR || code == ELOOP) && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode)) {
+  if (!folder.valid() && (code == ENOTDIR || code == ELOOP) && ::lstat(path.c_str(), &link) == 0 &&
+      S_ISLNK(link.st_mode)) {
     if (!isTrustedOwner(link.st_uid)) {
       problem = ownerProblem(link.st_uid);
       return Descriptor();
@@ -166,7 +169,8 @@ std::optional<std::string> CacheFolder::read(const std::string &name, size_t max
   const Descriptor file(::openat(folder.get(), name.c_str(), flags));
   struct stat info = {};
   if (!file.valid() || ::fstat(file.get(), &info) != 0) {
-    const bool special = errno == ELOOP || errno == ENXIO || errno == ENODEV; // a link; a socket or a device without a driver
+    const bool special =
+        errno == ELOOP || errno == ENXIO || errno == ENODEV; // a link; a socket or a device without a driver
     problem = systemProblem(errno);
     problem.text = special ? "it is not a regular file" : "it cannot be read: " + problem.text;
     return std::nullopt;

@@ -7,12 +7,12 @@
 //     | owner                        | the process's effective user, or root              |
 //     | mode                         | neither group nor others write (ACLs show as group)|
 //
-// and each of its files under the same two conditions. Files are opened by name in the open folder, and each is judged by its own
-// descriptor, so nothing can be exchanged between check and use. The folders above need no check: who may exchange the
-// folder itself cannot make the user the owner of another one.
+// and each of its files under the same two conditions. Files are opened by name in the open folder, and each is judged
+// by its own descriptor, so nothing can be exchanged between check and use. The folders above need no check: who may
+// exchange the folder itself cannot make the user the owner of another one.
 //
-// What is read are regular files of bounded size. Opening waits for nobody: a FIFO, a device or a symbolic link in the place of a
-// file is a FileProblem.
+// What is read are regular files of bounded size. Opening waits for nobody: a FIFO, a device or a symbolic link in the
+// place of a file is a FileProblem.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -69,7 +69,8 @@ public:
 
   /// A file of at most `maxBytes`.
   std::optional<std::string> read(const std::string &name, size_t maxBytes, FileProblem &problem) const;
-  /// Makes the file `name` with mode 0600 whatever the umask; leaves none behind when it fails, as it does where `name` exists.
+  /// Makes the file `name` with mode 0600 whatever the umask; leaves none behind when it fails, as it does where `name`
+  /// exists.
   bool create(const std::string &name, std::string_view content, FileProblem &problem) const;
   /// Gives the file `from` the name `to`, in the place of what had it; removes `from` when that fails.
   bool rename(const std::string &from, const std::string &to, FileProblem &problem) const;

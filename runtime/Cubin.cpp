@@ -47,10 +47,11 @@ constexpr size_t reservedShared = 1024;
 //   1 none | 2 one byte and padding | 3 two bytes | 4 a 16-bit size and as many bytes
 enum AttributeFormat : uint8_t { formatSized = 4 };
 enum Attribute : uint8_t {
-  attributeFrameSize = 0x11,      // {symbol, bytes}
-  attributeMinStackSize = 0x12,   // {symbol, bytes}: frames of the kernel and its callees
-  attributeParamInfo = 0x17,      // {index, ordinal | offset << 16, bytes << 18 | ...}; padding is in front of the first where it is aligned
-  attributeRegCount = 0x2f,       // {symbol, registers}
+  attributeFrameSize = 0x11,    // {symbol, bytes}
+  attributeMinStackSize = 0x12, // {symbol, bytes}: frames of the kernel and its callees
+  attributeParamInfo =
+      0x17, // {index, ordinal | offset << 16, bytes << 18 | ...}; padding is in front of the first where it is aligned
+  attributeRegCount = 0x2f, // {symbol, registers}
 };
 
 class Reader {
@@ -137,8 +138,7 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
   std::vector<SectionHeader> sections;
   for (int i = 0; i < header->sectionCount; ++i) {
     uint64_t at = header->sectionOffset + uint64_t(i) * sizeof(SectionHeader);
-    std::optional<SectionHeader> section =
-        at < header->sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
+    std::optional<SectionHeader> section = at < header->sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
     if (!section)
       return damaged("its section headers are cut off");
     sections.push_back(*section);
@@ -179,8 +179,7 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     return found == symbolOf.end() ? nullptr : &kernels[size_t(found - symbolOf.begin())];
   };
   auto kernelNamed = [&](std::string_view name) -> CubinKernel * {
-    auto found =
-        std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
+    auto found = std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
     return found == kernels.end() ? nullptr : &*found;
   };
 
@@ -189,8 +188,7 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     constexpr std::string_view infoPrefix = ".nv.info", sharedPrefix = ".nv.shared.";
     if (name.starts_with(sharedPrefix)) {
       if (CubinKernel *kernel = kernelNamed(name.substr(sharedPrefix.size())))
-        kernel->staticSharedBytes =
-            arch >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
+        kernel->staticSharedBytes = arch >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
       continue;
     }
     if (name != infoPrefix && !name.starts_with(".nv.info."))

@@ -17,23 +17,20 @@ enum DeviceAttribute {
 };
 static constexpr unsigned streamNonBlocking = 1; // CU_STREAM_NON_BLOCKING
 
-std::string attune::cudaVersionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
+std::string attune::cudaVersionText(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Error attune::driverTooOld(int driverVersion, int nvrtcVersion) {
-  return Error{fmt::format(
-      "the driver supports CUDA {}, the kernel was compiled by NVRTC {}; install a driver for CUDA "
-      "{} or newer, or set ATTUNE_NVRTC_PATH to an NVRTC {}.x",
-      cudaVersionText(driverVersion), cudaVersionText(nvrtcVersion), cudaVersionText(nvrtcVersion),
-      driverVersion / 1000)};
+  return Error{
+      fmt::format("the driver supports CUDA {}, the kernel was compiled by NVRTC {}; install a driver for CUDA "
+                  "{} or newer, or set ATTUNE_NVRTC_PATH to an NVRTC {}.x",
+                  cudaVersionText(driverVersion), cudaVersionText(nvrtcVersion), cudaVersionText(nvrtcVersion),
+                  driverVersion / 1000)};
 }
 
 Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   void *library = dlopen(libraryName, RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return Error{
-        fmt::format("no CUDA driver: {}; install the NVIDIA driver, or use the cpu target", dlerror())};
+    return Error{fmt::format("no CUDA driver: {}; install the NVIDIA driver, or use the cpu target", dlerror())};
   auto driver = std::make_unique<CudaDriver>();
   const char *missing = nullptr;
   auto find = [&](auto &entry, const char *name, bool required = true) {
@@ -85,17 +82,15 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   find(d.cuFuncGetParamInfo, "cuFuncGetParamInfo", false);
   find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)
-    return Error{
-        fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",
-                    cudaVersionText(d.driverVersion), cudaVersionText(oldestDriver))};
+    return Error{fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",
+                             cudaVersionText(d.driverVersion), cudaVersionText(oldestDriver))};
   if (missing)
-    return Error{fmt::format("the CUDA driver {} has no entry point {}; install a newer NVIDIA driver",
-                             libraryName, missing)};
-  if (int code = d.cuInit(0))
     return Error{
-        fmt::format("the CUDA driver does not start: {}; check that nvidia-smi lists a GPU, or use the cpu "
-                    "target",
-                    d.describe(code))};
+        fmt::format("the CUDA driver {} has no entry point {}; install a newer NVIDIA driver", libraryName, missing)};
+  if (int code = d.cuInit(0))
+    return Error{fmt::format("the CUDA driver does not start: {}; check that nvidia-smi lists a GPU, or use the cpu "
+                             "target",
+                             d.describe(code))};
   if (int code = d.cuDeviceGetCount(&d.devices))
     return Error{fmt::format("the CUDA driver does not list its devices: {}", d.describe(code))};
   if (d.devices == 0)
@@ -112,8 +107,7 @@ std::string CudaDriver::describe(int code) const {
   const char *name = nullptr, *text = nullptr;
   cuGetErrorName(code, &name);
   cuGetErrorString(code, &text);
-  return fmt::format("{} ({})", name ? name : fmt::format("CUDA error {}", code),
-                     text ? text : "no description");
+  return fmt::format("{} ({})", name ? name : fmt::format("CUDA error {}", code), text ? text : "no description");
 }
 
 Expected<void> CudaDriver::result(int code, std::string_view what) const {
@@ -124,8 +118,7 @@ Expected<void> CudaDriver::result(int code, std::string_view what) const {
 
 Expected<CudaDeviceInfo> CudaDriver::device(int ordinal) const {
   if (ordinal < 0 || ordinal >= devices)
-    return Error{
-        fmt::format("CUDA device {} does not exist; this machine has {}, counted from 0", ordinal, devices)};
+    return Error{fmt::format("CUDA device {} does not exist; this machine has {}, counted from 0", ordinal, devices)};
   int handle = 0;
   if (int code = cuDeviceGet(&handle, ordinal))
     return Error{fmt::format("CUDA device {} does not open: {}", ordinal, describe(code))};
@@ -150,8 +143,7 @@ Expected<CudaDeviceInfo> CudaDriver::device(int ordinal) const {
 
 Expected<CudaContext> CudaDriver::primaryContext(int ordinal) const {
   if (ordinal < 0 || ordinal >= devices)
-    return Error{
-        fmt::format("CUDA device {} does not exist; this machine has {}, counted from 0", ordinal, devices)};
+    return Error{fmt::format("CUDA device {} does not exist; this machine has {}, counted from 0", ordinal, devices)};
   int handle = 0;
   CudaContext context = nullptr;
   int code = cuDeviceGet(&handle, ordinal);

@@ -67,7 +67,8 @@ public:
   /// CUDA version the driver supports: 1000 * major + 10 * minor.
   int version() const { return driverVersion; }
   int deviceCount() const { return devices; }
-  /// Whether a launch may be programmatic: start before the one in front of it has ended. Graphs capture such launches from CUDA 12.3 on.
+  /// Whether a launch may be programmatic: start before the one in front of it has ended. Graphs capture such launches
+  /// from CUDA 12.3 on.
   bool launchesDependents() const { return cuLaunchKernelEx && driverVersion >= 12030; }
   Expected<CudaDeviceInfo> device(int ordinal) const;
 
@@ -132,8 +133,8 @@ public:
   int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
   // Absent in older drivers; null there.
   int (*cuLaunchKernelEx)(const CudaLaunchConfig *, CudaFunction, void **, void **) = nullptr;
-  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
-                                int, int, int, int) = nullptr;
+  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
+                                const uint32_t *, int, int, int, int) = nullptr;
   int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;
 
 private:

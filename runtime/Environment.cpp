@@ -9,14 +9,16 @@ static constexpr EnvironmentEntry table[] = {
     {V::CacheDir, "ATTUNE_CACHE_DIR", "folder of the compiled kernels; --cache-dir goes before it"},
     {V::XdgCacheHome, "XDG_CACHE_HOME", "without ATTUNE_CACHE_DIR the folder is $XDG_CACHE_HOME/attune"},
     {V::Home, "HOME", "without either it is ~/.cache/attune"},
-    {V::Log, "ATTUNE_LOG", "what is written to standard error: off, warning (the default), info (cache, NVRTC), debug (passes, launches)"},
+    {V::Log, "ATTUNE_LOG",
+     "what is written to standard error: off, warning (the default), info (cache, NVRTC), debug (passes, launches)"},
     {V::NumThreads, "ATTUNE_NUM_THREADS", "threads of the CPU target, 1 to 1024; the hardware's without"},
     {V::NvrtcPath, "ATTUNE_NVRTC_PATH", "libnvrtc.so, its folder, or a site-packages folder; looked at first"},
     {V::CudaHome, "CUDA_HOME", "a CUDA toolkit: NVRTC in its lib64 is looked at next, nvdisasm in its bin after PATH"},
     {V::CudaPath, "CUDA_PATH", "the same"},
     {V::VirtualEnv, "VIRTUAL_ENV", "a Python environment, looked at after the toolkits and the loader's own folders"},
     {V::TmpDir, "TMPDIR", "where CUDA text is kept that NVRTC rejects; /tmp without"},
-    {V::NvtxInjection, "NVTX_INJECTION64_PATH", "set by nsys and ncu: launches are then NVTX ranges of the variant's name"},
+    {V::NvtxInjection, "NVTX_INJECTION64_PATH",
+     "set by nsys and ncu: launches are then NVTX ranges of the variant's name"},
 };
 
 static constexpr bool inOrder() {

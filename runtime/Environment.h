@@ -14,7 +14,19 @@
 
 namespace attune {
 
-enum class EnvironmentVariable : uint8_t { CacheDir, XdgCacheHome, Home, Log, NumThreads, NvrtcPath, CudaHome, CudaPath, VirtualEnv, TmpDir, NvtxInjection };
+enum class EnvironmentVariable : uint8_t {
+  CacheDir,
+  XdgCacheHome,
+  Home,
+  Log,
+  NumThreads,
+  NvrtcPath,
+  CudaHome,
+  CudaPath,
+  VirtualEnv,
+  TmpDir,
+  NvtxInjection
+};
 
 /// The variable's value as it is now; "" where it is empty or not set.
 std::string valueOf(EnvironmentVariable variable);

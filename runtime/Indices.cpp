@@ -21,10 +21,12 @@ using dsl::Instruction;
 using dsl::Program;
 
 Error IndexFault::error() const {
-  return Error{fmt::format("{} reads {}[{}] at b {}, h {}, q {}{}, k {}, but captured tensor '{}' has {} element{} in dimension {}; correct or "
+  return Error{fmt::format("{} reads {}[{}] at b {}, h {}, q {}{}, k {}, but captured tensor '{}' has {} element{} in "
+                           "dimension {}; correct or "
                            "guard the index, or write clamped({}) where reading the nearest element is meant",
-                           element, tensor, fmt::join(indices, ", "), b, h, q, q == row ? "" : fmt::format(" (row {})", row), k, tensor, extent,
-                           extent == 1 ? "" : "s", dim, element),
+                           element, tensor, fmt::join(indices, ", "), b, h, q,
+                           q == row ? "" : fmt::format(" (row {})", row), k, tensor, extent, extent == 1 ? "" : "s",
+                           dim, element),
                where};
 }
 
@@ -73,9 +75,9 @@ dsl::Bindings bindingsOf(const LaunchParams &params, const LaunchArgs &args) {
 
 /// The loads whose indices may lie outside, and what it takes to know.
 struct Doubts {
-  std::vector<int> loads;      ///< in the order of evaluation
-  std::vector<bool> leads;     ///< operations that one of `loads` is a part of, these included
-  std::vector<bool> needed;    ///< operations whose values are needed
+  std::vector<int> loads;   ///< in the order of evaluation
+  std::vector<bool> leads;  ///< operations that one of `loads` is a part of, these included
+  std::vector<bool> needed; ///< operations whose values are needed
 };
 
 bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
@@ -92,7 +94,10 @@ bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
 
 Doubts doubtsOf(const Program &program, const LaunchParams &params) {
   const int64_t q = params.qOffset;
-  dsl::Ranges ranges(program, {dsl::Range{0, params.batch - 1}, {0, params.heads - 1}, {q, q + params.queryLength - 1}, {0, params.keyLength - 1}});
+  dsl::Ranges ranges(program, {dsl::Range{0, params.batch - 1},
+                               {0, params.heads - 1},
+                               {q, q + params.queryLength - 1},
+                               {0, params.keyLength - 1}});
   Doubts doubts;
   doubts.leads.resize(size_t(program.size()));
   std::vector<int> values;
@@ -131,7 +136,8 @@ float elementAt(const Tensor &tensor, int64_t offset) {
 }
 
 /// s of keys [begin, begin + count) of one row.
-void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, int64_t b, int64_t h, int64_t row, int64_t begin, int64_t count, float *to) {
+void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, int64_t b, int64_t h, int64_t row,
+              int64_t begin, int64_t count, float *to) {
   const int64_t headDim = args.q.shape[3], group = params.group;
   const int64_t query = b * params.qStride[0] + h * params.qStride[1] + row * params.qStride[2];
   for (int64_t i = 0; i < count; ++i) {
@@ -149,8 +155,10 @@ void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, i
 
 class Search {
 public:
-  Search(const Variant &variant, const LaunchArgs &args, const LaunchParams &params, const Program &program, const Doubts &doubts)
-      : args(args), params(params), program(program), doubts(doubts), rows(int64_t(params.batch) * params.heads * params.queryLength),
+  Search(const Variant &variant, const LaunchArgs &args, const LaunchParams &params, const Program &program,
+         const Doubts &doubts)
+      : args(args), params(params), program(program), doubts(doubts),
+        rows(int64_t(params.batch) * params.heads * params.queryLength),
         scale(variant.scale().value_or(float(1 / std::sqrt(double(args.q.shape[3]))))), firstRow(rows) {
     for (int i = 0; i < program.size(); ++i)
       needsScores |= doubts.needed[size_t(i)] && program[i].node->op == Op::Input;
@@ -186,13 +194,15 @@ private:
   bool shows(int64_t h, int64_t row, int64_t k) const {
     const Tensor &blocks = *pattern.tensor;
     const int64_t head = blocks.rank == 3 && blocks.shape[0] > 1 ? h * blocks.strides[0] : 0;
-    const int64_t block = head + row / pattern.rows * blocks.strides[blocks.rank - 2] + k / pattern.columns * blocks.strides[blocks.rank - 1];
+    const int64_t block = head + row / pattern.rows * blocks.strides[blocks.rank - 2] +
+                          k / pattern.columns * blocks.strides[blocks.rank - 1];
     return blocks.as<uint8_t>()[block] != 0;
   }
 
   /// Whether row number `number` of all has a fault.
   bool searchRow(Evaluator &evaluator, int64_t number) {
-    const int64_t row = number % params.queryLength, plane = number / params.queryLength, b = plane / params.heads, h = plane % params.heads;
+    const int64_t row = number % params.queryLength, plane = number / params.queryLength, b = plane / params.heads,
+                  h = plane % params.heads;
     evaluator.startRow(b, h, row + params.qOffset);
     std::array<float, size_t(Evaluator::maxRun)> scores;
     std::array<uint8_t, size_t(Evaluator::maxRun)> visible;
@@ -241,7 +251,8 @@ private:
 
   const Instruction *faultAt(const Evaluator &evaluator, int64_t lane) const {
     for (int load : doubts.loads)
-      if (evaluator.evaluated(load)[size_t(lane)] && badDimension(evaluator, program[load], lane) < program[load].tensor.rank)
+      if (evaluator.evaluated(load)[size_t(lane)] &&
+          badDimension(evaluator, program[load], lane) < program[load].tensor.rank)
         return &program[load];
     return nullptr;
   }

@@ -18,17 +18,17 @@ using namespace attune;
 namespace {
 // Values of cuda.h's enums.
 constexpr int launchAttributeProgrammaticSerialization = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-constexpr int functionMaxDynamicShared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int captureModeRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr int pointerMemoryType = 2;            // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int pointerIsManaged = 8;             // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr int pointerDeviceOrdinal = 9;         // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-constexpr int pointerRangeStart = 11;           // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
-constexpr int pointerRangeSize = 12;            // CU_POINTER_ATTRIBUTE_RANGE_SIZE
-constexpr int memoryTypeDevice = 2;             // CU_MEMORYTYPE_DEVICE
-constexpr int errorInvalidImage = 200;          // CUDA_ERROR_INVALID_IMAGE
-constexpr int errorNoBinaryForGpu = 209;        // CUDA_ERROR_NO_BINARY_FOR_GPU
-constexpr int errorUnsupportedPtxVersion = 222; // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+constexpr int functionMaxDynamicShared = 8;                 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int captureModeRelaxed = 2;                       // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int pointerMemoryType = 2;                        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int pointerIsManaged = 8;                         // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int pointerDeviceOrdinal = 9;                     // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr int pointerRangeStart = 11;                       // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+constexpr int pointerRangeSize = 12;                        // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+constexpr int memoryTypeDevice = 2;                         // CU_MEMORYTYPE_DEVICE
+constexpr int errorInvalidImage = 200;                      // CUDA_ERROR_INVALID_IMAGE
+constexpr int errorNoBinaryForGpu = 209;                    // CUDA_ERROR_NO_BINARY_FOR_GPU
+constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
 /// The module of one context.
 struct LoadedModule {
@@ -72,9 +72,9 @@ struct Kernel::State {
   CudaContext primary = nullptr;
   mutable std::mutex mutex = {};                                   // guards modules
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
-  mutable std::atomic<double> loadMilliseconds = 0;                 // of the latest module
+  mutable std::atomic<double> loadMilliseconds = 0;                // of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
-  std::unique_ptr<TensorMapCache> tensorMaps = {};                  // null where the kernel takes none
+  std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the kernel takes none
 
   State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
 
@@ -122,9 +122,8 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       size_t offset = 0, size = 0;
       int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
       if (found == 0 && size != image.signature.packedBytes())
-        return Error{
-            fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
-                        image.name, size, image.signature.packedBytes())};
+        return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
+                                 image.name, size, image.signature.packedBytes())};
     }
     if (image.persistent) {
       Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
@@ -181,8 +180,8 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
     const DType element = elementOf(image.signature, key.map);
     const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
-    return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions, key.strides, box, steps, 0,
-                                        swizzle, promoteTo256, 0);
+    return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
+                                        key.strides, box, steps, 0, swizzle, promoteTo256, 0);
   };
   std::byte *out = packed.bytes + tensorMapOffset(image.signature);
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
@@ -194,10 +193,12 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
         continue;
       // Of a captured tensor any strides are allowed.
       if (!isCaptured(image.signature, i))
-        return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
-                                              "engine; make it contiguous, or compile for sm_90",
-                                              image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
-                                              int64_t(key.strides[2])));
+        return cuda->result(
+            code,
+            fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
+                        "engine; make it contiguous, or compile for sm_90",
+                        image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
+                        int64_t(key.strides[2])));
       packed.params().mapped &= ~bit;
     }
     std::memset(out, 0, tensorMapBytes);
@@ -206,8 +207,9 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
 }
 
 static void logLaunch(const KernelImage &image, const LaunchParams &params, int64_t blocks) {
-  logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}", image.name, image.arch, image.tileQ,
-          image.tileK, blocks, image.threads, params.batch, params.heads, params.kvHeads, params.queryLength, params.keyLength);
+  logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}",
+          image.name, image.arch, image.tileQ, image.tileK, blocks, image.threads, params.batch, params.heads,
+          params.kvHeads, params.queryLength, params.keyLength);
 }
 
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
@@ -224,21 +226,28 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   if (packed.boundsEntries > 0 || image.signature.claimsWork) {
     constexpr int64_t perBlock = boundsBlockThreads / 32;
     const int64_t blocks = std::max<int64_t>((packed.boundsEntries + perBlock - 1) / perBlock, 1);
-    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned(blocks), 1, 1, boundsBlockThreads, 1, 1, 0, stream, arguments, nullptr);
+    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned(blocks), 1, 1, boundsBlockThreads, 1, 1, 0, stream,
+                                    arguments, nullptr);
     if (code != 0)
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
-  const int64_t blocks = image.persistent ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork) : packed.blocks;
+  const int64_t blocks = image.persistent
+                             ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork)
+                             : packed.blocks;
   logLaunch(image, packed.params(), blocks);
   int code = 0;
   if (image.signature.waitsForBounds && cuda->launchesDependents()) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
-    const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1}, .block = {unsigned(image.threads), 1, 1}, .sharedBytes = unsigned(image.sharedBytes),
-                                     .stream = stream, .attributes = &attribute, .attributeCount = 1};
+    const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1},
+                                     .block = {unsigned(image.threads), 1, 1},
+                                     .sharedBytes = unsigned(image.sharedBytes),
+                                     .stream = stream,
+                                     .attributes = &attribute,
+                                     .attributeCount = 1};
     code = cuda->cuLaunchKernelEx(&config, (*loaded)->function, arguments, nullptr);
   } else {
-    code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads),
-                                1, 1, unsigned(image.sharedBytes), stream, arguments, nullptr);
+    code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads), 1, 1,
+                                unsigned(image.sharedBytes), stream, arguments, nullptr);
   }
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
@@ -267,16 +276,15 @@ static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::s
   auto address = reinterpret_cast<CudaAddress>(tensor.data);
   unsigned memoryType = 0;
   if (cuda->cuPointerGetAttribute(&memoryType, pointerMemoryType, address) != 0)
-    return Error{fmt::format("{} points at {:#x}, which is not memory that CUDA knows; pass device memory",
-                             subject, address)};
+    return Error{
+        fmt::format("{} points at {:#x}, which is not memory that CUDA knows; pass device memory", subject, address)};
   unsigned managed = 0;
   int ordinal = device.ordinal;
   cuda->cuPointerGetAttribute(&managed, pointerIsManaged, address);
   cuda->cuPointerGetAttribute(&ordinal, pointerDeviceOrdinal, address);
   if (memoryType == memoryTypeDevice && !managed && ordinal != device.ordinal)
-    return Error{
-        fmt::format("{} lies on cuda:{}, the kernel is on {}; move it there or compile for its device",
-                    subject, ordinal, device.text())};
+    return Error{fmt::format("{} lies on cuda:{}, the kernel is on {}; move it there or compile for its device",
+                             subject, ordinal, device.text())};
   CudaAddress start = 0;
   size_t size = 0;
   if (cuda->cuPointerGetAttribute(&start, pointerRangeStart, address) != 0 ||
@@ -284,9 +292,8 @@ static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::s
     return {};
   __int128 first = __int128(address) - start + low, end = __int128(address) - start + high;
   if (first < 0 || end > __int128(size))
-    return Error{
-        fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes; correct its shape or strides",
-                    subject, int64_t(first), int64_t(end) - 1, size)};
+    return Error{fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes; correct its shape or strides",
+                             subject, int64_t(first), int64_t(end) - 1, size)};
   return {};
 }
 
@@ -308,7 +315,9 @@ Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
     if (Expected<void> good = query(fmt::format("captured tensor '{}'", named.name), named.tensor); !good)
       return good;
   if (size_t bytes = args.workspace ? args.workspaceBytes : 0)
-    if (Expected<void> good = query("workspace", Tensor::contiguous(args.workspace, DType::Bool, {int64_t(bytes)}, device)); !good)
+    if (Expected<void> good =
+            query("workspace", Tensor::contiguous(args.workspace, DType::Bool, {int64_t(bytes)}, device));
+        !good)
       return good;
   const std::pair<const char *, const uint64_t *> pointers[] = {{"seedPointer", args.seedPointer},
                                                                 {"offsetPointer", args.offsetPointer}};
@@ -326,8 +335,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
   if (!arch)
     return arch.error();
   if ((*arch)->isCpu())
-    return Error{
-        fmt::format("kernel '{}' was compiled for the CPU; compile it for a CUDA target", image.name)};
+    return Error{fmt::format("kernel '{}' was compiled for the CPU; compile it for a CUDA target", image.name)};
   Expected<const CudaDriver *> cuda = cudaDriver();
   if (!cuda)
     return cuda.error();
@@ -336,15 +344,14 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
     return info.error();
   if (!runsOn(**arch, info->computeMajor, info->computeMinor)) {
     const ArchInfo *right = archForDevice(info->computeMajor, info->computeMinor);
-    return Error{fmt::format("kernel '{}' was compiled for {}, {} has compute capability {}.{}; {}",
-                             image.name, image.arch, info->name, info->computeMajor, info->computeMinor,
+    return Error{fmt::format("kernel '{}' was compiled for {}, {} has compute capability {}.{}; {}", image.name,
+                             image.arch, info->name, info->computeMajor, info->computeMinor,
                              right ? fmt::format("compile for {}", right->name) : "use the cpu target")};
   }
   if (image.sharedBytes > info->sharedBytesPerBlock)
-    return Error{
-        fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
-                    "budget",
-                    image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
+    return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
+                             "budget",
+                             image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
   if (!image.signature.tensorMaps.empty() && !(*cuda)->cuTensorMapEncodeTiled)
     return driverTooOld((*cuda)->version(), image.nvrtcVersion);
   Expected<CudaContext> primary = (*cuda)->primaryContext(device);

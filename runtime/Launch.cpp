@@ -39,15 +39,13 @@ uint32_t attune::dropoutThreshold(float probability) {
 Expected<void> attune::checkSignature(const KernelImage &image) {
   size_t bytes = image.signature.packedBytes();
   if (bytes > maxPackedBytes)
-    return Error{
-        fmt::format("kernel '{}' takes {} bytes of parameters, the most is {}; capture fewer tensors and "
-                    "scalars",
-                    image.name, bytes, maxPackedBytes)};
+    return Error{fmt::format("kernel '{}' takes {} bytes of parameters, the most is {}; capture fewer tensors and "
+                             "scalars",
+                             image.name, bytes, maxPackedBytes)};
   if (image.tileQ < 1 || image.threads < 1)
-    return Error{
-        fmt::format("kernel '{}' has query tiles of {} rows and {} threads, both must be positive; the image "
-                    "is damaged",
-                    image.name, image.tileQ, image.threads)};
+    return Error{fmt::format("kernel '{}' has query tiles of {} rows and {} threads, both must be positive; the image "
+                             "is damaged",
+                             image.name, image.tileQ, image.threads)};
   return {};
 }
 
@@ -92,30 +90,26 @@ bool isEmpty(const Tensor &tensor) {
 /// Rank, extents not negative, declared device, null.
 Expected<void> checkView(const Role &role, const Tensor &tensor, Device device) {
   if (tensor.rank != role.rank)
-    return failure("{} has rank {}, required is {}; reshape it to {}", role.name, tensor.rank, role.rank,
-                   role.layout);
+    return failure("{} has rank {}, required is {}; reshape it to {}", role.name, tensor.rank, role.rank, role.layout);
   for (int i = 0; i < role.rank; ++i)
     if (tensor.shape[i] < 0)
-      return failure("{} has extent {} in dimension {}; extents are at least 0", role.name, tensor.shape[i],
-                     i);
+      return failure("{} has extent {} in dimension {}; extents are at least 0", role.name, tensor.shape[i], i);
   if (tensor.device != device)
     return failure("{} is on {}, the kernel is on {}; move {} there or compile for its device", role.name,
                    tensor.device.text(), device.text(), role.name);
   if (!tensor.data && !isEmpty(tensor))
-    return failure("{} is null but has shape {}; pass the address of its memory", role.name,
-                   shapeText(tensor));
+    return failure("{} is null but has shape {}; pass the address of its memory", role.name, shapeText(tensor));
   return {};
 }
 
 /// Dtype, head dim, head-dim stride, 16-byte alignment of base and strides.
-Expected<void> checkTiled(const Role &role, const Tensor &tensor, DType dtype, int headDim,
-                          const char *option) {
+Expected<void> checkTiled(const Role &role, const Tensor &tensor, DType dtype, int headDim, const char *option) {
   if (tensor.dtype != dtype) {
     if (isFloat(tensor.dtype))
-      return failure("{} is {}, the kernel was compiled for {}; convert {} or compile with .dtype = {}",
-                     role.name, name(tensor.dtype), name(dtype), role.name, name(tensor.dtype));
-    return failure("{} is {}, the kernel was compiled for {}; convert {}", role.name, name(tensor.dtype),
-                   name(dtype), role.name);
+      return failure("{} is {}, the kernel was compiled for {}; convert {} or compile with .dtype = {}", role.name,
+                     name(tensor.dtype), name(dtype), role.name, name(tensor.dtype));
+    return failure("{} is {}, the kernel was compiled for {}; convert {}", role.name, name(tensor.dtype), name(dtype),
+                   role.name);
   }
   if (tensor.shape[3] != headDim)
     return failure("{} has head_dim {}, the kernel was compiled for {}; compile with {} = {}", role.name,
@@ -123,21 +117,19 @@ Expected<void> checkTiled(const Role &role, const Tensor &tensor, DType dtype, i
   if (isEmpty(tensor))
     return {};
   if (tensor.strides[3] != 1 && headDim > 1)
-    return failure(
-        "{} has stride {} in the head dimension, required is 1; make its last dimension contiguous",
-        role.name, tensor.strides[3]);
+    return failure("{} has stride {} in the head dimension, required is 1; make its last dimension contiguous",
+                   role.name, tensor.strides[3]);
   if (reinterpret_cast<uintptr_t>(tensor.data) % tileAlignment != 0)
-    return failure("{} starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
-                   role.name, reinterpret_cast<uintptr_t>(tensor.data));
+    return failure("{} starts at address {:#x}, which is not a multiple of 16 bytes; align its memory", role.name,
+                   reinterpret_cast<uintptr_t>(tensor.data));
   int64_t elements = int64_t(tileAlignment / byteSize(dtype));
   for (int i = 0; i < 3; ++i)
     if (tensor.shape[i] > 1 && tensor.strides[i] % elements != 0) {
       int64_t padded = (tensor.strides[i] + elements - 1) / elements * elements;
-      return failure(
-          "{} has a {} stride of {} elements ({} bytes), which is not a multiple of 16 bytes; pad it to {} "
-          "elements",
-          role.name, dimensionNames[i], tensor.strides[i], tensor.strides[i] * int64_t(byteSize(dtype)),
-          tensor.strides[i] > 0 ? padded : elements);
+      return failure("{} has a {} stride of {} elements ({} bytes), which is not a multiple of 16 bytes; pad it to {} "
+                     "elements",
+                     role.name, dimensionNames[i], tensor.strides[i], tensor.strides[i] * int64_t(byteSize(dtype)),
+                     tensor.strides[i] > 0 ? padded : elements);
     }
   return {};
 }
@@ -146,15 +138,13 @@ Expected<void> checkTiled(const Role &role, const Tensor &tensor, DType dtype, i
 Expected<void> checkOutput(const Role &role, const Tensor &tensor) {
   for (int i = 0; i < 3; ++i)
     if (tensor.strides[i] == 0 && tensor.shape[i] > 1)
-      return failure("{} has stride 0 along its {} dimension of extent {}; an output cannot be broadcast",
-                     role.name, dimensionNames[i], tensor.shape[i]);
+      return failure("{} has stride 0 along its {} dimension of extent {}; an output cannot be broadcast", role.name,
+                     dimensionNames[i], tensor.shape[i]);
   return {};
 }
 
 /// The stride to pack: an index along an extent of 1 is 0, whatever stride the producer wrote there.
-int64_t packedStride(const Tensor &tensor, int dim) {
-  return tensor.shape[dim] > 1 ? tensor.strides[dim] : 0;
-}
+int64_t packedStride(const Tensor &tensor, int dim) { return tensor.shape[dim] > 1 ? tensor.strides[dim] : 0; }
 
 void packStrides(int64_t (&strides)[3], const Tensor &tensor) {
   for (int i = 0; i < 3; ++i)
@@ -191,11 +181,9 @@ auto findArgument(const Param &param, size_t index, const List &args, const char
 
 /// Called when every parameter has its argument and yet there are more arguments than parameters.
 template <typename Param, typename List>
-[[gnu::cold, gnu::noinline]] Error surplus(const std::vector<Param> &params, const List &args,
-                                           const char *kind) {
+[[gnu::cold, gnu::noinline]] Error surplus(const std::vector<Param> &params, const List &args, const char *kind) {
   for (size_t i = 0; i < args.size(); ++i) {
-    if (std::none_of(params.begin(), params.end(),
-                     [&](const Param &param) { return param.name == args[i].name; }))
+    if (std::none_of(params.begin(), params.end(), [&](const Param &param) { return param.name == args[i].name; }))
       return failure("the kernel has no {} '{}'; it has {}", kind, args[i].name, namesOf(params));
     for (size_t j = 0; j < i; ++j)
       if (args[j].name == args[i].name)
@@ -207,11 +195,10 @@ template <typename Param, typename List>
 
 /// Whether a missing argument is better explained by a misspelt one: the first argument without a parameter.
 template <typename Param, typename List>
-[[gnu::cold, gnu::noinline]] Error missing(const std::vector<Param> &params, const List &args,
-                                           const char *kind, Error error) {
+[[gnu::cold, gnu::noinline]] Error missing(const std::vector<Param> &params, const List &args, const char *kind,
+                                           Error error) {
   for (const auto &arg : args)
-    if (std::none_of(params.begin(), params.end(),
-                     [&](const Param &param) { return param.name == arg.name; }))
+    if (std::none_of(params.begin(), params.end(), [&](const Param &param) { return param.name == arg.name; }))
       return failure("the kernel has no {} '{}'; it has {}", kind, arg.name, namesOf(params));
   return error;
 }
@@ -229,42 +216,37 @@ Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Dev
       return failure("{} '{}' has extent {} in dimension {}; every extent is at least {}", kind, param.name,
                      tensor.shape[i], i, pattern ? 0 : 1);
   if (tensor.device != device)
-    return failure("{} '{}' is on {}, the kernel is on {}; move it there or compile for its device", kind,
-                   param.name, tensor.device.text(), device.text());
+    return failure("{} '{}' is on {}, the kernel is on {}; move it there or compile for its device", kind, param.name,
+                   tensor.device.text(), device.text());
   if (!tensor.data && !isEmpty(tensor))
     return failure("{} '{}' is null but has shape {}; pass the address of its memory", kind, param.name,
                    shapeText(tensor));
   if (reinterpret_cast<uintptr_t>(tensor.data) % byteSize(param.dtype) != 0)
-    return failure("{} '{}' starts at address {:#x}, which is not a multiple of {} bytes; align its memory",
-                   kind, param.name, reinterpret_cast<uintptr_t>(tensor.data), byteSize(param.dtype));
+    return failure("{} '{}' starts at address {:#x}, which is not a multiple of {} bytes; align its memory", kind,
+                   param.name, reinterpret_cast<uintptr_t>(tensor.data), byteSize(param.dtype));
   return {};
 }
 
 int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor,
-                            const LaunchParams &params) {
+Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor, const LaunchParams &params) {
   int rank = tensor.rank;
   if (rank < 2 || rank > 4)
     return failure("block pattern '{}' has rank {}, required is 2 to 4; declare it as [heads, rows, columns]",
                    pattern.tensor, rank);
-  int64_t rows = ceilDiv(params.queryLength, pattern.rows),
-          columns = ceilDiv(params.keyLength, pattern.columns);
+  int64_t rows = ceilDiv(params.queryLength, pattern.rows), columns = ceilDiv(params.keyLength, pattern.columns);
   if (tensor.shape[rank - 2] < rows || tensor.shape[rank - 1] < columns)
-    return failure(
-        "block pattern '{}' has {} x {} blocks of {} x {}, required are {} x {} for Sq = {} and Sk = {}; "
-        "pass one entry per block",
-        pattern.tensor, tensor.shape[rank - 2], tensor.shape[rank - 1], pattern.rows, pattern.columns, rows,
-        columns, params.queryLength, params.keyLength);
+    return failure("block pattern '{}' has {} x {} blocks of {} x {}, required are {} x {} for Sq = {} and Sk = {}; "
+                   "pass one entry per block",
+                   pattern.tensor, tensor.shape[rank - 2], tensor.shape[rank - 1], pattern.rows, pattern.columns, rows,
+                   columns, params.queryLength, params.keyLength);
   if (rank >= 3 && tensor.shape[rank - 3] != 1 && tensor.shape[rank - 3] != params.heads)
-    return failure(
-        "block pattern '{}' has {} heads, required is 1 or {}; pass one plane for all heads or one per head",
-        pattern.tensor, tensor.shape[rank - 3], params.heads);
+    return failure("block pattern '{}' has {} heads, required is 1 or {}; pass one plane for all heads or one per head",
+                   pattern.tensor, tensor.shape[rank - 3], params.heads);
   if (rank == 4 && tensor.shape[0] != 1 && tensor.shape[0] != params.batch)
-    return failure(
-        "block pattern '{}' has batch {}, required is 1 or {}; pass one plane for all batches or one per "
-        "batch",
-        pattern.tensor, tensor.shape[0], params.batch);
+    return failure("block pattern '{}' has batch {}, required is 1 or {}; pass one plane for all batches or one per "
+                   "batch",
+                   pattern.tensor, tensor.shape[0], params.batch);
   return {};
 }
 
@@ -278,8 +260,8 @@ struct Elements {
   bool none;
 
   explicit Elements(const LaunchParams &params)
-      : low{0, 0, params.qOffset, 0},
-        high{params.batch - 1, params.heads - 1, int64_t(params.queryLength) - 1 + params.qOffset, params.keyLength - 1},
+      : low{0, 0, params.qOffset, 0}, high{params.batch - 1, params.heads - 1,
+                                           int64_t(params.queryLength) - 1 + params.qOffset, params.keyLength - 1},
         extents{params.batch, params.heads, params.queryLength, params.keyLength},
         none(!params.batch || !params.heads || !params.queryLength || !params.keyLength) {}
 
@@ -291,13 +273,14 @@ struct Elements {
   }
 };
 
-/// Whether an element at which `index` is greatest, or least, satisfies all guards: then it is surely evaluated. Looked at are the corners,
-/// and from each one the elements where a guard begins to hold along a coordinate that the index does not depend on (the diagonals of a
-/// window). An element that is none of these is for findIndexFault to find.
+/// Whether an element at which `index` is greatest, or least, satisfies all guards: then it is surely evaluated. Looked
+/// at are the corners, and from each one the elements where a guard begins to hold along a coordinate that the index
+/// does not depend on (the diagonals of a window). An element that is none of these is for findIndexFault to find.
 [[gnu::cold, gnu::noinline]] bool isReached(const IndexParam &param, const Elements &elements, bool greatest) {
   const std::array<int64_t, 4> &factors = param.index.coordinates;
   auto passes = [&](const std::array<int64_t, 4> &at) {
-    return std::all_of(param.guards.begin(), param.guards.end(), [&](const LinearIndex &guard) { return elements.value(guard, at) >= 0; });
+    return std::all_of(param.guards.begin(), param.guards.end(),
+                       [&](const LinearIndex &guard) { return elements.value(guard, at) >= 0; });
   };
   for (unsigned corner = 0; corner < 16; ++corner) {
     std::array<int64_t, 4> at;
@@ -324,7 +307,9 @@ struct Elements {
 /// " for Sq 256 and Sk 256": what the greatest, or least, value of `index` depends on.
 std::string dependsOn(const LinearIndex &index, const Elements &elements, bool greatest) {
   std::string text;
-  auto add = [&](std::string_view what, int64_t value) { text += fmt::format("{}{} {}", text.empty() ? " for " : " and ", what, value); };
+  auto add = [&](std::string_view what, int64_t value) {
+    text += fmt::format("{}{} {}", text.empty() ? " for " : " and ", what, value);
+  };
   for (size_t i = 0; i < 4; ++i)
     if ((greatest ? index.coordinates[i] > 0 : index.coordinates[i] < 0) || index.extents[i])
       add(name(Extent(i)), elements.extents[i]);
@@ -346,15 +331,18 @@ std::string whyGreatest(const IndexParam &param, const Elements &elements, int64
   return sizes.empty() ? "" : fmt::format(", which reaches {}{}", greatest, sizes);
 }
 
-[[gnu::cold, gnu::noinline]] Expected<void> indexOutside(const TensorParam &tensor, int64_t extent, const IndexParam &param,
-                                                         const Elements &elements, int64_t least, int64_t greatest) {
+[[gnu::cold, gnu::noinline]] Expected<void> indexOutside(const TensorParam &tensor, int64_t extent,
+                                                         const IndexParam &param, const Elements &elements,
+                                                         int64_t least, int64_t greatest) {
   if (greatest >= extent && isReached(param, elements, true))
-    return failure("captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, or write clamped({}) "
+    return failure("captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, or "
+                   "write clamped({}) "
                    "where reading the last element is meant",
-                   tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text, whyGreatest(param, elements, greatest),
-                   greatest + 1, param.element);
+                   tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text,
+                   whyGreatest(param, elements, greatest), greatest + 1, param.element);
   if (least < 0 && isReached(param, elements, false))
-    return failure("captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; correct the index, or write clamped({}) "
+    return failure("captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; correct the index, or "
+                   "write clamped({}) "
                    "where reading the first element is meant",
                    tensor.name, param.text, param.dim, least, dependsOn(param.index, elements, false), param.element);
   return {};
@@ -393,11 +381,11 @@ namespace {
 struct PlacedBounds {
   const BoundsParam &param;
   const Tensor &tensor;
-  int64_t rows;                ///< of the sequence
-  int64_t shift;               ///< row i reads element i + shift
-  size_t offset;               ///< of the table, in the workspace
+  int64_t rows;                                               ///< of the sequence
+  int64_t shift;                                              ///< row i reads element i + shift
+  size_t offset;                                              ///< of the table, in the workspace
   int64_t extents[Tensor::maxRank], strides[Tensor::maxRank]; ///< of the table; entries 2n and 2n + 1 of tile n
-  __int128 entries;            ///< tiles under all other indices
+  __int128 entries;                                           ///< tiles under all other indices
 
   PlacedBounds(const BoundsParam &param, const Tensor &tensor, const LaunchArgs &args, size_t offset)
       : param(param), tensor(tensor), rows(param.ofKeys ? args.k.shape[2] : args.q.shape[2]),
@@ -418,7 +406,8 @@ private:
   static constexpr __int128 most = __int128(1) << 62;
 };
 
-/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order; gives the bytes of the workspace: the counter of claims, then all tables.
+/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order; gives the bytes of the workspace: the
+/// counter of claims, then all tables.
 template <typename Visit> size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, Visit visit) {
   size_t offset = signature.claimsWork ? workCounterBytes : 0;
   if (signature.bounds.empty() || args.q.rank != 4 || args.k.rank != 4)
@@ -484,8 +473,8 @@ void attune::makeBounds(const KernelSignature &signature, const LaunchArgs &args
   });
 }
 
-#define RETURN_IF_ERROR(expression)                                                                          \
-  if (Expected<void> checked = (expression); !checked)                                                       \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (Expected<void> checked = (expression); !checked)                                                                 \
   return checked
 
 /// Fills the fixed part: q, k, v, o, lse, their shapes against each other and the kernel.
@@ -517,16 +506,15 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
   if (v.shape[0] != batch)
     return failure("v has batch {}, q has {}; pass the same batch", v.shape[0], batch);
   if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
-    return failure("q has {} heads, k has {}; the number of query heads must be a multiple of the key heads",
-                   heads, kvHeads);
-  if (v.shape[1] != kvHeads)
-    return failure("v has {} heads, k has {}; keys and values need the same number of heads", v.shape[1],
+    return failure("q has {} heads, k has {}; the number of query heads must be a multiple of the key heads", heads,
                    kvHeads);
+  if (v.shape[1] != kvHeads)
+    return failure("v has {} heads, k has {}; keys and values need the same number of heads", v.shape[1], kvHeads);
   if (v.shape[2] != keyLength)
     return failure("v has length {}, k has {}; keys and values need the same length", v.shape[2], keyLength);
   if (o.shape[0] != batch || o.shape[1] != heads || o.shape[2] != queryLength)
-    return failure("o has shape {}, required is [{}, {}, {}, {}]; allocate it as [B, H, Sq, Dv]",
-                   shapeText(o), batch, heads, queryLength, signature.headDimV);
+    return failure("o has shape {}, required is [{}, {}, {}, {}]; allocate it as [B, H, Sq, Dv]", shapeText(o), batch,
+                   heads, queryLength, signature.headDimV);
 
   params.q = q.data;
   params.k = k.data;
@@ -545,8 +533,8 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
     if (lse.dtype != DType::F32)
       return failure("lse is {}, required is f32; allocate it as f32", name(lse.dtype));
     if (lse.shape[0] != batch || lse.shape[1] != heads || lse.shape[2] != queryLength)
-      return failure("lse has shape {}, required is [{}, {}, {}]; allocate it as [B, H, Sq]", shapeText(lse),
-                     batch, heads, queryLength);
+      return failure("lse has shape {}, required is [{}, {}, {}]; allocate it as [B, H, Sq]", shapeText(lse), batch,
+                     heads, queryLength);
     if (reinterpret_cast<uintptr_t>(lse.data) % 4 != 0)
       return failure("lse starts at address {:#x}, which is not a multiple of 4 bytes; align its memory",
                      reinterpret_cast<uintptr_t>(lse.data));
@@ -561,18 +549,16 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
     if (!(probability >= 0.0f && probability < 1.0f))
       return failure("dropout probability {} is outside [0, 1); pass 0 for no dropout", probability);
     if (!signature.dropout && probability != 0.0f)
-      return failure(
-          "the kernel was compiled without dropout but .dropout is {}; add .dropout to the variant",
-          probability);
+      return failure("the kernel was compiled without dropout but .dropout is {}; add .dropout to the variant",
+                     probability);
   }
   if (args.qOffset && *args.qOffset != 0) {
     if (!signature.qOffset)
-      return failure(
-          "the kernel was compiled without a query offset but .qOffset is {}; add .qOffset to the variant",
-          *args.qOffset);
+      return failure("the kernel was compiled without a query offset but .qOffset is {}; add .qOffset to the variant",
+                     *args.qOffset);
     if (std::abs(int64_t(*args.qOffset)) > maxLength)
-      return failure("qOffset {} is outside [-{}, {}]; pass the position of the first query", *args.qOffset,
-                     maxLength, maxLength);
+      return failure("qOffset {} is outside [-{}, {}]; pass the position of the first query", *args.qOffset, maxLength,
+                     maxLength);
   }
   if (reinterpret_cast<uintptr_t>(args.seedPointer) % 8 != 0)
     return failure("seedPointer is address {:#x}, which is not a multiple of 8 bytes; align its memory",
@@ -599,8 +585,8 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
   return {};
 }
 
-Expected<void> attune::packLaunch(const KernelImage &image, Device device, float defaultDropout,
-                                  const LaunchArgs &args, PackedLaunch &packed) {
+Expected<void> attune::packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
+                                  PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
   auto &params = *new (packed.bytes) LaunchParams;
   RETURN_IF_ERROR(packFixed(signature, device, defaultDropout, args, params));
@@ -619,8 +605,8 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     if (!arg)
       return missing(signature.scalars, args.scalars, "scalar", std::move(*error));
     if (arg->value.dtype() != param.dtype)
-      return failure("scalar '{}' is {}, the variant declares {}; cast the value", param.name,
-                     name(arg->value.dtype()), name(param.dtype));
+      return failure("scalar '{}' is {}, the variant declares {}; cast the value", param.name, name(arg->value.dtype()),
+                     name(param.dtype));
     put(arg->value.slot());
   }
   if (args.scalars.size() > signature.scalars.size())
@@ -660,14 +646,16 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   });
   if (needed > 0) {
     if (!args.workspace || args.workspaceBytes < needed)
-      return failure("the launch needs a workspace of {} bytes, {}; allocate Kernel::workspaceBytes(args) bytes and pass them in "
-                     ".workspace and .workspaceBytes",
-                     needed, args.workspace ? fmt::format(".workspaceBytes is {}", args.workspaceBytes) : ".workspace is null");
+      return failure(
+          "the launch needs a workspace of {} bytes, {}; allocate Kernel::workspaceBytes(args) bytes and pass them in "
+          ".workspace and .workspaceBytes",
+          needed, args.workspace ? fmt::format(".workspaceBytes is {}", args.workspaceBytes) : ".workspace is null");
     if (reinterpret_cast<uintptr_t>(args.workspace) % tileAlignment != 0)
       return failure("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
                      reinterpret_cast<uintptr_t>(args.workspace));
     if (entries > __int128(maxInt32) * (boundsBlockThreads / 32))
-      return failure("the captured tensors have {:.0f} tiles under all of their other indices, the most is {}; pass views of fewer "
+      return failure("the captured tensors have {:.0f} tiles under all of their other indices, the most is {}; pass "
+                     "views of fewer "
                      "elements",
                      double(entries), int64_t(maxInt32) * (boundsBlockThreads / 32));
     packed.boundsEntries = int64_t(entries);
@@ -679,11 +667,10 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   // The first product fits 64 bits (2^30 * 2^31); the second may not.
   int64_t perBatch = packed.queryTiles * params.heads;
   if (params.batch > 0 && (perBatch > maxInt32 || perBatch * params.batch > maxInt32))
-    return failure(
-        "the launch needs {:.0f} blocks (B = {}, H = {}, {} query tiles of {}), the most is {}; split the "
-        "batch",
-        double(perBatch) * params.batch, params.batch, params.heads, packed.queryTiles, image.tileQ,
-        maxInt32);
+    return failure("the launch needs {:.0f} blocks (B = {}, H = {}, {} query tiles of {}), the most is {}; split the "
+                   "batch",
+                   double(perBatch) * params.batch, params.batch, params.heads, packed.queryTiles, image.tileQ,
+                   maxInt32);
   packed.blocks = perBatch * params.batch;
   return {};
 }

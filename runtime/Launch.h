@@ -16,8 +16,8 @@ namespace attune {
 struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
   size_t size;
-  int64_t blocks;     ///< queryTiles * H * B; 0 for empty work
-  int64_t queryTiles; ///< ceil(Sq / tileQ)
+  int64_t blocks;        ///< queryTiles * H * B; 0 for empty work
+  int64_t queryTiles;    ///< ceil(Sq / tileQ)
   int64_t boundsEntries; ///< pairs of a least and a greatest element to make before
 
   LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
@@ -25,11 +25,11 @@ struct PackedLaunch {
 };
 
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
-Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout,
-                          const LaunchArgs &args, PackedLaunch &packed);
+Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
+                          PackedLaunch &packed);
 
-/// Bytes of all tables of bounds, each from a multiple of 16 on. A tensor that `args` lacks, or has with another rank, counts as
-/// empty.
+/// Bytes of all tables of bounds, each from a multiple of 16 on. A tensor that `args` lacks, or has with another rank,
+/// counts as empty.
 size_t workspaceSize(const KernelSignature &signature, const LaunchArgs &args);
 
 /// Makes the bounds, on the host. Precondition: packLaunch accepts the arguments.

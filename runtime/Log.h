@@ -22,7 +22,8 @@ enum class LogLevel : uint8_t { Off, Warning, Info, Debug };
 /// "off", "warning", "info" or "debug".
 std::optional<LogLevel> parseLogLevel(std::string_view text);
 
-/// $ATTUNE_LOG as it was at the first call; Warning where it is not set, or, with a warning, where it is none of the four.
+/// $ATTUNE_LOG as it was at the first call; Warning where it is not set, or, with a warning, where it is none of the
+/// four.
 LogLevel logLevel();
 inline bool logs(LogLevel level) { return level <= logLevel(); }
 

@@ -41,13 +41,15 @@ static json toJson(const KernelSignature &signature) {
                  {"scalars", scalars},
                  {"tensors", tensors}};
   for (const BoundsParam &bounds : signature.bounds)
-    result["bounds"].push_back({{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
+    result["bounds"].push_back(
+        {{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
   if (signature.claimsWork)
     result["claimsWork"] = true;
   if (signature.waitsForBounds)
     result["waitsForBounds"] = true;
   for (const TensorMapParam &map : signature.tensorMaps)
-    result["tensorMaps"].push_back({{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
+    result["tensorMaps"].push_back(
+        {{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},
@@ -88,14 +90,14 @@ struct Range {
   int64_t least, greatest;
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
-constexpr Range sizes = {1, int64_t(1) << 30};          // of tiles and blocks: up to the longest sequence
+constexpr Range sizes = {1, int64_t(1) << 30}; // of tiles and blocks: up to the longest sequence
 constexpr Range headDims = {8, 512};
-constexpr Range boxSides = {1, 256};                     // of a tensor map
+constexpr Range boxSides = {1, 256}; // of a tensor map
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
-constexpr Range sharedSizes = {0, int64_t(1) << 30};     // for the CPU, of scratch memory
-constexpr size_t mostElements = maxPackedBytes / 8;      // of an array: what the parameters have room for
-constexpr size_t mostTensorMaps = 31;                    // bits of LaunchParams::mapped
+constexpr Range sharedSizes = {0, int64_t(1) << 30}; // for the CPU, of scratch memory
+constexpr size_t mostElements = maxPackedBytes / 8;  // of an array: what the parameters have room for
+constexpr size_t mostTensorMaps = 31;                // bits of LaunchParams::mapped
 
 /// Reads fields of JSON objects and remembers the first that is absent, of another type or out of range.
 class Reader {
@@ -136,7 +138,8 @@ public:
   }
   void read(const json &from, const char *key, std::array<int64_t, 4> &to) {
     const json *values = array(from, key);
-    if (!values || values->size() != to.size() || !std::all_of(values->begin(), values->end(), [](const json &x) { return x.is_number_integer(); }))
+    if (!values || values->size() != to.size() ||
+        !std::all_of(values->begin(), values->end(), [](const json &x) { return x.is_number_integer(); }))
       return failField(key);
     for (size_t i = 0; i < to.size(); ++i)
       to[i] = (*values)[i].get<int64_t>();
@@ -262,20 +265,25 @@ static const TensorParam *findTensor(const KernelSignature &signature, std::stri
 
 /// Q, K, V and O are of floats; what refers to a captured tensor has one of the right type and rank.
 static void checkTensors(Reader &reader, const KernelSignature &signature) {
-  auto fail = [&](const char *key, const std::string &tensor) { reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor)); };
+  auto fail = [&](const char *key, const std::string &tensor) {
+    reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor));
+  };
   if (!isFloat(signature.dtype))
     reader.fail(fmt::format("has dtype {}, required is f16, bf16 or f32", name(signature.dtype)));
   if (signature.blockPattern)
-    if (const TensorParam *tensor = findTensor(signature, signature.blockPattern->tensor); !tensor || tensor->dtype != DType::Bool || tensor->rank < 2)
+    if (const TensorParam *tensor = findTensor(signature, signature.blockPattern->tensor);
+        !tensor || tensor->dtype != DType::Bool || tensor->rank < 2)
       fail("blockPattern", signature.blockPattern->tensor);
   for (const BoundsParam &bounds : signature.bounds)
-    if (const TensorParam *tensor = findTensor(signature, bounds.tensor); !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
+    if (const TensorParam *tensor = findTensor(signature, bounds.tensor);
+        !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
       fail("bounds", bounds.tensor);
   constexpr std::string_view fixed[] = {"q", "k", "v", "o"};
   for (const TensorMapParam &map : signature.tensorMaps) {
     if (std::ranges::find(fixed, map.tensor) != std::end(fixed))
       continue;
-    if (const TensorParam *tensor = findTensor(signature, map.tensor); !tensor || !isFloat(tensor->dtype) || tensor->rank < 2)
+    if (const TensorParam *tensor = findTensor(signature, map.tensor);
+        !tensor || !isFloat(tensor->dtype) || tensor->rank < 2)
       fail("tensorMaps", map.tensor);
   }
 }

@@ -125,9 +125,8 @@ Expected<std::unique_ptr<const Nvrtc>> Nvrtc::open(const std::string &path) {
   library->getVersion(&major, &minor);
   library->version = 1000 * major + 10 * minor;
   if (library->version < 12000)
-    return Error{
-        fmt::format("{} is NVRTC {}, required is 12.0 or newer; install a newer one or set ATTUNE_NVRTC_PATH",
-                    path, cudaVersionText(library->version))};
+    return Error{fmt::format("{} is NVRTC {}, required is 12.0 or newer; install a newer one or set ATTUNE_NVRTC_PATH",
+                             path, cudaVersionText(library->version))};
   if (library->getNumSupportedArchs(&count) == 0 && count > 0) {
     library->archs.resize(size_t(count));
     library->getSupportedArchs(library->archs.data());
@@ -146,11 +145,10 @@ Expected<const Nvrtc *> Nvrtc::get() {
       }
       tried += fmt::format("{}  {}", tried.empty() ? "" : "\n", opened.error().message);
     }
-    return Error{
-        .message =
-            "NVRTC was not found; install a CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set "
-            "ATTUNE_NVRTC_PATH to the folder of libnvrtc.so",
-        .excerpt = tried};
+    return Error{.message =
+                     "NVRTC was not found; install a CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set "
+                     "ATTUNE_NVRTC_PATH to the folder of libnvrtc.so",
+                 .excerpt = tried};
   }();
   return shared;
 }
@@ -176,19 +174,17 @@ static std::string keepSource(const std::string &source, const std::string &name
   return written ? path : "";
 }
 
-Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::string &name,
-                                       const std::string &arch, const std::vector<std::string> &extraOptions,
-                                       bool cubin) const {
+Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::string &name, const std::string &arch,
+                                       const std::vector<std::string> &extraOptions, bool cubin) const {
   int number = 0;
-  if (!arch.starts_with("sm_") ||
-      std::from_chars(arch.data() + 3, arch.data() + arch.size(), number).ec != std::errc())
+  if (!arch.starts_with("sm_") || std::from_chars(arch.data() + 3, arch.data() + arch.size(), number).ec != std::errc())
     return Error{fmt::format("NVRTC compiles for no architecture '{}'; name one such as sm_90", arch)};
   if (!library->archs.empty() &&
       std::find(library->archs.begin(), library->archs.end(), number) == library->archs.end())
-    return Error{fmt::format(
-        "NVRTC {} ({}) does not compile for {}, only for sm_{}; install a newer CUDA toolkit or set "
-        "ATTUNE_NVRTC_PATH",
-        cudaVersionText(library->version), library->path, arch, fmt::join(library->archs, ", sm_"))};
+    return Error{
+        fmt::format("NVRTC {} ({}) does not compile for {}, only for sm_{}; install a newer CUDA toolkit or set "
+                    "ATTUNE_NVRTC_PATH",
+                    cudaVersionText(library->version), library->path, arch, fmt::join(library->archs, ", sm_"))};
 
   std::string archName = cubin ? arch : "compute_" + arch.substr(3);
   std::vector<std::string> texts = {"--gpu-architecture=" + archName};
@@ -229,11 +225,10 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
     if (!cubin && !output.code.empty() && output.code.back() == '\0')
       output.code.pop_back();
   }
-  output.milliseconds =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  output.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (code == 0) {
-    logLine(LogLevel::Info, "NVRTC {} compiled {} for {} in {:.1f} ms: {} bytes", cudaVersionText(library->version), name, archName, output.milliseconds,
-            output.code.size());
+    logLine(LogLevel::Info, "NVRTC {} compiled {} for {} in {:.1f} ms: {} bytes", cudaVersionText(library->version),
+            name, archName, output.milliseconds, output.code.size());
     return output;
   }
 
@@ -241,25 +236,22 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
   std::string standard = "--std=c++17"; // nvcc has no --modify-stack-limit
   for (const std::string &option : extraOptions)
     standard += " " + option;
-  std::string remedy = kept.empty()
-                           ? "the source could not be kept, set TMPDIR to a writable folder"
-                           : fmt::format("the source is {}; reproduce with: nvcc --gpu-architecture={} {} {} "
-                                         "-o /dev/null {}",
-                                         kept, archName, standard, cubin ? "--cubin" : "--ptx", kept);
-  return Error{.message = fmt::format("NVRTC {} does not compile '{}' for {} ({}); {}",
-                                      cudaVersionText(library->version), name, arch,
-                                      library->getErrorString(code), remedy),
+  std::string remedy = kept.empty() ? "the source could not be kept, set TMPDIR to a writable folder"
+                                    : fmt::format("the source is {}; reproduce with: nvcc --gpu-architecture={} {} {} "
+                                                  "-o /dev/null {}",
+                                                  kept, archName, standard, cubin ? "--cubin" : "--ptx", kept);
+  return Error{.message =
+                   fmt::format("NVRTC {} does not compile '{}' for {} ({}); {}", cudaVersionText(library->version),
+                               name, arch, library->getErrorString(code), remedy),
                .excerpt = output.log};
 }
 
-Expected<Nvrtc::Output> Nvrtc::compileCubin(const std::string &source, const std::string &name,
-                                            const std::string &arch,
+Expected<Nvrtc::Output> Nvrtc::compileCubin(const std::string &source, const std::string &name, const std::string &arch,
                                             const std::vector<std::string> &extraOptions) const {
   return compile(source, name, arch, extraOptions, true);
 }
 
-Expected<Nvrtc::Output> Nvrtc::compilePtx(const std::string &source, const std::string &name,
-                                          const std::string &arch,
+Expected<Nvrtc::Output> Nvrtc::compilePtx(const std::string &source, const std::string &name, const std::string &arch,
                                           const std::vector<std::string> &extraOptions) const {
   return compile(source, name, arch, extraOptions, false);
 }

@@ -17,17 +17,20 @@ struct Nvtx {
 static Nvtx openNvtx() {
   if (valueOf(EnvironmentVariable::NvtxInjection).empty())
     return {};
-  for (const char *name : {"libnvtx3interop.so.1", "/usr/local/cuda/lib64/libnvtx3interop.so.1", "libnvToolsExt.so.1"}) {
+  for (const char *name :
+       {"libnvtx3interop.so.1", "/usr/local/cuda/lib64/libnvtx3interop.so.1", "libnvToolsExt.so.1"}) {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
       continue;
-    Nvtx found{reinterpret_cast<int (*)(const char *)>(dlsym(library, "nvtxRangePushA")), reinterpret_cast<int (*)()>(dlsym(library, "nvtxRangePop"))};
+    Nvtx found{reinterpret_cast<int (*)(const char *)>(dlsym(library, "nvtxRangePushA")),
+               reinterpret_cast<int (*)()>(dlsym(library, "nvtxRangePop"))};
     if (found.push && found.pop) {
       logLine(LogLevel::Debug, "launches are NVTX ranges by {}", name);
       return found;
     }
   }
-  logLine(LogLevel::Warning, "a profiler asks for NVTX ranges, but neither libnvtx3interop.so.1 nor libnvToolsExt.so.1 was found; install the CUDA "
+  logLine(LogLevel::Warning, "a profiler asks for NVTX ranges, but neither libnvtx3interop.so.1 nor libnvToolsExt.so.1 "
+                             "was found; install the CUDA "
                              "toolkit's NVTX, or put its folder into LD_LIBRARY_PATH");
   return {};
 }

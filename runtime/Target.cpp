@@ -17,8 +17,8 @@ static Expected<Target> gpuTarget(int device) {
     return info.error();
   const ArchInfo *arch = archForDevice(info->computeMajor, info->computeMinor);
   if (!arch)
-    return Error{fmt::format("attune has no kernels for {} (compute capability {}.{}); use the cpu target",
-                             info->name, info->computeMajor, info->computeMinor)};
+    return Error{fmt::format("attune has no kernels for {} (compute capability {}.{}); use the cpu target", info->name,
+                             info->computeMajor, info->computeMinor)};
   return Target::cuda(std::string(arch->name), device);
 }
 
@@ -34,8 +34,7 @@ Expected<Target> Target::parse(std::string_view text) {
     std::string_view digits = text.substr(name.size() + 1);
     auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), device);
     if (code != std::errc() || end != digits.data() + digits.size() || device < 0 || name == "cpu")
-      return Error{
-          fmt::format("target '{}' is not an architecture with a device; write for example sm_90:1", text)};
+      return Error{fmt::format("target '{}' is not an architecture with a device; write for example sm_90:1", text)};
   }
   if (name == "gpu")
     return gpuTarget(device);

@@ -25,8 +25,8 @@ Tensor Tensor::contiguous(const void *data, DType dtype, std::span<const int64_t
   return tensor;
 }
 
-Tensor Tensor::strided(const void *data, DType dtype, std::span<const int64_t> shape,
-                       std::span<const int64_t> strides, Device device) {
+Tensor Tensor::strided(const void *data, DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                       Device device) {
   assert(shape.size() == strides.size() && "a tensor has as many strides as dimensions");
   Tensor tensor = contiguous(data, dtype, shape, device);
   std::copy(strides.begin(), strides.end(), tensor.strides);
@@ -55,8 +55,7 @@ Tensor Tensor::broadcast(int dim, int64_t extent) const {
 }
 
 std::string Tensor::text() const {
-  return fmt::format("{}[{}] on {}", attune::name(dtype), fmt::join(shape, shape + rank, ", "),
-                     device.text());
+  return fmt::format("{}[{}] on {}", attune::name(dtype), fmt::join(shape, shape + rank, ", "), device.text());
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,27 +142,25 @@ static Expected<Tensor> viewOf(const DLTensor &from) {
     device = Device::cuda(from.deviceId);
     break;
   default:
-    return Error{fmt::format(
-        "the DLPack tensor is on a device of type {}; move it to the CPU or a CUDA device", from.deviceType)};
+    return Error{fmt::format("the DLPack tensor is on a device of type {}; move it to the CPU or a CUDA device",
+                             from.deviceType)};
   }
   if (from.lanes != 1)
-    return Error{
-        fmt::format("the DLPack tensor has {} lanes, required is 1; add a dimension instead", from.lanes)};
+    return Error{fmt::format("the DLPack tensor has {} lanes, required is 1; add a dimension instead", from.lanes)};
   std::optional<DType> dtype = dtypeOf(from.typeCode, from.bits);
   if (!dtype)
     return Error{fmt::format("the DLPack tensor is {}; convert it to f32, f16, bf16, i32, i64 or bool",
                              dlpackTypeName(from.typeCode, from.bits))};
   if (from.ndim < 0 || from.ndim > Tensor::maxRank)
-    return Error{fmt::format("the DLPack tensor has {} dimensions, the most is {}; reshape it", from.ndim,
-                             Tensor::maxRank)};
+    return Error{
+        fmt::format("the DLPack tensor has {} dimensions, the most is {}; reshape it", from.ndim, Tensor::maxRank)};
   if (from.ndim > 0 && !from.shape)
     return Error{"the DLPack tensor has dimensions but no shape; it was not filled in by its producer"};
   const void *data = from.data ? static_cast<const char *>(from.data) + from.byteOffset : nullptr;
   std::span<const int64_t> shape(from.shape, size_t(from.ndim));
   if (!from.strides)
     return Tensor::contiguous(data, *dtype, shape, device);
-  return Tensor::strided(data, *dtype, shape, std::span<const int64_t>(from.strides, size_t(from.ndim)),
-                         device);
+  return Tensor::strided(data, *dtype, shape, std::span<const int64_t>(from.strides, size_t(from.ndim)), device);
 }
 
 Expected<Tensor> attune::fromDLPack(const void *managedTensor) {
@@ -177,8 +174,7 @@ Expected<Tensor> attune::fromDLPackVersioned(const void *managedTensor) {
     return Error{"the DLPack tensor is null; pass the pointer that the capsule holds"};
   const auto *managed = static_cast<const DLManagedTensorVersioned *>(managedTensor);
   if (managed->major != 1)
-    return Error{
-        fmt::format("the DLPack tensor has version {}.{}, required is 1.x; ask its producer for that version",
-                    managed->major, managed->minor)};
+    return Error{fmt::format("the DLPack tensor has version {}.{}, required is 1.x; ask its producer for that version",
+                             managed->major, managed->minor)};
   return viewOf(managed->tensor);
 }

@@ -28,7 +28,8 @@ std::optional<PackedTensor> capturedBy(const KernelSignature &signature, size_t 
   const TensorParam *captured = capturedParam(signature, map);
   if (!captured)
     return std::nullopt;
-  const auto *cursor = reinterpret_cast<const std::byte *>(&params) + sizeof(LaunchParams) + 8 * signature.scalars.size();
+  const auto *cursor =
+      reinterpret_cast<const std::byte *>(&params) + sizeof(LaunchParams) + 8 * signature.scalars.size();
   for (const TensorParam *before = signature.tensors.data(); before != captured; ++before)
     cursor += packedTensorBytes(before->rank);
   PackedTensor packed = {.dtype = captured->dtype, .rank = captured->rank, .address = 0, .strides = {}, .extents = {}};
@@ -41,12 +42,14 @@ std::optional<PackedTensor> capturedBy(const KernelSignature &signature, size_t 
 
 bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
   constexpr int64_t greatest = (int64_t(1) << 40) - 1; // of a stride in bytes
-  const int64_t bytes = int64_t(byteSize(tensor.dtype)), queries = tensor.extents[tensor.rank - 2], keys = tensor.extents[tensor.rank - 1];
+  const int64_t bytes = int64_t(byteSize(tensor.dtype)), queries = tensor.extents[tensor.rank - 2],
+                keys = tensor.extents[tensor.rank - 1];
   if (tensor.address % 16 || tensor.strides[tensor.rank - 1] != 1 || params.keyLength > keys || params.qOffset < 0 ||
       int64_t(params.qOffset) + params.queryLength > queries)
     return false;
-  return std::all_of(tensor.strides, tensor.strides + tensor.rank - 1,
-                     [&](int64_t stride) { return stride >= 0 && stride <= greatest / bytes && stride * bytes % 16 == 0; });
+  return std::all_of(tensor.strides, tensor.strides + tensor.rank - 1, [&](int64_t stride) {
+    return stride >= 0 && stride <= greatest / bytes && stride * bytes % 16 == 0;
+  });
 }
 
 } // namespace
@@ -82,10 +85,14 @@ TensorMapKey TensorMapKey::of(const KernelSignature &signature, size_t map, cons
   } else {
     const char which = signature.tensorMaps[map].tensor.front();
     const bool keys = which == 'k' || which == 'v';
-    const int64_t *stride = which == 'q' ? params.qStride : which == 'k' ? params.kStride : which == 'v' ? params.vStride : params.oStride;
+    const int64_t *stride = which == 'q'   ? params.qStride
+                            : which == 'k' ? params.kStride
+                            : which == 'v' ? params.vStride
+                                           : params.oStride;
     const void *address = which == 'q' ? params.q : which == 'k' ? params.k : which == 'v' ? params.v : params.o;
     const int64_t extents[] = {which == 'v' || which == 'o' ? signature.headDimV : signature.headDim,
-                               keys ? params.keyLength : params.queryLength, keys ? params.kvHeads : params.heads, params.batch};
+                               keys ? params.keyLength : params.queryLength, keys ? params.kvHeads : params.heads,
+                               params.batch};
     key.address = reinterpret_cast<uint64_t>(address);
     for (int i = 0; i < 4; ++i)
       key.dimensions[i] = uint64_t(std::max<int64_t>(extents[i], 1));
@@ -94,7 +101,8 @@ TensorMapKey TensorMapKey::of(const KernelSignature &signature, size_t map, cons
   }
   // The stride of a dimension of one element is never used, but must be valid.
   for (int i = 0; i < 3; ++i)
-    key.strides[i] = key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16 : uint64_t(bytes * strides[i]);
+    key.strides[i] =
+        key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16 : uint64_t(bytes * strides[i]);
   return key;
 }
 

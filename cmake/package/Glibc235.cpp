@@ -1,4 +1,5 @@
-// LLVM's archives, and libstdc++'s, ask for arc4random, which glibc has from 2.36 on. With this one in its place, 2.35 is enough.
+// LLVM's archives, and libstdc++'s, ask for arc4random, which glibc has from 2.36 on. With this one in its place, 2.35
+// is enough.
 #include <cstdlib>
 #include <unistd.h>
 

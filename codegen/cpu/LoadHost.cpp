@@ -53,12 +53,12 @@ private:
     using Unary = float (*)(float);
     using Binary = float (*)(float, float);
     const std::pair<const char *, Unary> unary[] = {
-        {"sinf", sinf},     {"cosf", cosf},   {"tanf", tanf},     {"asinf", asinf},   {"acosf", acosf},
-        {"atanf", atanf},   {"sinhf", sinhf}, {"coshf", coshf},   {"tanhf", tanhf},   {"asinhf", asinhf},
-        {"acoshf", acoshf}, {"atanhf", atanhf}, {"expf", expf},   {"exp2f", exp2f},   {"expm1f", expm1f},
-        {"logf", logf},     {"log2f", log2f}, {"log10f", log10f}, {"log1pf", log1pf}, {"erff", erff},
-        {"erfcf", erfcf},   {"cbrtf", cbrtf}, {"floorf", floorf}, {"ceilf", ceilf},   {"truncf", truncf},
-        {"roundf", roundf}, {"roundevenf", rintf}, {"rintf", rintf}, {"nearbyintf", nearbyintf}};
+        {"sinf", sinf},     {"cosf", cosf},        {"tanf", tanf},     {"asinf", asinf},          {"acosf", acosf},
+        {"atanf", atanf},   {"sinhf", sinhf},      {"coshf", coshf},   {"tanhf", tanhf},          {"asinhf", asinhf},
+        {"acoshf", acoshf}, {"atanhf", atanhf},    {"expf", expf},     {"exp2f", exp2f},          {"expm1f", expm1f},
+        {"logf", logf},     {"log2f", log2f},      {"log10f", log10f}, {"log1pf", log1pf},        {"erff", erff},
+        {"erfcf", erfcf},   {"cbrtf", cbrtf},      {"floorf", floorf}, {"ceilf", ceilf},          {"truncf", truncf},
+        {"roundf", roundf}, {"roundevenf", rintf}, {"rintf", rintf},   {"nearbyintf", nearbyintf}};
     for (auto [name, function] : unary)
       define(name, function);
     const std::pair<const char *, Binary> binary[] = {

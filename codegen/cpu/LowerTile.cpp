@@ -23,14 +23,14 @@
 #include "codegen/cpu/LowerTile.h"
 
 #include "attune/LaunchParams.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cstddef>
 #include <set>
@@ -63,7 +63,7 @@ struct Memory {
   Value base;
   SmallVector<Value> strides, extents; ///< i64, elements
   Type element;
-  int64_t columns = -1;   ///< the last extent where it is known
+  int64_t columns = -1;    ///< the last extent where it is known
   bool unitStride = false; ///< the last stride is 1
 };
 
@@ -131,9 +131,7 @@ private:
   }
 
   /// Lanes of a vector that divides `size`.
-  int64_t lanesFor(int64_t size) const {
-    return std::min<int64_t>(host.lanes, size & -size);
-  }
+  int64_t lanesFor(int64_t size) const { return std::min<int64_t>(host.lanes, size & -size); }
 
   /// Position in `type` of the axis that vectors run along; the same axis whatever the order of the type's axes.
   unsigned innerAxis(TileType type) const {
@@ -382,8 +380,7 @@ private:
   int64_t bytesOf2(Type type) { return isa<LLVM::LLVMPointerType>(type) ? 8 : bytesOf(type); }
 
   /// Runs `write` with the builder among the parameter reads at the function's start.
-  template <typename F>
-  void atStart(F write) {
+  template <typename F> void atStart(F write) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(paramEnd.getDefiningOp());
     write();
@@ -397,12 +394,15 @@ private:
   }
 
   Value readScalar(StringRef name, Type type) {
-    const std::pair<StringRef, size_t> fields[] = {
-        {"B", offsetof(LaunchParams, batch)},          {"H", offsetof(LaunchParams, heads)},
-        {"Hkv", offsetof(LaunchParams, kvHeads)},      {"group", offsetof(LaunchParams, group)},
-        {"Sq", offsetof(LaunchParams, queryLength)},   {"Sk", offsetof(LaunchParams, keyLength)},
-        {"q_offset", offsetof(LaunchParams, qOffset)}, {"drop_threshold", offsetof(LaunchParams, dropThreshold)},
-        {"keep_scale", offsetof(LaunchParams, keepScale)}};
+    const std::pair<StringRef, size_t> fields[] = {{"B", offsetof(LaunchParams, batch)},
+                                                   {"H", offsetof(LaunchParams, heads)},
+                                                   {"Hkv", offsetof(LaunchParams, kvHeads)},
+                                                   {"group", offsetof(LaunchParams, group)},
+                                                   {"Sq", offsetof(LaunchParams, queryLength)},
+                                                   {"Sk", offsetof(LaunchParams, keyLength)},
+                                                   {"q_offset", offsetof(LaunchParams, qOffset)},
+                                                   {"drop_threshold", offsetof(LaunchParams, dropThreshold)},
+                                                   {"keep_scale", offsetof(LaunchParams, keepScale)}};
     for (auto [known, offset] : fields)
       if (name == known)
         return field(type, offset);
@@ -417,7 +417,8 @@ private:
     int64_t offset = sizeof(LaunchParams);
     for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
       if (scalar.getName() == name)
-        return type.isInteger(1) ? compare(arith::CmpIPredicate::ne, field(i8, offset), zeroOf(i8)) : field(type, offset);
+        return type.isInteger(1) ? compare(arith::CmpIPredicate::ne, field(i8, offset), zeroOf(i8))
+                                 : field(type, offset);
       offset += 8;
     }
     fail(kernel, "no parameter '" + name + "'");
@@ -445,17 +446,23 @@ private:
         bool queries;
         int64_t columns;
       };
-      Fixed fields = name == "q"   ? Fixed{offsetof(LaunchParams, q), offsetof(LaunchParams, qStride), true, int64_t(kernel.getHeadDim())}
-                     : name == "k" ? Fixed{offsetof(LaunchParams, k), offsetof(LaunchParams, kStride), false, int64_t(kernel.getHeadDim())}
-                     : name == "v" ? Fixed{offsetof(LaunchParams, v), offsetof(LaunchParams, vStride), false, int64_t(kernel.getHeadDimV())}
-                     : name == "o" ? Fixed{offsetof(LaunchParams, o), offsetof(LaunchParams, oStride), true, int64_t(kernel.getHeadDimV())}
-                                   : Fixed{offsetof(LaunchParams, lse), offsetof(LaunchParams, lseStride), true, -1};
+      Fixed fields =
+          name == "q"
+              ? Fixed{offsetof(LaunchParams, q), offsetof(LaunchParams, qStride), true, int64_t(kernel.getHeadDim())}
+          : name == "k"
+              ? Fixed{offsetof(LaunchParams, k), offsetof(LaunchParams, kStride), false, int64_t(kernel.getHeadDim())}
+          : name == "v"
+              ? Fixed{offsetof(LaunchParams, v), offsetof(LaunchParams, vStride), false, int64_t(kernel.getHeadDimV())}
+          : name == "o"
+              ? Fixed{offsetof(LaunchParams, o), offsetof(LaunchParams, oStride), true, int64_t(kernel.getHeadDimV())}
+              : Fixed{offsetof(LaunchParams, lse), offsetof(LaunchParams, lseStride), true, -1};
       memory.base = field(pointer, fields.base);
       for (int i = 0; i < 3; ++i)
         memory.strides.push_back(field(i64, fields.strides + 8 * i));
-      memory.extents = {extent(offsetof(LaunchParams, batch)),
-                        extent(fields.queries ? offsetof(LaunchParams, heads) : offsetof(LaunchParams, kvHeads)),
-                        extent(fields.queries ? offsetof(LaunchParams, queryLength) : offsetof(LaunchParams, keyLength))};
+      memory.extents = {
+          extent(offsetof(LaunchParams, batch)),
+          extent(fields.queries ? offsetof(LaunchParams, heads) : offsetof(LaunchParams, kvHeads)),
+          extent(fields.queries ? offsetof(LaunchParams, queryLength) : offsetof(LaunchParams, keyLength))};
       if (fields.columns >= 0) {
         memory.strides.push_back(constI64(1));
         memory.extents.push_back(constI64(fields.columns));
@@ -569,8 +576,8 @@ private:
       Type type = getElementTypeOrSelf(index.getType());
       Value last = arith::SubIOp::create(b, extent, constI64(1));
       if (type == i32)
-        last = arith::TruncIOp::create(
-            b, i32, arith::MinSIOp::create(b, last, constI64(std::numeric_limits<int32_t>::max())));
+        last = arith::TruncIOp::create(b, i32,
+                                       arith::MinSIOp::create(b, last, constI64(std::numeric_limits<int32_t>::max())));
       Value limited = arith::MinSIOp::create(b, index, widen(last, lanesOf(index)));
       limited = arith::MaxSIOp::create(b, limited, zeroOf(index.getType()));
       if (!isa<VectorType>(index.getType())) {
@@ -662,8 +669,7 @@ private:
     if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
       Type type = vectorOf(narrow, lanes);
       StringRef name = isa<arith::FPToSIOp>(op) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
-      values[op->getResult(0)] =
-          LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
+      values[op->getResult(0)] = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
       return;
     }
     Operation *copy = b.clone(*op);
@@ -676,13 +682,20 @@ private:
 
   /// tile.mul_finite: the product, or where it alone is infinite the greatest float of its sign.
   Value mulFinite(Location loc, Value lhs, Value rhs) {
-    auto constant = [&](float value) -> Value { return widen(arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)), lanesOf(lhs)); };
+    auto constant = [&](float value) -> Value {
+      return widen(arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)), lanesOf(lhs));
+    };
     Value infinity = constant(std::numeric_limits<float>::infinity());
-    auto isFinite = [&](Value value) -> Value { return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(b, loc, value), infinity); };
+    auto isFinite = [&](Value value) -> Value {
+      return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(b, loc, value), infinity);
+    };
     Value product = arith::MulFOp::create(b, loc, lhs, rhs);
-    Value overflows = arith::AndIOp::create(b, loc, arith::AndIOp::create(b, loc, isFinite(lhs), isFinite(rhs)),
-                                            arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, loc, product), infinity));
-    return arith::SelectOp::create(b, loc, overflows, math::CopySignOp::create(b, loc, constant(std::numeric_limits<float>::max()), product), product);
+    Value overflows = arith::AndIOp::create(
+        b, loc, arith::AndIOp::create(b, loc, isFinite(lhs), isFinite(rhs)),
+        arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, loc, product), infinity));
+    return arith::SelectOp::create(
+        b, loc, overflows, math::CopySignOp::create(b, loc, constant(std::numeric_limits<float>::max()), product),
+        product);
   }
 
   /// A map's value for the given elements and coordinates, `lanes` at a time (or one for all).
@@ -758,7 +771,7 @@ private:
         }
         // A small op in the way runs before the group.
         bool small = mlir::isPure(op) && (op->getResultTypes().empty() || !isa<TileType>(op->getResult(0).getType()) ||
-                                    (elementwise && visitedType(op).rank() == 1));
+                                          (elementwise && visitedType(op).rank() == 1));
         if (small && type.rank() == 2 && op->getNumResults() == 1 && ready(op, {})) {
           done.insert(op);
           steps.push_back({{op}, elementwise});
@@ -906,7 +919,8 @@ private:
     else if (auto load = dyn_cast<tile::LoadOp>(op))
       lowerLoad(load);
     else if (auto store = dyn_cast<tile::StoreOp>(op))
-      lowerStore(store, store.getTile(), store.getView(), store.getIndices(), store.getLimit(), store.getOptional(), false);
+      lowerStore(store, store.getTile(), store.getView(), store.getIndices(), store.getLimit(), store.getOptional(),
+                 false);
     else if (auto accumulate = dyn_cast<AccumulateOp>(op))
       lowerStore(accumulate, accumulate.getTile(), accumulate.getView(), accumulate.getIndices(), accumulate.getLimit(),
                  false, true);
@@ -926,9 +940,9 @@ private:
 
   /// Evaluates the element-wise ops of one position. `outer` and `inner` are the position, `at` gives an input's value.
   struct Position {
-    TileType type;        ///< the tile that is visited
-    unsigned innerIndex;  ///< which of its axes is the inner one
-    Value outer, inner;   ///< i64; `outer` is null for one axis
+    TileType type;       ///< the tile that is visited
+    unsigned innerIndex; ///< which of its axes is the inner one
+    Value outer, inner;  ///< i64; `outer` is null for one axis
     int64_t lanes;
   };
 
@@ -991,9 +1005,10 @@ private:
     if (kind == Reduction::Sum || !isa<FloatType>(getElementTypeOrSelf(type)))
       return kind == Reduction::Sum
                  ? zeroOf(type)
-                 : constant(b.getIntegerAttr(getElementTypeOrSelf(type),
-                                             APInt::getSignedMinValue(getElementTypeOrSelf(type).getIntOrFloatBitWidth())),
-                            type);
+                 : constant(
+                       b.getIntegerAttr(getElementTypeOrSelf(type),
+                                        APInt::getSignedMinValue(getElementTypeOrSelf(type).getIntOrFloatBitWidth())),
+                       type);
     return constant(b.getF32FloatAttr(-std::numeric_limits<float>::infinity()), type);
   }
 
@@ -1308,9 +1323,11 @@ private:
       // the cache: they are packed.
       Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
       if (!runsAlongRows(op))
-        whole = arith::AndIOp::create(b, whole, compare(arith::CmpIPredicate::eq, rowStride, constI64(type.getShape()[1])));
-      auto copied = scf::IfOp::create(b, arith::XOrIOp::create(b, whole, arith::ConstantOp::create(b, b.getBoolAttr(true))),
-                                      /*withElseRegion=*/false);
+        whole =
+            arith::AndIOp::create(b, whole, compare(arith::CmpIPredicate::eq, rowStride, constI64(type.getShape()[1])));
+      auto copied =
+          scf::IfOp::create(b, arith::XOrIOp::create(b, whole, arith::ConstantOp::create(b, b.getBoolAttr(true))),
+                            /*withElseRegion=*/false);
       {
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPoint(copied.thenBlock()->getTerminator());
@@ -1324,8 +1341,10 @@ private:
     }
     if (type.rank() == 1) {
       loop(constI64(0), valid, [&](Value i) {
-        storeScratch(widenElement(loadGlobal(offsetElements(base, memory.element, mul(i, rowStride)), memory.element, 1), memory.element),
-                     offset, element, i, 1);
+        storeScratch(
+            widenElement(loadGlobal(offsetElements(base, memory.element, mul(i, rowStride)), memory.element, 1),
+                         memory.element),
+            offset, element, i, 1);
       });
       loop(valid, constI64(rows), [&](Value i) { storeScratch(zeroOf(valueType(element)), offset, element, i, 1); });
       define(op, offset, Listed);
@@ -1348,9 +1367,8 @@ private:
 
   /// Whether products sum over the columns of `op`'s tile.
   bool runsAlongRows(tile::LoadOp op) {
-    return llvm::all_of(op->getUsers(), [&](Operation *user) {
-      return !cast<MmaOp>(user).getType().hasAxis(op.getType().axis(1));
-    });
+    return llvm::all_of(op->getUsers(),
+                        [&](Operation *user) { return !cast<MmaOp>(user).getType().hasAxis(op.getType().axis(1)); });
   }
 
   /// The first `valid` rows of a view's tile to scratch memory, and zeros below and right of them.
@@ -1361,7 +1379,8 @@ private:
     Value columnCount = constI64(columns);
     auto zeroRow = [&](Value i, int64_t begin) {
       forPieces(begin, columns, [&](Value column, int64_t lanes) {
-        storeAt(zeroOf(vectorOf(stored, lanes)), scratchAt(offset, stored, add(mul(i, columnCount), column)), bytesOf(stored));
+        storeAt(zeroOf(vectorOf(stored, lanes)), scratchAt(offset, stored, add(mul(i, columnCount), column)),
+                bytesOf(stored));
       });
     };
     if (memory.unitStride && memory.columns >= 0) {
@@ -1544,7 +1563,8 @@ private:
       accumulators = loop(depth, 1, accumulators, [&](Value z, ValueRange carried) {
         SmallVector<Value> next, panel;
         for (int64_t v = 0; v < vectors; ++v)
-          panel.push_back(loadScratch(laneOffset, f32, add(mul(z, constI64(columns)), add(column, constI64(v * lanes))), lanes));
+          panel.push_back(
+              loadScratch(laneOffset, f32, add(mul(z, constI64(columns)), add(column, constI64(v * lanes))), lanes));
         for (int64_t r = 0; r < count; ++r) {
           Value index = add(mul(add(row, constI64(r)), rowStride), mul(z, depthStride));
           Value scalar = widen(loadAt(offsetElements(rowBase, f32, index), f32, 4), lanes);
@@ -1629,7 +1649,8 @@ private:
       Order order = type.rank() == 1 ? Listed : orderOf(type);
       int64_t from = ensure(init, order), to;
       auto found = storage.find(init);
-      bool repeated = llvm::count_if(init.getUses(), [&](OpOperand &use) { return op->isAncestor(use.getOwner()); }) > 1;
+      bool repeated =
+          llvm::count_if(init.getUses(), [&](OpOperand &use) { return op->isAncestor(use.getOwner()); }) > 1;
       if (found->second.owned && llvm::is_contained(dyingNow, init) && !repeated && from >= 0) {
         to = std::exchange(found->second.offset[order], -1);
       } else {
@@ -1671,7 +1692,8 @@ private:
         values[domain.getWhere().getArgument(0)] = arith::TruncIOp::create(b, i32, n);
         for (Operation &asked : domain.getWhere().front().without_terminator())
           lowerScalarOp(&asked);
-        Value mixed = arith::XOrIOp::create(b, lookup(domain.getFullWhere()), arith::ConstantOp::create(b, b.getBoolAttr(true)));
+        Value mixed =
+            arith::XOrIOp::create(b, lookup(domain.getFullWhere()), arith::ConstantOp::create(b, b.getBoolAttr(true)));
         partial = arith::OrIOp::create(b, partial, mixed);
         auto visit = scf::IfOp::create(b, inner.getTypes(), lookup(domain.getVisible()), !inner.empty());
         OpBuilder::InsertionGuard guard(b);
@@ -1774,15 +1796,15 @@ private:
   StringRef laneAxis;
   std::string problem;
 
-  DenseMap<Value, unsigned> needed;    ///< orders that ops need, as bits
-  DenseMap<Value, Storage> storage;    ///< tiles in memory
-  DenseMap<Value, Value> values;       ///< scalars, and elements inside maps
+  DenseMap<Value, unsigned> needed; ///< orders that ops need, as bits
+  DenseMap<Value, Storage> storage; ///< tiles in memory
+  DenseMap<Value, Value> values;    ///< scalars, and elements inside maps
   llvm::StringMap<Value> scalarParams;
   std::map<std::string, Memory, std::less<>> memories;
-  DenseSet<Operation *> deferred;      ///< maps evaluated where a product reads its accumulator
-  SmallVector<Value> dyingNow;         ///< tiles that the current step is the last to read
-  DenseMap<Value, Value> target;       ///< results of the current step that overwrite a carried tile
-  std::set<int64_t> taken;             ///< memory that the current step's results took over
+  DenseSet<Operation *> deferred;             ///< maps evaluated where a product reads its accumulator
+  SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
+  DenseMap<Value, Value> target;              ///< results of the current step that overwrite a carried tile
+  std::set<int64_t> taken;                    ///< memory that the current step's results took over
   SmallVector<std::pair<Value, Order>> moved; ///< tiles whose memory that was
   std::map<int64_t, SmallVector<int64_t>> freeList;
   int64_t scratchEnd = 0, emptyTensor = -1;

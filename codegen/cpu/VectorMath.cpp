@@ -129,8 +129,8 @@ public:
 
   Value tanh(Value x) {
     Value magnitude = abs(x), square = mul(x, x);
-    Value small = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
-                                      -3.33332819422e-1f});
+    Value small = polynomial(
+        square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f});
     small = fma(mul(small, square), x, x);
     Value e = exp(add(magnitude, magnitude));
     Value large = sub(constant(1.0f), div(constant(2.0f), add(e, constant(1.0f))));
@@ -158,10 +158,11 @@ public:
     Value swap = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit2, constant(int32_t(0)));
     Value result = cosine ? select(swap, sinPart, cosPart) : select(swap, cosPart, sinPart);
     Value turned = cosine ? Value(arith::AddIOp::create(b, j, constant(int32_t(2)))) : j;
-    Value sign = arith::ShLIOp::create(b, arith::AndIOp::create(b, turned, constant(int32_t(4))), constant(int32_t(29)));
+    Value sign =
+        arith::ShLIOp::create(b, arith::AndIOp::create(b, turned, constant(int32_t(4))), constant(int32_t(29)));
     if (!cosine)
-      sign = arith::XOrIOp::create(
-          b, sign, arith::AndIOp::create(b, bits(x), constant(std::numeric_limits<int32_t>::min())));
+      sign = arith::XOrIOp::create(b, sign,
+                                   arith::AndIOp::create(b, bits(x), constant(std::numeric_limits<int32_t>::min())));
     return floatOf(arith::XOrIOp::create(b, bits(result), sign));
   }
 

@@ -15,8 +15,8 @@ namespace attune {
 
 /// What the host's vector unit offers.
 struct HostVectors {
-  unsigned lanes = 4;       ///< float32 elements of a register
-  unsigned registers = 16;  ///< vector registers
+  unsigned lanes = 4;      ///< float32 elements of a register
+  unsigned registers = 16; ///< vector registers
   bool avx512 = false;
 };
 

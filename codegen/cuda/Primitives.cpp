@@ -69,16 +69,16 @@ std::string mmaAsyncFunction(std::string_view name) {
   int next = registers;
   std::string left = leftShared ? operand(next) : "{" + list(next, 4) + "}";
   next += leftShared ? 1 : 4;
-  std::string text = "/// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, " + std::to_string(columns) +
-                     " columns. PTX 9.7.15.5.2, wgmma.mma_async.\n"
-                     "template <int transpose>\n__device__ __forceinline__ void " +
-                     std::string(name) + "(float (&d)[" + std::to_string(columns / 8) + "][4], " +
-                     (leftShared ? "unsigned long long a" : "unsigned (&a)[4]") + ", unsigned long long b, bool accumulate) {\n" +
-                     "  asm volatile(\"{\\n.reg .pred more;\\nsetp.ne.b32 more, " + operand(next + 1) + ", 0;\\n\"\n" +
-                     "               \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type + " \"\n" +
-                     "               \"{" + list(0, registers) + "}, \"\n" +
-                     "               \"" + left + ", " + operand(next) + ", more, 1, 1, " + (leftShared ? "0, " : "") + operand(next + 2) +
-                     ";\\n}\"\n               :";
+  std::string text =
+      "/// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, " + std::to_string(columns) +
+      " columns. PTX 9.7.15.5.2, wgmma.mma_async.\n"
+      "template <int transpose>\n__device__ __forceinline__ void " +
+      std::string(name) + "(float (&d)[" + std::to_string(columns / 8) + "][4], " +
+      (leftShared ? "unsigned long long a" : "unsigned (&a)[4]") + ", unsigned long long b, bool accumulate) {\n" +
+      "  asm volatile(\"{\\n.reg .pred more;\\nsetp.ne.b32 more, " + operand(next + 1) + ", 0;\\n\"\n" +
+      "               \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type +
+      " \"\n" + "               \"{" + list(0, registers) + "}, \"\n" + "               \"" + left + ", " +
+      operand(next) + ", more, 1, 1, " + (leftShared ? "0, " : "") + operand(next + 2) + ";\\n}\"\n               :";
   for (int j = 0; j < columns / 8; ++j) {
     text += j ? j % 4 ? "," : ",\n                " : "";
     for (int e = 0; e < 4; ++e)
@@ -92,7 +92,8 @@ std::string mmaAsyncFunction(std::string_view name) {
 } // namespace
 
 std::string codegen::mmaAsyncName(std::string_view type, int columns, bool leftShared) {
-  return std::string(mmaAsync) + std::string(type) + "_n" + std::to_string(columns) + (leftShared ? "_shared" : "_registers");
+  return std::string(mmaAsync) + std::string(type) + "_n" + std::to_string(columns) +
+         (leftShared ? "_shared" : "_registers");
 }
 
 std::string_view codegen::primitivesSource() {
@@ -112,7 +113,9 @@ const std::set<std::string, std::less<>> &codegen::primitiveNames() {
   return names;
 }
 
-bool codegen::isPrimitive(std::string_view name) { return primitiveNames().count(name) || name.substr(0, mmaAsync.size()) == mmaAsync; }
+bool codegen::isPrimitive(std::string_view name) {
+  return primitiveNames().count(name) || name.substr(0, mmaAsync.size()) == mmaAsync;
+}
 
 std::string codegen::primitives(const std::set<std::string, std::less<>> &names) {
   std::set<std::string, std::less<>> wanted = names;

@@ -13,8 +13,8 @@ std::string_view primitivesSource();
 /// Whether Primitives.cuh has a function `name`.
 bool isPrimitive(std::string_view name);
 
-/// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16") with its left operand in shared memory or in
-/// registers. Made on demand: the instruction names every register of its accumulator.
+/// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16") with its left operand in
+/// shared memory or in registers. Made on demand: the instruction names every register of its accumulator.
 std::string mmaAsyncName(std::string_view type, int columns, bool leftShared);
 
 /// Names of all functions of Primitives.cuh.

@@ -41,15 +41,11 @@ struct Expr {
 };
 
 /// `expr` as an operand that needs at least the given binding strength.
-std::string at(const Expr &expr, Level level) {
-  return expr.level >= level ? expr.text : "(" + expr.text + ")";
-}
+std::string at(const Expr &expr, Level level) { return expr.level >= level ? expr.text : "(" + expr.text + ")"; }
 
 bool isNumber(const Expr &expr) { return !expr.text.empty() && llvm::all_of(expr.text, llvm::isDigit); }
 
-Expr cast(StringRef type, const Expr &expr) {
-  return {("(" + type + ")").str() + at(expr, Unary), Unary};
-}
+Expr cast(StringRef type, const Expr &expr) { return {("(" + type + ")").str() + at(expr, Unary), Unary}; }
 
 Expr natural(Expr expr, bool is = true) {
   expr.isNatural = is && !expr.isUnsigned;
@@ -83,8 +79,7 @@ Expr infix(const Expr &a, StringRef op, const Expr &b, Level level) {
 
 Expr call(const Twine &function, ArrayRef<Expr> arguments) {
   std::string text = function.str() + "(";
-  llvm::interleave(
-      arguments, [&](const Expr &argument) { text += argument.text; }, [&] { text += ", "; });
+  llvm::interleave(arguments, [&](const Expr &argument) { text += argument.text; }, [&] { text += ", "; });
   return {text + ")"};
 }
 
@@ -106,18 +101,18 @@ const llvm::StringLiteral reservedWords[] = {
     "alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
     "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do",
     "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
-    "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof",
-    "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
-    "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
+    "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
+    "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed",
+    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
+    "wchar_t", "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
     // what the generated source refers to
-    "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize",
-    "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf", "roundf",
-    "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf", "tanf", "sqrtf",
-    "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf", "acoshf", "atanhf", "cbrtf",
-    "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil",
-    "round", "trunc", "erf"};
+    "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim",
+    "warpSize", "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf",
+    "roundf", "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf",
+    "tanf", "sqrtf", "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf",
+    "acoshf", "atanhf", "cbrtf", "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin",
+    "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil", "round", "trunc", "erf"};
 
 bool isReserved(StringRef name) {
   return llvm::is_contained(reservedWords, name) || codegen::isPrimitive(name) || name.starts_with("__");
@@ -133,8 +128,9 @@ std::string identifier(StringRef name) {
   return result;
 }
 
-/// Names in the nested scopes of the generated source: none hides another. A wish gets the least number that makes it one. Each takes constant time, however many
-/// share a wish: the search goes on from the number that it ended with last.
+/// Names in the nested scopes of the generated source: none hides another. A wish gets the least number that makes it
+/// one. Each takes constant time, however many share a wish: the search goes on from the number that it ended with
+/// last.
 class Names {
 public:
   std::string take(StringRef wish) {
@@ -143,7 +139,9 @@ public:
       base += "_";
     unsigned &next = nexts.try_emplace(base, 1).first->second;
     const unsigned before = next;
-    auto numbered = [&] { return next == 1 ? base : base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(next); };
+    auto numbered = [&] {
+      return next == 1 ? base : base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(next);
+    };
     std::string name = numbered();
     for (; taken.contains(name); name = numbered())
       ++next;
@@ -216,7 +214,7 @@ std::string describe(TileType type) {
 /// A tensor in global memory: where it starts and what its dimensions are, as expressions.
 struct View {
   std::string pointer;
-  std::string root; ///< the address in the parameters, which is null for an output that is not wanted
+  std::string root;                 ///< the address in the parameters, which is null for an output that is not wanted
   SmallVector<std::string> strides; ///< "" for 1
   SmallVector<std::string> extents;
 };
@@ -228,8 +226,8 @@ struct View {
 class Printer {
 public:
   Printer(KernelOp kernel, const codegen::PrintOptions &options)
-      : kernel(kernel), options(options),
-        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(sched::waitsForBounds(kernel)) {}
+      : kernel(kernel), options(options), isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()),
+        waitsForBounds(sched::waitsForBounds(kernel)) {}
 
   Expected<std::string> run();
 
@@ -276,8 +274,8 @@ private:
   Expr parameter(tile::ParamOp op);
   /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
   bool canInline(Operation *op);
-  /// Whether the block combines so many conditions that `&` and `|` join them: `&&` and `||` are branches to NVRTC, in each of the elements that it unrolls, and their control flow
-  /// takes it many times as long as the arithmetic does.
+  /// Whether the block combines so many conditions that `&` and `|` join them: `&&` and `||` are branches to NVRTC, in
+  /// each of the elements that it unrolls, and their control flow takes it many times as long as the arithmetic does.
   bool hasManyTerms(Block *block);
 
   Expr value(Value value);
@@ -327,8 +325,9 @@ private:
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
-  llvm::DenseMap<Value, unsigned> mapIndices; ///< of tensor maps among the parameters
-  llvm::DenseMap<Operation *, std::string> workTotals; ///< of loops over work in order persistent: how many tiles there are
+  llvm::DenseMap<Value, unsigned> mapIndices;     ///< of tensor maps among the parameters
+  llvm::DenseMap<Operation *, std::string>
+      workTotals;           ///< of loops over work in order persistent: how many tiles there are
   std::string claimedHeads; ///< of the loop over work in order claimed: heads whose tiles stand side by side
   unsigned firstThread = 0; ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
@@ -367,7 +366,8 @@ static std::string wrap(std::string text, unsigned indent) {
         continue;
       char before = text[i - 1];
       bool isSpaced = i >= 2 && StringRef(" &|").contains(text[i - 2]);
-      bool isTerm = isSpaced && StringRef("+-?:&|").contains(before), isFactor = isSpaced && StringRef("*/").contains(before);
+      bool isTerm = isSpaced && StringRef("+-?:&|").contains(before),
+           isFactor = isSpaced && StringRef("*/").contains(before);
       if (before != ',' && !isTerm && !isFactor)
         continue;
       int cost = 3 * depth + isTerm + 2 * isFactor;
@@ -469,7 +469,9 @@ bool Printer::hasManyTerms(Block *block) {
   constexpr int fewTerms = 24;
   auto [known, isNew] = manyTerms.try_emplace(block, false);
   if (isNew)
-    known->second = llvm::count_if(*block, [](Operation &op) { return isa<arith::AndIOp, arith::OrIOp>(op) && op.getResult(0).getType().isInteger(1); }) > fewTerms;
+    known->second = llvm::count_if(*block, [](Operation &op) {
+                      return isa<arith::AndIOp, arith::OrIOp>(op) && op.getResult(0).getType().isInteger(1);
+                    }) > fewTerms;
   return known->second;
 }
 
@@ -491,9 +493,31 @@ Expr Printer::value(Value value) {
 /// Members of Params for scalars and captured tensors.
 void Printer::declareParams() {
   Names member;
-  for (StringRef fixed : {"q", "k", "v", "o", "lse", "q_stride", "k_stride", "v_stride", "o_stride", "lse_stride", "seed",
-                          "offset", "seed_pointer", "offset_pointer", "workspace", "batch", "heads", "kv_heads", "group",
-                          "query_length", "key_length", "q_offset", "drop_threshold", "keep_scale", "mapped"})
+  for (StringRef fixed : {"q",
+                          "k",
+                          "v",
+                          "o",
+                          "lse",
+                          "q_stride",
+                          "k_stride",
+                          "v_stride",
+                          "o_stride",
+                          "lse_stride",
+                          "seed",
+                          "offset",
+                          "seed_pointer",
+                          "offset_pointer",
+                          "workspace",
+                          "batch",
+                          "heads",
+                          "kv_heads",
+                          "group",
+                          "query_length",
+                          "key_length",
+                          "q_offset",
+                          "drop_threshold",
+                          "keep_scale",
+                          "mapped"})
     member.take(fixed);
   for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
     std::string name = member.take(scalar.getName().getValue());
@@ -512,7 +536,8 @@ void Printer::declareParams() {
     int64_t rank = tensor.getRank();
     params += ("  const " + elementName(tensor.getElementType()) + " *" + name + ";\n").str();
     if (rank)
-      params += ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
+      params +=
+          ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
     members[tensor.getName().str()] = name;
     paramsBytes += packedTensorBytes(rank);
   }
@@ -522,9 +547,10 @@ void Printer::declareParams() {
     member.take(name + "_extent");
     CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
     Twine rank(tensor.getRank());
-    params += ("  " + elementName(tensor.getElementType()) + " *" + name + ";  // the least and the greatest element of " +
-               codegen::commentText(tensor.getName().getValue()) + " in each tile\n")
-                  .str();
+    params +=
+        ("  " + elementName(tensor.getElementType()) + " *" + name + ";  // the least and the greatest element of " +
+         codegen::commentText(tensor.getName().getValue()) + " in each tile\n")
+            .str();
     params += ("  long long " + name + "_stride[" + rank + "], " + name + "_extent[" + rank + "];\n").str();
     members[bounds.getName().str()] = name;
     paramsBytes += packedTensorBytes(tensor.getRank());
@@ -636,8 +662,9 @@ Printer::SharedPlace Printer::sharedPlace(Operation *op, Value shared, Value sta
   if (!hasStages && stageExpr.text != "0")
     fail(op, "gives a stage of " + describe(type) + ", which has none; pass the constant 0");
   if (hasStages && stageExpr.text != "0")
-    place.base = {base + " + " + (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
-                                                      : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes)),
+    place.base = {base + " + " +
+                      (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
+                                           : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes)),
                   Sum};
   auto bytes = [&](const Expr &index) -> Expr {
     if (index.text == "0")
@@ -647,7 +674,8 @@ Printer::SharedPlace Printer::sharedPlace(Operation *op, Value shared, Value sta
   Expr rowExpr = row ? value(row) : Expr{"0"}, columnExpr = column ? value(column) : Expr{"0"};
   if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
     if (rowBytes % swizzle.getPanel())
-      fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) + " bytes");
+      fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) +
+                   " bytes");
     place.offset =
         primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">", {rowExpr, bytes(columnExpr)});
     return place;
@@ -698,8 +726,8 @@ Expr Printer::compare(arith::CmpIOp op) {
   bool isBool = op.getLhs().getType().isInteger(1), isWide = op.getLhs().getType().isInteger(64);
   P predicate = op.getPredicate();
   bool isEquality = predicate == P::eq || predicate == P::ne;
-  bool isUnsigned = llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate) &&
-                    (isBool || !a.isNatural || !b.isNatural);
+  bool isUnsigned =
+      llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate) && (isBool || !a.isNatural || !b.isNatural);
   if (isBool && !isEquality && !isUnsigned)
     std::swap(a, b); // as a signed number true is -1
   else if (isUnsigned && !isBool)
@@ -708,8 +736,8 @@ Expr Printer::compare(arith::CmpIOp op) {
     a = asUnsigned(a), b = asUnsigned(b);
   else if (!isBool)
     a = asSigned(a), b = asSigned(b);
-  StringRef sign = predicate == P::eq                          ? "=="
-                   : predicate == P::ne                        ? "!="
+  StringRef sign = predicate == P::eq                           ? "=="
+                   : predicate == P::ne                         ? "!="
                    : predicate == P::slt || predicate == P::ult ? "<"
                    : predicate == P::sle || predicate == P::ule ? "<="
                    : predicate == P::sgt || predicate == P::ugt ? ">"
@@ -963,12 +991,15 @@ std::optional<Expr> Printer::expression(Operation *op) {
         Expr expr{element(get.getBuffer(), get.getIndices())};
         auto type = cast<TileType>(get.getBuffer().getType());
         FragmentRole role = cast<FragmentAttr>(type.getLayout()).getRole();
-        expr.isUnsigned = get.getResult().getType().isInteger(32) &&
-                          (role == FragmentRole::A || role == FragmentRole::B);
+        expr.isUnsigned =
+            get.getResult().getType().isInteger(32) && (role == FragmentRole::A || role == FragmentRole::B);
         return expr;
       })
       .Case([&](ExtentOp o) { return natural(primitive("extent", {{views[o.getView()].extents[o.getDim()]}})); })
-      .Case([&](UnpackOp o) { return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16", {integer(o.getPair()), value(o.getIndex())}); })
+      .Case([&](UnpackOp o) {
+        return primitive(o.getType().isBF16() ? "unpack_bf16" : "unpack_f16",
+                         {integer(o.getPair()), value(o.getIndex())});
+      })
       .Case([&](tile::MulFiniteOp o) { return call("__fmul_rz", {value(o.getLhs()), value(o.getRhs())}); })
       .Case([&](BehindOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
@@ -981,7 +1012,8 @@ std::optional<Expr> Printer::expression(Operation *op) {
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
           return fail(op, "of type " + text(pack.getType()) + " has no printed form; use bf16 or f16"), Expr{"0"};
-        Expr expr = primitive(pack.getType().isBF16() ? "pack_bf16" : "pack_f16", {value(pack.getLow()), value(pack.getHigh())});
+        Expr expr = primitive(pack.getType().isBF16() ? "pack_bf16" : "pack_f16",
+                              {value(pack.getLow()), value(pack.getHigh())});
         expr.isUnsigned = true;
         return expr;
       })
@@ -999,7 +1031,9 @@ std::optional<Expr> Printer::expression(Operation *op) {
 
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::MulFiniteOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp, IsMappedOp>(op);
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+         isa<tile::MulFiniteOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp,
+             IsMappedOp>(op);
 }
 
 bool Printer::canInline(Operation *op) {
@@ -1053,7 +1087,8 @@ void Printer::printOp(Operation *op) {
   if (auto param = dyn_cast<tile::ParamOp>(op)) {
     if (auto type = dyn_cast<ViewType>(param.getResult().getType())) {
       auto member = members.find(param.getName().str());
-      views[param.getResult()] = parameterView(param, kernel, member == members.end() ? param.getName().str() : member->second);
+      views[param.getResult()] =
+          parameterView(param, kernel, member == members.end() ? param.getName().str() : member->second);
     } else if (Expr expr = parameter(param); expr.level == Primary) {
       values[param.getResult()] = expr;
     } else {
@@ -1068,7 +1103,8 @@ void Printer::printOp(Operation *op) {
       return;
     if (isa<ThreadIdOp>(op)) {
       std::string name = nameFor(op, "thread");
-      statement(op, "const int " + name + " = threadIdx.x" + (firstThread ? " - " + std::to_string(firstThread) : "") + ";");
+      statement(op, "const int " + name + " = threadIdx.x" + (firstThread ? " - " + std::to_string(firstThread) : "") +
+                        ";");
       values[op->getResult(0)] = natural({name});
     } else if (expr->text.size() <= longest && canInline(op)) {
       values[op->getResult(0)] = *expr;
@@ -1133,7 +1169,10 @@ void Printer::printStatement(Operation *op) {
         if (type.isF32())
           statement(op, globalElement(view, indices) + " = " + value(o.getValue()).text + ";");
         else if (type.isBF16() || type.isF16())
-          statement(op, primitive(type.isBF16() ? "store_bf16" : "store_f16", {globalAddress(view, indices), value(o.getValue())}).text + ";");
+          statement(op, primitive(type.isBF16() ? "store_bf16" : "store_f16",
+                                  {globalAddress(view, indices), value(o.getValue())})
+                                .text +
+                            ";");
         else
           fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
       })
@@ -1160,7 +1199,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
         if (!type.isF32() && !type.isInteger(32))
-          return fail(op, "from " + describe(o.getShared().getType()) + " has no printed form; only f32 and i32 are read element by element");
+          return fail(op, "from " + describe(o.getShared().getType()) +
+                              " has no printed form; only f32 and i32 are read element by element");
         declare(cast<OpResult>(o.getResult()),
                 primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
       })
@@ -1184,7 +1224,8 @@ void Printer::printStatement(Operation *op) {
       })
       .Case([&](ScaleSharedOp o) {
         Expr at = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
-        statement(op, primitive("scale_shared_16", {at, {printFloat(std::ldexp(1.0f, int(o.getExponent())))}}).text + ";");
+        statement(op,
+                  primitive("scale_shared_16", {at, {printFloat(std::ldexp(1.0f, int(o.getExponent())))}}).text + ";");
       })
       .Case([&](StoreMatrixOp o) {
         SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())};
@@ -1209,7 +1250,8 @@ void Printer::printStatement(Operation *op) {
       .Case([&](ReadWorkOp o) { printReadWork(o); })
       .Case([&](MoreWorkOp o) {
         auto work = cast<ForWorkOp>(o->getParentOp());
-        Expr next = o.getNumber() ? asUnsigned(value(o.getNumber())) : workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
+        Expr next = o.getNumber() ? asUnsigned(value(o.getNumber()))
+                                  : workNumber(work, infix(value(work.getCount()), "+", {"1"}, Sum));
         declare(o->getResult(0), {at(next, Relation) + " < " + workTiles(work).text + " ? 1 : 0", Conditional});
       })
       .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
@@ -1219,7 +1261,8 @@ void Printer::printStatement(Operation *op) {
         for (Value value : o.getValues())
           fields += (fields.empty() ? "" : ", ") + integer(value).text;
         std::string message = "Message<" + std::to_string(o.getShared().getType().getShape()[2]) + ">{" + fields + "}";
-        statement(op, primitive("send", {sharedAddress(op, o.getShared(), o.getStage(), {}, {}), {message}}).text + ";");
+        statement(op,
+                  primitive("send", {sharedAddress(op, o.getShared(), o.getStage(), {}, {}), {message}}).text + ";");
       })
       .Case([&](ReceiveOp o) {
         std::string fields = "<" + std::to_string(o.getShared().getType().getShape()[2]) + ">";
@@ -1230,14 +1273,17 @@ void Printer::printStatement(Operation *op) {
           values[result] = natural({name + ".field[" + std::to_string(i) + "]"});
       })
       .Case([&](ShuffleXorOp o) {
-        declare(cast<OpResult>(o.getResult()), primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
+        declare(cast<OpResult>(o.getResult()),
+                primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
       // Statements of their own although they have no effects: all lanes must take part.
       .Case([&](ShuffleOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
       })
       .Case([&](UniformOp o) { declare(cast<OpResult>(o.getResult()), primitive("uniform", {integer(o.getValue())})); })
-      .Case([&](AnyLaneOp o) { declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())})); })
+      .Case([&](AnyLaneOp o) {
+        declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
+      })
       .Case([&](RoleOp o) {
         if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
           printRoles(o);
@@ -1247,14 +1293,17 @@ void Printer::printStatement(Operation *op) {
         used.insert("shared_address");
         std::string name = names.take(o.getName());
         rings[o.getResult()] = name;
-        statement(op, "const unsigned " + name + " = shared_base + " + std::to_string(o.getOffset()) + ";  // full and empty, " +
-                          std::to_string(o.getResult().getType().getStages()) + " each");
+        statement(op, "const unsigned " + name + " = shared_base + " + std::to_string(o.getOffset()) +
+                          ";  // full and empty, " + std::to_string(o.getResult().getType().getStages()) + " each");
       })
       .Case([&](InitRingOp o) {
         auto ring = o.getRing().getDefiningOp<RingOp>();
-        statement(op, primitive("init_ring", "<" + Twine(o.getRing().getType().getStages()) + ">",
-                                {{rings[o.getRing()]}, {std::to_string(ring.getFilledBy())}, {std::to_string(ring.getEmptiedBy())}})
-                              .text + ";");
+        statement(
+            op, primitive(
+                    "init_ring", "<" + Twine(o.getRing().getType().getStages()) + ">",
+                    {{rings[o.getRing()]}, {std::to_string(ring.getFilledBy())}, {std::to_string(ring.getEmptiedBy())}})
+                        .text +
+                    ";");
       })
       .Case([&](FenceInitOp) { statement(op, primitive("fence_init", {}).text + ";"); })
       .Case([&](AcquireOp o) {
@@ -1263,14 +1312,24 @@ void Printer::printStatement(Operation *op) {
         statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), false), phase}).text + ";");
       })
       .Case([&](WaitOp o) {
-        statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), true), integer(o.getPhase())}).text + ";");
+        statement(op,
+                  primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), true), integer(o.getPhase())}).text +
+                      ";");
       })
       .Case([&](ExpectBytesOp o) {
-        statement(op, primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text + ";");
+        statement(
+            op,
+            primitive("expect_bytes", {barrier(o.getRing(), o.getStage(), true), {std::to_string(o.getBytes())}}).text +
+                ";");
       })
-      .Case([&](CommitOp o) { statement(op, primitive("arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";"); })
+      .Case([&](CommitOp o) {
+        statement(op, primitive("arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";");
+      })
       .Case([&](ReleaseOp o) {
-        statement(op, primitive(o.getByLanes() ? "arrive" : "arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text + ";");
+        statement(
+            op,
+            primitive(o.getByLanes() ? "arrive" : "arrive_as_warp", {barrier(o.getRing(), o.getStage(), false)}).text +
+                ";");
       })
       .Case([&](SyncLanesOp) { statement(op, primitive("sync_lanes", {}).text + ";"); })
       .Case([&](SyncWarpsOp o) {
@@ -1288,25 +1347,38 @@ void Printer::printStatement(Operation *op) {
       })
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
-        statement(op, primitive("load_box", {to, {maps[o.getMap()]}, barrier(o.getRing(), o.getStage(), true), integer(o.getBatch()),
-                                             integer(o.getHead()), integer(o.getRow()),
+        statement(op, primitive("load_box", {to,
+                                             {maps[o.getMap()]},
+                                             barrier(o.getRing(), o.getStage(), true),
+                                             integer(o.getBatch()),
+                                             integer(o.getHead()),
+                                             integer(o.getRow()),
                                              integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
-                              .text + ";");
+                              .text +
+                          ";");
       })
       .Case([&](StoreBoxOp o) {
         Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
-        statement(op, primitive("store_box", {{maps[o.getMap()]}, from, integer(o.getBatch()), integer(o.getHead()), integer(o.getRow()),
+        statement(op, primitive("store_box", {{maps[o.getMap()]},
+                                              from,
+                                              integer(o.getBatch()),
+                                              integer(o.getHead()),
+                                              integer(o.getRow()),
                                               integer(o.getColumn())})
-                              .text + ";");
+                              .text +
+                          ";");
       })
       .Case([&](AddRowsOp o) {
         TileType type = o.getShared().getType();
         Expr to = globalAddress(views[o.getView()], {integer(o.getViewRow())});
         Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), {});
-        statement(op, primitive("add_rows", {to, from, {std::to_string(o.getRows() * type.getShape()[2] * 4)}}).text + ";");
+        statement(op,
+                  primitive("add_rows", {to, from, {std::to_string(o.getRows() * type.getShape()[2] * 4)}}).text + ";");
       })
       .Case([&](CommitBoxesOp) { statement(op, primitive("commit_boxes", {}).text + ";"); })
-      .Case([&](WaitBoxesOp o) { statement(op, primitive("wait_boxes", "<" + Twine(o.getPending()) + ">", {}).text + ";"); })
+      .Case([&](WaitBoxesOp o) {
+        statement(op, primitive("wait_boxes", "<" + Twine(o.getPending()) + ">", {}).text + ";");
+      })
       .Case([&](FenceAsyncOp) { statement(op, primitive("fence_async", {}).text + ";"); })
       .Case([&](MmaAsyncOp o) { printMmaAsync(o); })
       .Case([&](MmaFenceOp) { statement(op, primitive("mma_fence", {}).text + ";"); })
@@ -1370,8 +1442,8 @@ void Printer::printSlice(SliceOp op) {
   std::string base = StringRef(view.root).drop_front(2).str();
   std::string name = nameFor(op, base + "_rows");
   bool isOutput = view.root == "p.o" || view.root == "p.lse";
-  statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " + name +
-                    " = " + address.text + ";");
+  statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " +
+                    name + " = " + address.text + ";");
   view.pointer = name;
   view.strides = llvm::to_vector(llvm::drop_begin(view.strides, indices.size()));
   view.extents = llvm::to_vector(llvm::drop_begin(view.extents, indices.size()));
@@ -1388,17 +1460,18 @@ void Printer::printElement(tile::ElementOp op) {
   Type type = op.getView().getType().getElementType();
   // While another kernel writes them, bounds are no constants.
   auto parameter = op.getView().getDefiningOp<tile::ParamOp>();
-  const bool isMade = waitsForBounds && parameter && llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
+  const bool isMade = waitsForBounds && parameter &&
+                      llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
                         return bounds.getName().getValue() == parameter.getName();
                       });
-  StringRef load = isMade                ? "load_bound"
-                   : type.isF32()        ? "load_f32"
-                   : type.isBF16()       ? "load_bf16"
-                   : type.isF16()        ? "load_f16"
-                   : type.isInteger(32)  ? "load_i32"
-                   : type.isInteger(64)  ? "load_i64"
-                   : type.isInteger(8)   ? "load_bool"
-                                         : "";
+  StringRef load = isMade               ? "load_bound"
+                   : type.isF32()       ? "load_f32"
+                   : type.isBF16()      ? "load_bf16"
+                   : type.isF16()       ? "load_f16"
+                   : type.isInteger(32) ? "load_i32"
+                   : type.isInteger(64) ? "load_i64"
+                   : type.isInteger(8)  ? "load_bool"
+                                        : "";
   if (load.empty())
     return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
@@ -1437,8 +1510,8 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
   // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
   for (int64_t r = 0; r < 4; ++r) {
     int64_t step = r / shape[2];
-    SmallVector<Expr> indices = {next(i, shape[1] == 1 ? step : 0), next(j, shape[1] == 1 ? 0 : step),
-                                 {std::to_string(r % shape[2])}};
+    SmallVector<Expr> indices = {
+        next(i, shape[1] == 1 ? step : 0), next(j, shape[1] == 1 ? 0 : step), {std::to_string(r % shape[2])}};
     for (int64_t axis : {0, 1})
       if (isNumber(indices[axis]) && std::stoll(indices[axis].text) >= shape[axis])
         return fail(op, "writes past the lane's array " + arrayShape(type) + " from [" + i.text + "][" + j.text + "]");
@@ -1450,12 +1523,10 @@ void Printer::printLoadMatrix(LoadMatrixOp op) {
 
 void Printer::printMma(MmaOp op) {
   Type type = op.getA().getType().getElementType();
-  StringRef name = type.isBF16()          ? "mma_bf16"
-                   : type.isF16()         ? "mma_f16"
-                   : type.isInteger(32)   ? "mma_tf32"
-                                          : "";
+  StringRef name = type.isBF16() ? "mma_bf16" : type.isF16() ? "mma_f16" : type.isInteger(32) ? "mma_tf32" : "";
   if (name.empty())
-    return fail(op, "on " + text(type) + " has no printed form; use bf16, f16, or i32 that hold tf32 (sched.split_tf32)");
+    return fail(op,
+                "on " + text(type) + " has no printed form; use bf16, f16, or i32 that hold tf32 (sched.split_tf32)");
   statement(op, primitive(name, {{element(op.getAcc(), {value(op.getI()), value(op.getJ())})},
                                  {element(op.getA(), {value(op.getAi()), value(op.getAj())})},
                                  {element(op.getB(), {value(op.getBi()), value(op.getBj())})}})
@@ -1493,12 +1564,14 @@ void Printer::printMmaAsync(MmaAsyncOp op) {
   std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(acc.getShape()[1]), leftShared);
   statement(op, primitive(name, op.getTranspose() ? "<1>" : "<0>",
                           {{element(op.getAcc(), ArrayRef<Expr>{{"0"}})}, left, right, value(op.getAccumulate())})
-                        .text + ";");
+                        .text +
+                    ";");
 }
 
 /// One chain of branches: each warpgroup takes one of them.
 void Printer::printRoles(RoleOp role) {
-  const int64_t threads = kernel.getThreads(), atLaunch = std::min<int64_t>(255, 65536 / (threads * kernel.getBlocksPerSm())) / 8 * 8;
+  const int64_t threads = kernel.getThreads(),
+                atLaunch = std::min<int64_t>(255, 65536 / (threads * kernel.getBlocksPerSm())) / 8 * 8;
   for (bool first = true; role; role = dyn_cast_or_null<RoleOp>(role->getNextNode()), first = false) {
     unsigned end = firstThread + 32 * role.getWarps();
     bool last = !isa_and_nonnull<RoleOp>(role->getNextNode());
@@ -1510,7 +1583,9 @@ void Printer::printRoles(RoleOp role) {
     ++depth;
     if (std::optional<uint64_t> registers = role.getRegisters())
       line(primitive(int64_t(*registers) < atLaunch ? "decrease_registers" : "increase_registers",
-                     "<" + Twine(std::min<uint64_t>(*registers, 256)) + ">", {}).text + ";");
+                     "<" + Twine(std::min<uint64_t>(*registers, 256)) + ">", {})
+               .text +
+           ";");
     printBlock(role.getBody().front());
     firstThread = end;
   }
@@ -1538,10 +1613,14 @@ void Printer::printTouches(tile::TouchesOp op) {
   std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
                        ", " + Twine(op.getColumns()) + ">")
                           .str();
-  declare(cast<OpResult>(op.getResult()),
-          primitive("touches_block", sizes,
-                    {pattern, {view.strides[rank - 2]}, {view.strides[rank - 1]}, {view.extents[rank - 2]},
-                     {view.extents[rank - 1]}, indices[rank - 2], indices[rank - 1]}));
+  declare(cast<OpResult>(op.getResult()), primitive("touches_block", sizes,
+                                                    {pattern,
+                                                     {view.strides[rank - 2]},
+                                                     {view.strides[rank - 1]},
+                                                     {view.extents[rank - 2]},
+                                                     {view.extents[rank - 1]},
+                                                     indices[rank - 2],
+                                                     indices[rank - 1]}));
 }
 
 /// The region is a function of the tile, called in place.
@@ -1572,7 +1651,8 @@ void Printer::printNextVisible(NextVisibleOp op) {
   std::string ofParts;
   for (Value part : answer.getParts())
     ofParts += (ofParts.empty() ? ", {" : ", ") + value(part).text;
-  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + ofParts + (parts ? "}};" : "};"));
+  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + ofParts +
+       (parts ? "}};" : "};"));
   close("});");
   names.close(mark);
   values[op.getTile()] = natural({name + ".tile"});
@@ -1591,7 +1671,8 @@ void Printer::printBounds() {
                          .str();
   if (waitsForBounds)
     text += "  " + primitive("start_next_launch", {}).text + ";\n";
-  text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) + " + threadIdx.x / 32;\n";
+  text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) +
+          " + threadIdx.x / 32;\n";
   if (claimsWork(kernel))
     text += "  // The counter of the claims of work\n"
             "  if (entry == 0)\n"
@@ -1601,11 +1682,14 @@ void Printer::printBounds() {
     bool ofKeys = bounds.getAxis().getValue() == "k";
     text += "  // Tiles of " + std::to_string(bounds.getRows()) + (ofKeys ? " keys\n" : " queries\n");
     std::string arguments;
-    for (const std::string &name : {tensor, tensor + "_stride", tensor + "_extent", table, table + "_stride", table + "_extent"})
+    for (const std::string &name :
+         {tensor, tensor + "_stride", tensor + "_extent", table, table + "_stride", table + "_extent"})
       arguments += ", p." + name;
-    arguments += ofKeys ? ", 0, p.key_length" : std::string(kernel.getQOffset() ? ", p.q_offset" : ", 0") + ", p.query_length";
-    text += wrap("  if (write_bounds<" + std::to_string(tile::boundedTensor(kernel.getTensors(), bounds).getRank()) + ", " +
-                     std::to_string(bounds.getDim()) + ", " + std::to_string(bounds.getRows()) + ">(entry" + arguments + "))",
+    arguments +=
+        ofKeys ? ", 0, p.key_length" : std::string(kernel.getQOffset() ? ", p.q_offset" : ", 0") + ", p.query_length";
+    text += wrap("  if (write_bounds<" + std::to_string(tile::boundedTensor(kernel.getTensors(), bounds).getRank()) +
+                     ", " + std::to_string(bounds.getDim()) + ", " + std::to_string(bounds.getRows()) + ">(entry" +
+                     arguments + "))",
                  2);
     text += "\n    return;\n";
   }
@@ -1662,15 +1746,19 @@ Expr Printer::workTiles(ForWorkOp op) {
 
 /// Where the tile of work with this number is.
 Expr Printer::gridTile(ForWorkOp op, Expr number) {
-  StringRef order = !op.getLongestFirst() ? "first_first" : op.getOrder() == WorkOrder::Persistent ? "both_ends" : "last_first";
+  StringRef order = !op.getLongestFirst()                    ? "first_first"
+                    : op.getOrder() == WorkOrder::Persistent ? "both_ends"
+                                                             : "last_first";
   if (op.getOrder() == WorkOrder::Claimed)
     return primitive("claimed_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">",
                      {std::move(number), {claimedHeads}, {"p.query_length"}, {"p.heads"}, {"p.batch"}});
   if (op.getAcrossBatches()) {
     Expr ofBatch = primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"1"}});
-    number = primitive("across_batches", order == "both_ends" ? "<2>" : "<1>", {std::move(number), std::move(ofBatch), {"p.batch"}});
+    number = primitive("across_batches", order == "both_ends" ? "<2>" : "<1>",
+                       {std::move(number), std::move(ofBatch), {"p.batch"}});
   }
-  return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">", {std::move(number), {"p.query_length"}, {"p.heads"}});
+  return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">",
+                   {std::move(number), {"p.query_length"}, {"p.heads"}});
 }
 
 void Printer::printForWork(ForWorkOp op) {
@@ -1705,7 +1793,8 @@ void Printer::printForWork(ForWorkOp op) {
       values[op.getCarried()[i]] = {carried.back()};
     }
     line("#pragma unroll 1");
-    open(op, "for (int " + count + " = 0" + inits + ";" + (claimed ? " " + number + " < " + total : "") + "; ++" + count + ")");
+    open(op, "for (int " + count + " = 0" + inits + ";" + (claimed ? " " + number + " < " + total : "") + "; ++" +
+                 count + ")");
     if (!received)
       workTotals[op] = total;
     if (persistent) {
@@ -1751,8 +1840,9 @@ void Printer::printForWork(ForWorkOp op) {
 void Printer::printReadWork(ReadWorkOp op) {
   auto work = cast<ForWorkOp>(op->getParentOp());
   std::string tile = names.take("work");
-  Expr number = work.getOrder() == WorkOrder::Grid ? primitive("read_block_id", {})
-                                                   : workNumber(work, primitive("read_again", {value(work.getBody().getArgument(3))}));
+  Expr number = work.getOrder() == WorkOrder::Grid
+                    ? primitive("read_block_id", {})
+                    : workNumber(work, primitive("read_again", {value(work.getBody().getArgument(3))}));
   statement(op, "const GridTile " + tile + " = " + gridTile(work, number).text + ";");
   constexpr StringRef member[] = {".batch", ".head", ".row"};
   for (auto [i, result] : llvm::enumerate(op.getResults()))
@@ -1763,13 +1853,14 @@ void Printer::printReadWork(ReadWorkOp op) {
 static bool mentions(StringRef text, StringRef name) {
   auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
-    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) && (at + name.size() == text.size() || !isWord(text[at + name.size()])))
+    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
+        (at + name.size() == text.size() || !isWord(text[at + name.size()])))
       return true;
   return false;
 }
 
-/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a variable assigned
-/// before gets a constant of its own.
+/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
+/// variable assigned before gets a constant of its own.
 void Printer::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried) {
   SmallVector<std::string> nexts;
   for (Value value : next)
@@ -1846,7 +1937,8 @@ static std::string table(SmallVector<SmallVector<std::string>> rows) {
 
 void Printer::printHeader(std::string &out) {
   tile::PlanAttr plan = kernel.getPlan();
-  out += "// " + codegen::kernelSymbol(kernel) + ": attention forward for " + codegen::commentText(kernel.getArch()) + ", generated by attune\n//\n";
+  out += "// " + codegen::kernelSymbol(kernel) + ": attention forward for " + codegen::commentText(kernel.getArch()) +
+         ", generated by attune\n//\n";
   if (!options.banner.empty()) {
     for (StringRef rest = options.banner; !rest.empty();) {
       auto [head, tail] = rest.split('\n');
@@ -1862,25 +1954,29 @@ void Printer::printHeader(std::string &out) {
     if (has)
       traits += std::string(", ") + name;
   facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + ", head_dim " +
-                                  std::to_string(kernel.getHeadDim()) + " x " + std::to_string(kernel.getHeadDimV()) + traits});
-  facts.push_back({"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
-                               std::to_string(plan.getWarps()) + " warps" +
-                               (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv), " : ", ") +
-                               std::to_string(plan.getStages()) +
-                               (plan.getStages() == 1 ? " stage" : " stages") +
-                               (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
-                               (plan.getLongestFirst() ? ", last query tile first" : "")});
-  facts.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " + std::to_string(kernel.getBlocksPerSm()) +
-                                " blocks on a multiprocessor, " + std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
+                                  std::to_string(kernel.getHeadDim()) + " x " + std::to_string(kernel.getHeadDimV()) +
+                                  traits});
+  facts.push_back(
+      {"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
+                   std::to_string(plan.getWarps()) + " warps" +
+                   (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv), " : ", ") +
+                   std::to_string(plan.getStages()) + (plan.getStages() == 1 ? " stage" : " stages") +
+                   (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
+                   (plan.getLongestFirst() ? ", last query tile first" : "")});
+  facts.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " +
+                                std::to_string(kernel.getBlocksPerSm()) + " blocks on a multiprocessor, " +
+                                std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
   if (auto pattern = kernel.getPattern())
     facts.push_back({"pattern", pattern->getName().str() + ", blocks of " + std::to_string(pattern->getRows()) + " x " +
                                     std::to_string(pattern->getColumns())});
   for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>())
     facts.push_back({"scalar", scalar.getName().str() + ", " + text(scalar.getType())});
   for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
-    facts.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " + std::to_string(tensor.getRank())});
+    facts.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " +
+                                   std::to_string(tensor.getRank())});
   for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
-    facts.push_back({"bounds", bounds.getTensor().getValue().str() + ", within tiles of " + std::to_string(bounds.getRows()) +
+    facts.push_back({"bounds", bounds.getTensor().getValue().str() + ", within tiles of " +
+                                   std::to_string(bounds.getRows()) +
                                    (bounds.getAxis().getValue() == "k" ? " keys" : " queries")});
   out += table(facts);
 
@@ -1890,8 +1986,8 @@ void Printer::printHeader(std::string &out) {
     if (auto o = dyn_cast<SharedOp>(op)) {
       TileType type = o.getResult().getType();
       auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
-      shared.push_back({buffers.lookup(o.getResult()), std::to_string(o.getOffset()), std::to_string(type.bytes()), describe(type),
-                        swizzle ? std::to_string(swizzle.getPanel()) + " bytes" : "-"});
+      shared.push_back({buffers.lookup(o.getResult()), std::to_string(o.getOffset()), std::to_string(type.bytes()),
+                        describe(type), swizzle ? std::to_string(swizzle.getPanel()) + " bytes" : "-"});
     } else if (auto o = dyn_cast<RegistersOp>(op)) {
       TileType type = o.getResult().getType();
       registers.push_back({buffers.lookup(o.getResult()), arrayElement(type).str() + arrayShape(type), describe(type),
@@ -1918,8 +2014,9 @@ Expected<std::string> Printer::run() {
   printHeader(out);
   StringRef dtype = elementName(kernel.getDtype());
   auto uses = [&](StringRef alias) {
-    return dtype == alias || llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
-                                          [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
+    return dtype == alias ||
+           llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
+                        [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
   };
   for (StringRef alias : {"bf16", "f16"})
     if (uses(alias))
@@ -1928,9 +2025,13 @@ Expected<std::string> Printer::run() {
     out += codegen::primitives({"TensorMap"});
   out += "// Strides count elements: batch, head, row; the stride of a column is 1.\n"
          "struct Params {\n"
-         "  const " + dtype.str() + " *q, *k, *v;  // [B, H, Sq, " + std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " +
-         std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " + std::to_string(kernel.getHeadDimV()) + "]\n"
-         "  " + dtype.str() + " *o;  // [B, H, Sq, " + std::to_string(kernel.getHeadDimV()) + "]\n"
+         "  const " +
+         dtype.str() + " *q, *k, *v;  // [B, H, Sq, " + std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " +
+         std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " + std::to_string(kernel.getHeadDimV()) +
+         "]\n"
+         "  " +
+         dtype.str() + " *o;  // [B, H, Sq, " + std::to_string(kernel.getHeadDimV()) +
+         "]\n"
          "  float *lse;  // [B, H, Sq] or null\n"
          "  long long q_stride[3], k_stride[3], v_stride[3], o_stride[3], lse_stride[3];\n"
          "  long long seed, offset;\n"
@@ -1939,12 +2040,15 @@ Expected<std::string> Printer::run() {
          "  int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
          "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
-         params + "};\n"
-         "static_assert(sizeof(Params) == " + std::to_string(paramsBytes) + ", \"the launch parameters differ\");\n\n";
+         params +
+         "};\n"
+         "static_assert(sizeof(Params) == " +
+         std::to_string(paramsBytes) + ", \"the launch parameters differ\");\n\n";
   bool hasShared = used.count("shared_address");
   out += codegen::primitives(used);
   out += ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
-          Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) + "(const __grid_constant__ Params p) {\n")
+          Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) +
+          "(const __grid_constant__ Params p) {\n")
              .str();
   if (hasShared)
     out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"

@@ -22,12 +22,12 @@
 //     | any other sched op          | a call of the function of its name                               |
 //
 // Names. `tile.name` (tile::nameAttr) names an op's result, an `scf.for`'s index, a `sched.philox` result;
-// `tile.names` (tile::namesAttr), an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles` and the results
-// of `sched.split_tf32`. Names are made unique with a number; without one, results are x (float), n (integer), bits
-// (unsigned), flag (bool). `tile.comment` on any op puts a comment line above it.
+// `tile.names` (tile::namesAttr), an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles`
+// and the results of `sched.split_tf32`. Names are made unique with a number; without one, results are x (float), n
+// (integer), bits (unsigned), flag (bool). `tile.comment` on any op puts a comment line above it.
 //
-// Source lines. An op whose location holds a file, line and column of a file that is not `.mlir` text gets `// file.cpp:12` at
-// the end of its statement, once for consecutive statements of one line.
+// Source lines. An op whose location holds a file, line and column of a file that is not `.mlir` text gets `//
+// file.cpp:12` at the end of its statement, once for consecutive statements of one line.
 //
 // Strings of the IR may hold anything. In names they become identifiers, in comments they are written by commentText.
 //

@@ -1,7 +1,7 @@
 //===- Decode.cpp - Sched IR to steps ---------------------------------------===//
 //
-// Which values differ between lanes is decided first (a fixed point over the kernel); then ops become steps in order. The
-// arithmetic of expressions is here, one line an op.
+// Which values differ between lanes is decided first (a fixed point over the kernel); then ops become steps in order.
+// The arithmetic of expressions is here, one line an op.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,8 @@ private:
 };
 
 /// out = f(in...), uniform or in all lanes: expressions have no effects, so that inactive lanes do no harm.
-template <auto f, typename R, typename... A, size_t... i> Go applyTo(Warp &warp, const Step &step, std::index_sequence<i...>) {
+template <auto f, typename R, typename... A, size_t... i>
+Go applyTo(Warp &warp, const Step &step, std::index_sequence<i...>) {
   if (!step.out[0].varies) {
     warp.set<R>(step.out[0], 0, f(warp.get<A>(step.in[i], 0)...));
     return Go::Next;
@@ -193,13 +194,20 @@ Run arithmetic(Operation *op) {
       .Case([](arith::CeilDivSIOp o) { return integers<[](auto a, decltype(a) b) { return divideUp(a, b); }>(o); })
       .Case([](arith::MinSIOp o) { return integers<[](auto a, decltype(a) b) { return std::min(a, b); }>(o); })
       .Case([](arith::MaxSIOp o) { return integers<[](auto a, decltype(a) b) { return std::max(a, b); }>(o); })
-      .Case([](arith::MinUIOp o) { return integers<[](auto a, decltype(a) b) { return natural(a) < natural(b) ? a : b; }>(o); })
-      .Case([](arith::MaxUIOp o) { return integers<[](auto a, decltype(a) b) { return natural(b) < natural(a) ? a : b; }>(o); })
+      .Case([](arith::MinUIOp o) {
+        return integers<[](auto a, decltype(a) b) { return natural(a) < natural(b) ? a : b; }>(o);
+      })
+      .Case([](arith::MaxUIOp o) {
+        return integers<[](auto a, decltype(a) b) { return natural(b) < natural(a) ? a : b; }>(o);
+      })
       .Case([](arith::AndIOp o) { return bits<[]<typename T>(T a, T b) { return T(a & b); }>(o); })
       .Case([](arith::OrIOp o) { return bits<[]<typename T>(T a, T b) { return T(a | b); }>(o); })
       .Case([](arith::XOrIOp o) { return bits<[]<typename T>(T a, T b) { return T(a ^ b); }>(o); })
-      .Case([](arith::ShLIOp o) { return integers<[]<typename T>(T a, T b) { return T(natural(a) << shiftOf(b)); }>(o); })
-      .Case([](arith::ShRUIOp o) { return integers<[]<typename T>(T a, T b) { return T(natural(a) >> shiftOf(b)); }>(o); })
+      .Case(
+          [](arith::ShLIOp o) { return integers<[]<typename T>(T a, T b) { return T(natural(a) << shiftOf(b)); }>(o); })
+      .Case([](arith::ShRUIOp o) {
+        return integers<[]<typename T>(T a, T b) { return T(natural(a) >> shiftOf(b)); }>(o);
+      })
       .Case([](arith::ShRSIOp o) { return integers<[]<typename T>(T a, T b) { return T(a >> shiftOf(b)); }>(o); })
       .Case([](math::AbsIOp o) { return integers<[]<typename T>(T a) { return a < 0 ? subtract(T(0), a) : a; }>(o); })
       .Case([](arith::CmpIOp o) { return compareIntegers(o); })
@@ -210,14 +218,17 @@ Run arithmetic(Operation *op) {
           return &apply<[](bool c, bool a, bool b) { return c ? a : b; }, bool, bool, bool>;
         if (to.isInteger(32))
           return &apply<[](bool c, int32_t a, int32_t b) { return c ? a : b; }, bool, int32_t, int32_t>;
-        return to.isInteger(64) ? &apply<[](bool c, int64_t a, int64_t b) { return c ? a : b; }, bool, int64_t, int64_t> : nullptr;
+        return to.isInteger(64) ? &apply<[](bool c, int64_t a, int64_t b) { return c ? a : b; }, bool, int64_t, int64_t>
+                                : nullptr;
       })
       // Conversions.
       .Case([&](arith::ExtSIOp) {
-        return to.isInteger(64) ? fromInteger<int64_t, int32_t, int64_t>(from) : fromInteger<int32_t, int32_t, int64_t>(from);
+        return to.isInteger(64) ? fromInteger<int64_t, int32_t, int64_t>(from)
+                                : fromInteger<int32_t, int32_t, int64_t>(from);
       })
       .Case([&](arith::ExtUIOp) {
-        return to.isInteger(64) ? fromInteger<int64_t, uint32_t, uint64_t>(from) : fromInteger<int32_t, uint32_t, uint64_t>(from);
+        return to.isInteger(64) ? fromInteger<int64_t, uint32_t, uint64_t>(from)
+                                : fromInteger<int32_t, uint32_t, uint64_t>(from);
       })
       .Case([&](arith::TruncIOp) -> Run {
         if (to.isInteger(32))
@@ -234,7 +245,8 @@ Run arithmetic(Operation *op) {
       .Case([&](arith::BitcastOp) -> Run {
         if (from.isF32() && to.isInteger(32))
           return cast<[](float x) { return std::bit_cast<int32_t>(x); }, float>();
-        return from.isInteger(32) && to.isF32() ? cast<[](int32_t x) { return std::bit_cast<float>(x); }, int32_t>() : nullptr;
+        return from.isInteger(32) && to.isF32() ? cast<[](int32_t x) { return std::bit_cast<float>(x); }, int32_t>()
+                                                : nullptr;
       })
       // Floats.
       .Case([](arith::AddFOp o) { return floats<[](float a, float b) { return a + b; }>(o); })
@@ -280,9 +292,11 @@ Run arithmetic(Operation *op) {
       // Formats.
       .Case([](sched::PackOp o) -> Run {
         if (o.getType().isBF16())
-          return &apply<[](float low, float high) { return int32_t(toBf16(low) | uint32_t(toBf16(high)) << 16); }, float, float>;
+          return &apply<[](float low, float high) { return int32_t(toBf16(low) | uint32_t(toBf16(high)) << 16); },
+                        float, float>;
         return o.getType().isF16()
-                   ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); }, float, float>
+                   ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); },
+                            float, float>
                    : nullptr;
       })
       .Case([](tile::MulFiniteOp o) { return floats<[](float a, float b) { return multiplyTowardZero(a, b); }>(o); })
@@ -293,15 +307,24 @@ Run arithmetic(Operation *op) {
           for (int bit = 0; bit < 32; ++bit)
             columns |= uint32_t(bit / 2 * 8 + bit % 2 < bound) << bit;
           return int32_t(columns);
-        }, int32_t>;
+        },
+                      int32_t>;
       })
-      .Case([](sched::TestBitOp) -> Run { return &apply<[](int32_t word, int32_t index) { return (uint32_t(word) >> (index & 31) & 1) != 0; }, int32_t, int32_t>; })
+      .Case([](sched::TestBitOp) -> Run {
+        return &apply<[](int32_t word, int32_t index) { return (uint32_t(word) >> (index & 31) & 1) != 0; }, int32_t,
+                      int32_t>;
+      })
       .Case([](sched::UnpackOp o) -> Run {
         if (o.getType().isBF16())
-          return &apply<[](int32_t pair, int32_t high) { return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>;
-        return o.getType().isF16()
-                   ? &apply<[](int32_t pair, int32_t high) { return fromF16(uint16_t(uint32_t(pair) >> (high ? 16 : 0))); }, int32_t, int32_t>
-                   : nullptr;
+          return &apply<[](int32_t pair, int32_t high) {
+            return fromBf16(uint16_t(uint32_t(pair) >> (high ? 16 : 0)));
+          },
+                        int32_t, int32_t>;
+        return o.getType().isF16() ? &apply<[](int32_t pair, int32_t high) {
+          return fromF16(uint16_t(uint32_t(pair) >> (high ? 16 : 0)));
+        },
+                                            int32_t, int32_t>
+                                   : nullptr;
       })
       .Default([](Operation *) { return nullptr; });
 }
@@ -326,7 +349,8 @@ SmallVector<std::pair<Value, Value>> flowOf(Operation *op) {
         flow.push_back({argument, tiles.getKept()[i]});
     }
   } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.getNumResults()) {
-    for (auto [yes, no, result] : llvm::zip(branch.thenYield()->getOperands(), branch.elseYield()->getOperands(), branch.getResults()))
+    for (auto [yes, no, result] :
+         llvm::zip(branch.thenYield()->getOperands(), branch.elseYield()->getOperands(), branch.getResults()))
       flow.append({{yes, result}, {no, result}});
   } else if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getNext()) {
     for (auto [init, next, argument] : llvm::zip(work.getInits(), work.getNextCarried(), work.getCarried()))
@@ -348,8 +372,8 @@ public:
 
 private:
   void visit(Operation *op) {
-    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp, sched::LoadPairOp, sched::ShuffleXorOp,
-            sched::ShuffleOp, sched::ReceiveOp, sched::ClaimWorkOp>(op))
+    if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
+            sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::ReceiveOp, sched::ClaimWorkOp>(op))
       return add(op->getResults());
     if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
       return;
@@ -420,7 +444,8 @@ private:
   void branch(scf::IfOp op);
   void search(sched::NextVisibleOp op);
   /// `counter` is among the arguments; `bound`; `next` are the arguments' values for the next turn.
-  void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body, llvm::function_ref<void()> advance);
+  void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
+            llvm::function_ref<void()> advance);
   void moveAll(Operation *op, ValueRange from, ValueRange to);
 
   void constant(arith::ConstantOp op);
@@ -432,7 +457,8 @@ private:
   void view(Value value, sim::View view);
 
   /// A step with operands `in` and results of `op`.
-  Step &emit(Operation *op, Run run, ValueRange in = {}, ArrayRef<int> at = {}, ArrayRef<int64_t> number = {}, bool flag = false);
+  Step &emit(Operation *op, Run run, ValueRange in = {}, ArrayRef<int> at = {}, ArrayRef<int64_t> number = {},
+             bool flag = false);
   void take(Step &step, Value value) {
     if (step.inputs < step.in.size())
       step.in[step.inputs++] = slot(value);
@@ -684,7 +710,8 @@ void Decoder::branch(scf::IfOp op) {
     emit(op, sim::maskEnd);
 }
 
-void Decoder::loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body, llvm::function_ref<void()> advance) {
+void Decoder::loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
+                   llvm::function_ref<void()> advance) {
   bool byLane = varies(arguments[0]) || varies(bound);
   moveAll(op, inits, arguments);
   if (byLane)
@@ -714,7 +741,8 @@ void Decoder::role(sched::RoleOp op) {
 }
 
 void Decoder::work(sched::ForWorkOp op) {
-  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent, received = op.getOrder() == sched::WorkOrder::Received,
+  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent,
+             received = op.getOrder() == sched::WorkOrder::Received,
              claimed = op.getOrder() == sched::WorkOrder::Claimed;
   if (op.getOrder() == sched::WorkOrder::Split)
     return fail(opIndex(op), "in order 'split' cannot be simulated; use grid, persistent, claimed or received");
@@ -770,10 +798,15 @@ void Decoder::work(sched::ForWorkOp op) {
 
 void Decoder::search(sched::NextVisibleOp op) {
   const Slot first = allocate(op.getTile().getType(), false);
-  decltype(Step::out) out = {first, slot(op.getTile()), slot(op.getOrigin()), slot(op.getVisible()), slot(op.getFull()),
+  decltype(Step::out) out = {first,
+                             slot(op.getTile()),
+                             slot(op.getOrigin()),
+                             slot(op.getVisible()),
+                             slot(op.getFull()),
                              slot(op.getCondition().getArgument(0))};
   if (op.getBegins().size() > out.size() - 6)
-    return fail(opIndex(op), "searches for " + std::to_string(op.getBegins().size()) + " parts; at most " + std::to_string(out.size() - 6) + " can be simulated");
+    return fail(opIndex(op), "searches for " + std::to_string(op.getBegins().size()) + " parts; at most " +
+                                 std::to_string(out.size() - 6) + " can be simulated");
   for (auto [i, begin] : llvm::enumerate(op.getBegins()))
     out[6 + i] = slot(begin);
   SmallVector<Value> in{op.getFrom(), op.getBound()};
@@ -818,7 +851,8 @@ void Decoder::op(Operation *op) {
       slots[result] = slot(argument);
     return loop(op, inits, arguments, o.getUpperBound(), *o.getBody(), [&] {
       moveAll(op, o.getYieldedValues(), o.getRegionIterArgs());
-      Step &step = emit(op, &apply<[](int32_t i, int32_t by) { return add(i, by); }, int32_t, int32_t>, {o.getInductionVar(), o.getStep()});
+      Step &step = emit(op, &apply<[](int32_t i, int32_t by) { return add(i, by); }, int32_t, int32_t>,
+                        {o.getInductionVar(), o.getStep()});
       step.out[0] = slot(o.getInductionVar());
     });
   }
@@ -868,7 +902,9 @@ void Decoder::schedOp(Operation *op) {
       // Bounds are made before a simulation starts.
       .Case([&](sched::WaitBoundsOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })
-      .Case([&](sched::SendOp o) { emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o.getShared())}); })
+      .Case([&](sched::SendOp o) {
+        emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o.getShared())});
+      })
       .Case([&](sched::ReceiveOp o) {
         emit(o, sim::receiveMessage, o.getStage(), {sharedOf(o.getShared())}, {int64_t(o.getNumResults())});
       })
@@ -879,13 +915,13 @@ void Decoder::schedOp(Operation *op) {
           return fail(opIndex(o), "reaches outside of the warp");
         emit(o, sim::shuffleXor, o.getValue(), {}, {int64_t(o.getMask())});
       })
-      .Case([&](sched::ShuffleOp o) {
-        emit(o, sim::shuffle, {o.getValue(), o.getLane()}, {}, {widthOf(o.getType())});
-      })
+      .Case([&](sched::ShuffleOp o) { emit(o, sim::shuffle, {o.getValue(), o.getLane()}, {}, {widthOf(o.getType())}); })
       .Case([&](sched::PhiloxOp o) { emit(o, sim::philox, o->getOperands()); })
       .Case([&](sched::SplitTf32Op o) {
         emit(o, &apply<[](float x) { return int32_t(toTf32(x)); }, float>, o.getValue());
-        Step &small = emit(o, &apply<[](float x) { return int32_t(toTf32(x - std::bit_cast<float>(toTf32(x)))); }, float>, o.getValue());
+        Step &small =
+            emit(o, &apply<[](float x) { return int32_t(toTf32(x - std::bit_cast<float>(toTf32(x)))); }, float>,
+                 o.getValue());
         small.out[0] = small.out[1];
       })
       .Case([&](sched::NextVisibleOp o) { search(o); })
@@ -895,7 +931,9 @@ void Decoder::schedOp(Operation *op) {
       })
       // Registers and global memory.
       .Case([&](sched::GetOp o) { emit(o, sim::getElement, o.getIndices(), {registersOf(o.getBuffer())}); })
-      .Case([&](sched::SetOp o) { emit(o, sim::setElement, all({o.getValue()}, o.getIndices()), {registersOf(o.getBuffer())}); })
+      .Case([&](sched::SetOp o) {
+        emit(o, sim::setElement, all({o.getValue()}, o.getIndices()), {registersOf(o.getBuffer())});
+      })
       .Case([&](sched::SliceOp o) {
         int from = viewOf(o.getView());
         if (error)
@@ -930,15 +968,15 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::BarrierOp o) { emit(o, sim::barrier); })
       .Case([&](sched::InitRingOp o) { emit(o, sim::initRing, {}, {ringOf(o.getRing())}); })
       .Case([&](sched::FenceInitOp o) { emit(o, sim::fenceInit); })
-      .Case([&](sched::AcquireOp o) {
-        emit(o, sim::acquire, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())});
+      .Case([&](sched::AcquireOp o) { emit(o, sim::acquire, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())}); })
+      .Case([&](sched::WaitOp o) { emit(o, sim::wait, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())}); })
+      .Case([&](sched::ExpectBytesOp o) {
+        emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())});
       })
-      .Case([&](sched::WaitOp o) {
-        emit(o, sim::wait, {o.getStage(), o.getPhase()}, {ringOf(o.getRing())});
-      })
-      .Case([&](sched::ExpectBytesOp o) { emit(o, sim::expectBytes, o.getStage(), {ringOf(o.getRing())}, {int64_t(o.getBytes())}); })
       .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o.getRing())}); })
-      .Case([&](sched::ReleaseOp o) { emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}, {o.getByLanes() ? 32 : 1}); })
+      .Case([&](sched::ReleaseOp o) {
+        emit(o, sim::release, o.getStage(), {ringOf(o.getRing())}, {o.getByLanes() ? 32 : 1});
+      })
       .Case([&](sched::SyncLanesOp o) { emit(o, sim::syncLanes); })
       .Case([&](sched::SyncWarpsOp o) { emit(o, sim::syncWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
       .Case([&](sched::ArriveWarpsOp o) { emit(o, sim::arriveWarps, o.getId(), {}, {int64_t(o.getThreads())}); })
@@ -953,8 +991,8 @@ void Decoder::schedOp(Operation *op) {
              {mapOf(o.getMap()), sharedOf(o.getShared())});
       })
       .Case([&](sched::AddRowsOp o) {
-        emit(o, sim::addRows, {o.getStage(), o.getRow(), o.getView(), o.getViewRow()}, {sharedOf(o.getShared()), viewOf(o.getView())},
-             {int64_t(o.getRows())});
+        emit(o, sim::addRows, {o.getStage(), o.getRow(), o.getView(), o.getViewRow()},
+             {sharedOf(o.getShared()), viewOf(o.getView())}, {int64_t(o.getRows())});
       })
       .Case([&](sched::CommitBoxesOp o) { emit(o, sim::commitBoxes); })
       .Case([&](sched::WaitBoxesOp o) { emit(o, sim::waitBoxes, {}, {}, {int64_t(o.getPending())}); })
@@ -962,7 +1000,8 @@ void Decoder::schedOp(Operation *op) {
       // Matrices.
       .Case([&](sched::LoadMatrixOp o) {
         Values in{o.getStage(), o.getRow(), o.getColumn()};
-        Step &step = emit(o, sim::loadMatrix, in, {sharedOf(o.getShared()), registersOf(o.getFragment())}, {}, o.getTranspose());
+        Step &step =
+            emit(o, sim::loadMatrix, in, {sharedOf(o.getShared()), registersOf(o.getFragment())}, {}, o.getTranspose());
         Slot zero = allocate(o.getStage().getType(), false);
         for (Value by : {o.getRowStep(), o.getColumnStep()})
           step.in[step.inputs++] = by ? slot(by) : zero;
@@ -975,16 +1014,20 @@ void Decoder::schedOp(Operation *op) {
         for (Value by : {o.getRowStep(), o.getColumnStep()})
           step.in[step.inputs++] = by ? slot(by) : zero;
       })
-      .Case([&](sched::LoadPairOp o) { emit(o, sim::loadPair, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())}); })
+      .Case([&](sched::LoadPairOp o) {
+        emit(o, sim::loadPair, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+      })
       .Case([&](sched::StoreSharedOp o) {
         emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
       })
       .Case([&](sched::ScaleSharedOp o) {
-        emit(o, sim::scaleShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())}, {int64_t(o.getExponent())});
+        emit(o, sim::scaleShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())},
+             {int64_t(o.getExponent())});
       })
       .Case([&](sched::StoreMatrixOp o) {
         emit(o, sim::storeMatrix,
-             {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o.getShared())});
+             {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()},
+             {sharedOf(o.getShared())});
       })
       .Case([&](sched::MmaOp o) {
         emit(o, sim::mma, {o.getI(), o.getJ(), o.getAi(), o.getAj(), o.getBi(), o.getBj()},
@@ -993,8 +1036,8 @@ void Decoder::schedOp(Operation *op) {
       .Case([&](sched::MmaAsyncOp o) {
         bool leftShared = o.getA().getType().getSpace() == tile::MemorySpace::Shared;
         emit(o, sim::mmaAsync, all({o.getStage(), o.getRow(), o.getColumn(), o.getAccumulate()}, o.getAIndices()),
-             {registersOf(o.getAcc()), leftShared ? sharedOf(o.getA()) : registersOf(o.getA()), sharedOf(o.getB())}, {leftShared},
-             o.getTranspose());
+             {registersOf(o.getAcc()), leftShared ? sharedOf(o.getA()) : registersOf(o.getA()), sharedOf(o.getB())},
+             {leftShared}, o.getTranspose());
       })
       .Case([&](sched::MmaFenceOp o) { emit(o, sim::mmaFence); })
       .Case([&](sched::MmaCommitOp o) { emit(o, sim::mmaCommit); })
@@ -1003,8 +1046,9 @@ void Decoder::schedOp(Operation *op) {
         for (Value tile : o.getCompletes())
           emit(o, sim::mmaComplete, {}, {registersOf(tile)});
       })
-      .Default(
-          [&](Operation *) { fail(opIndex(op), "cannot be simulated; the simulator runs what the scheduling passes leave at their end"); });
+      .Default([&](Operation *) {
+        fail(opIndex(op), "cannot be simulated; the simulator runs what the scheduling passes leave at their end");
+      });
 }
 
 Expected<std::shared_ptr<const Program>> Decoder::run() {

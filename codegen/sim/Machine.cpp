@@ -12,12 +12,13 @@ using namespace attune::sim;
 // A block
 //===----------------------------------------------------------------------===//
 
-/// Who goes on where several warps can: any; mostly the same; the one of the highest priority, which belongs to roles first, so that a
-/// whole role stays behind as far as it can.
+/// Who goes on where several warps can: any; mostly the same; the one of the highest priority, which belongs to roles
+/// first, so that a whole role stays behind as far as it can.
 enum class Turns { Short, Long, ByPriority };
 
 Machine::Machine(const Program &program, const Launch &launch, uint64_t seed)
-    : program(program), launch(launch), seed(seed), memory(program.sharedBytes, program.warps), state(seed * 0x9e3779b97f4a7c15ull + 1) {}
+    : program(program), launch(launch), seed(seed), memory(program.sharedBytes, program.warps),
+      state(seed * 0x9e3779b97f4a7c15ull + 1) {}
 
 uint64_t Machine::draw(uint64_t below) {
   state += 0x9e3779b97f4a7c15ull; // splitmix64
@@ -98,8 +99,8 @@ Expected<void> Machine::run(int64_t which) {
   for (uint64_t &priority : ofRole)
     priority = draw(1 << 16) << 16;
   for (size_t i = 0; i < warps.size(); ++i) {
-    auto role =
-        std::find_if(program.roles.begin(), program.roles.end(), [&](const Role &role) { return int(i) < role.firstWarp + role.warps; });
+    auto role = std::find_if(program.roles.begin(), program.roles.end(),
+                             [&](const Role &role) { return int(i) < role.firstWarp + role.warps; });
     priorities[i] = ofRole[role - program.roles.begin()] + draw(1 << 16);
   }
   Warp *last = nullptr;
@@ -112,8 +113,10 @@ Expected<void> Machine::run(int64_t which) {
     size_t landing = late && !ready.empty() ? 0 : landings.size();
     if (ready.empty() && !landing)
       break;
-    if (ready.empty() && std::all_of(warps.begin(), warps.end(), [](const Warp &warp) { return warp.state == Warp::State::Done; })) {
-      fail(nullptr, landings.front().op, "copies into shared memory after the last warp has ended; nobody waits for it");
+    if (ready.empty() &&
+        std::all_of(warps.begin(), warps.end(), [](const Warp &warp) { return warp.state == Warp::State::Done; })) {
+      fail(nullptr, landings.front().op,
+           "copies into shared memory after the last warp has ended; nobody waits for it");
       break;
     }
     if (turns == Turns::Long && last && canRun(*last) && draw(100) < 95) {
@@ -127,7 +130,8 @@ Expected<void> Machine::run(int64_t which) {
     }
     last = ready[next];
     if (turns == Turns::ByPriority) {
-      last = *std::max_element(ready.begin(), ready.end(), [&](Warp *a, Warp *b) { return priorities[a->index] < priorities[b->index]; });
+      last = *std::max_element(ready.begin(), ready.end(),
+                               [&](Warp *a, Warp *b) { return priorities[a->index] < priorities[b->index]; });
       if (draw(256) == 0)
         priorities[last->index] = draw(uint64_t(1) << 32);
     }
@@ -159,10 +163,11 @@ bool Machine::finish() {
       if (full.missing != full.arrivals)
         return left(fmt::format("filled by {} of {} arrivals", full.arrivals - full.missing, full.arrivals));
       if (ring.released && (full.number != empty.number || empty.missing != empty.arrivals))
-        return left(fmt::format("filled {} times and released {} times{}", full.number, empty.number,
-                                empty.missing == empty.arrivals
-                                    ? ""
-                                    : fmt::format(", and by {} of {} warps once more", empty.arrivals - empty.missing, empty.arrivals)));
+        return left(fmt::format(
+            "filled {} times and released {} times{}", full.number, empty.number,
+            empty.missing == empty.arrivals
+                ? ""
+                : fmt::format(", and by {} of {} warps once more", empty.arrivals - empty.missing, empty.arrivals)));
     }
   }
   return true;
@@ -177,7 +182,8 @@ void Machine::reportDeadlock() {
     if (last.empty())
       return;
     text += text.empty() ? "" : "; ";
-    text += end - first == 1 ? fmt::format("warp {} waits {}", first, last) : fmt::format("warps {} to {} wait {}", first, end - 1, last);
+    text += end - first == 1 ? fmt::format("warp {} waits {}", first, last)
+                             : fmt::format("warps {} to {} wait {}", first, end - 1, last);
   };
   for (size_t i = 0; i < warps.size(); ++i) {
     const Warp &warp = warps[i];
@@ -188,14 +194,15 @@ void Machine::reportDeadlock() {
         op = at;
       if (warp.state == Warp::State::AtRing) {
         const Phase &phase = (warp.full ? rings[warp.ring].full : rings[warp.ring].empty)[warp.stage];
-        what = fmt::format("for stage {} of {} to be {}, where {} of {} arrivals are missing", warp.stage, program.rings[warp.ring].name,
-                           warp.full ? "full" : "empty", phase.missing, phase.arrivals);
+        what = fmt::format("for stage {} of {} to be {}, where {} of {} arrivals are missing", warp.stage,
+                           program.rings[warp.ring].name, warp.full ? "full" : "empty", phase.missing, phase.arrivals);
         if (phase.bytes)
           what += fmt::format(" and {} bytes", phase.bytes);
       } else {
         for (size_t id = 0; id < barriers.size(); ++id)
           if (barriers[id].waiting >> i & 1)
-            what = fmt::format("at barrier {}, where {} of {} threads have arrived", id, barriers[id].arrived, barriers[id].threads);
+            what = fmt::format("at barrier {}, where {} of {} threads have arrived", id, barriers[id].arrived,
+                               barriers[id].threads);
       }
       if (program.ops[at].where.known())
         what += fmt::format(" (line {})", program.ops[at].where.line);
@@ -234,7 +241,8 @@ Go Machine::fail(const Warp *warp, uint32_t op, const std::string &what, uint32_
   return Go::Stop;
 }
 
-Go Machine::fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage, const Fault &fault) {
+Go Machine::fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage,
+                 const Fault &fault) {
   std::string which = buffer.stages > 1 ? fmt::format(", stage {}", stage) : "";
   const char *joint = buffer.stages > 1 || fault.what.starts_with("which") ? "," : "";
   return fail(warp, step, fmt::format("{} {}{}{} {}", verb, buffer.name, which, joint, fault.what), fault.other);
@@ -280,8 +288,8 @@ bool Machine::completePhase(const Warp *warp, uint32_t op, int ring, int64_t sta
     return true;
   if (phase.bytes < 0 || (phase.bytes == 0 && phase.underWay)) {
     fail(warp, op,
-         fmt::format("completes {}, stage {}, although copies bring more bytes than expect_bytes has named", program.rings[ring].name,
-                     stage));
+         fmt::format("completes {}, stage {}, although copies bring more bytes than expect_bytes has named",
+                     program.rings[ring].name, stage));
     return false;
   }
   if (phase.bytes)
@@ -293,13 +301,14 @@ bool Machine::completePhase(const Warp *warp, uint32_t op, int ring, int64_t sta
   return true;
 }
 
-bool Machine::arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows) {
+bool Machine::arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count,
+                     const Knowledge &knows) {
   const int ring = step.at[0];
   Phase &phase = (full ? rings[ring].full : rings[ring].empty)[stage];
   if (count > phase.missing) {
     fail(warp, step,
-         fmt::format("arrives at {}, stage {}, more often than the {} that {} it", program.rings[ring].name, stage, phase.arrivals,
-                     full ? "fill" : "empty"));
+         fmt::format("arrives at {}, stage {}, more often than the {} that {} it", program.rings[ring].name, stage,
+                     phase.arrivals, full ? "fill" : "empty"));
     return false;
   }
   phase.missing -= count;
@@ -310,10 +319,11 @@ bool Machine::arrive(const Warp &warp, const Step &step, int64_t stage, bool ful
 /// Whether the ring is initialised, and the actor knows.
 bool Machine::ringReady(const Warp &warp, const Step &step, int lane) {
   const RingState &ring = rings[step.at[0]];
-  const char *what = !ring.ready ? "which no init_ring has initialised"
-                     : !(ring.by.warp == warp.index && ring.by.lane == lane) && ring.by.now > warp.knows(lane).seen[ring.by.warp]
-                         ? "whose init_ring no barrier orders before"
-                         : nullptr;
+  const char *what =
+      !ring.ready ? "which no init_ring has initialised"
+      : !(ring.by.warp == warp.index && ring.by.lane == lane) && ring.by.now > warp.knows(lane).seen[ring.by.warp]
+          ? "whose init_ring no barrier orders before"
+          : nullptr;
   if (what)
     fail(warp, step, fmt::format("uses {}, {}", program.rings[step.at[0]].name, what));
   return !what;
@@ -329,10 +339,13 @@ Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool
   if (barrier.arrived == 0)
     barrier = {threads, 0, 0, 0, step.op, Knowledge(program.agents)};
   if (barrier.threads != threads)
-    return fail(warp, step, fmt::format("reaches barrier {} for {} threads, where others wait for {}", id, threads, barrier.threads),
-                barrier.op);
+    return fail(
+        warp, step,
+        fmt::format("reaches barrier {} for {} threads, where others wait for {}", id, threads, barrier.threads),
+        barrier.op);
   if (barrier.warps >> warp.index & 1)
-    return fail(warp, step, fmt::format("reaches barrier {} a second time before all {} threads have reached it once", id, threads),
+    return fail(warp, step,
+                fmt::format("reaches barrier {} a second time before all {} threads have reached it once", id, threads),
                 barrier.op);
   warp.stored = 0;
   barrier.gathered.join(release(warp));
@@ -391,7 +404,8 @@ Go Machine::completeCopies(Warp &warp, const Step &step, size_t pending) {
 }
 
 void Machine::completeBoxes(Warp &warp, const Step &step, int lane, size_t pending) {
-  size_t own = std::count_if(warp.boxGroups.begin(), warp.boxGroups.end(), [&](const auto &group) { return group.front().lane == lane; });
+  size_t own = std::count_if(warp.boxGroups.begin(), warp.boxGroups.end(),
+                             [&](const auto &group) { return group.front().lane == lane; });
   for (auto group = warp.boxGroups.begin(); own > pending;) {
     if (group->front().lane != lane) {
       ++group;
@@ -428,8 +442,8 @@ bool Machine::uniform(Warp &warp, const Step &step, int input, int64_t &result) 
     for (int lane = first + 1; lane < lanes; ++lane)
       if (warp.has(lane) && warp.get<int32_t>(step.in[input], lane) != result) {
         fail(warp, step,
-             fmt::format("has an operand that must be the same in all lanes: {} in lane {}, {} in lane {}", result, first,
-                         warp.get<int32_t>(step.in[input], lane), lane));
+             fmt::format("has an operand that must be the same in all lanes: {} in lane {}, {} in lane {}", result,
+                         first, warp.get<int32_t>(step.in[input], lane), lane));
         return false;
       }
   return true;
@@ -449,7 +463,8 @@ bool Machine::single(const Warp &warp, const Step &step) {
   return false;
 }
 
-std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices, int64_t count) {
+std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices,
+                           int64_t count) {
   const Tensor &tensor = program.tensors[view.tensor];
   const Memory &at = launch.tensors[view.tensor];
   // The base is uniform or of the first active lane: slices by lane are addressed lane by lane by the caller.
@@ -459,8 +474,8 @@ std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot 
     if (offset == outside || index < 0 || last >= at.extents[d]) {
       fail(warp, step,
            offset == outside ? fmt::format("accesses {} through a slice that lies outside of it", tensor.name)
-                             : fmt::format("accesses {} at index {} of dimension {}, which has {}", tensor.name, index < 0 ? index : last,
-                                           d, at.extents[d]));
+                             : fmt::format("accesses {} at index {} of dimension {}, which has {}", tensor.name,
+                                           index < 0 ? index : last, d, at.extents[d]));
       return nullptr;
     }
     offset += index * at.strides[d];
@@ -473,7 +488,8 @@ int64_t Machine::element(Warp &warp, const Step &step, const RegisterBuffer &buf
   for (size_t d = 0; d < buffer.shape.size(); ++d) {
     int32_t index = warp.get<int32_t>(indices[d], lane);
     if (index < 0 || index >= buffer.shape[d]) {
-      fail(warp, step, fmt::format("takes index {} of {}, a lane's array of {} there", index, buffer.name, buffer.shape[d]));
+      fail(warp, step,
+           fmt::format("takes index {} of {}, a lane's array of {} there", index, buffer.name, buffer.shape[d]));
       return -1;
     }
     at = at * buffer.shape[d] + index;

@@ -174,7 +174,8 @@ struct Machine {
     return fail(&warp, step.op, what, other);
   }
   /// "reads k_ring, stage 1, " and the fault.
-  Go fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage, const Fault &fault);
+  Go fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage,
+          const Fault &fault);
 
   // Order.
   Actor actor(const Warp &warp, const Step &step, int lane) const {
@@ -206,7 +207,8 @@ struct Machine {
   /// Ops that one thread executes.
   bool single(const Warp &warp, const Step &step);
   /// Element of a view by all of its indices.
-  std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices, int64_t count);
+  std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices,
+                    int64_t count);
   /// Position of a lane's element in Warp::registers, or -1.
   int64_t element(Warp &warp, const Step &step, const RegisterBuffer &buffer, const Slot *indices, int lane);
   bool touch(Warp &warp, const Step &step, int buffer);
@@ -238,8 +240,8 @@ Go loopTest(Machine &, Warp &, const Step &);  ///< in: counter, bound; by lane 
 Go move(Machine &, Warp &, const Step &);      ///< in: from; out: to; number[0]: bytes; active lanes only
 Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
 Go roleEnd(Machine &, Warp &, const Step &);
-Go workBegin(Machine &, Warp &, const Step &); ///< out: batch, head, row, count; flag: longest first
-Go workNext(Machine &, Warp &, const Step &);  ///< the same
+Go workBegin(Machine &, Warp &, const Step &);    ///< out: batch, head, row, count; flag: longest first
+Go workNext(Machine &, Warp &, const Step &);     ///< the same
 Go claimBegin(Machine &, Warp &, const Step &);   ///< out: batch, head, row, count; flag: longest first
 Go claimNext(Machine &, Warp &, const Step &);    ///< the same; in: number of the tile
 Go receiveBegin(Machine &, Warp &, const Step &); ///< out: count
@@ -249,8 +251,8 @@ Go finishWarp(Machine &, Warp &, const Step &);
 Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go readWork(Machine &, Warp &, const Step &);
-Go moreWork(Machine &, Warp &, const Step &);  ///< in: the number claimed, or nothing; flag: longest first
-Go claimWork(Machine &, Warp &, const Step &); ///< out: number of a tile, in the first lane
+Go moreWork(Machine &, Warp &, const Step &);       ///< in: the number claimed, or nothing; flag: longest first
+Go claimWork(Machine &, Warp &, const Step &);      ///< out: number of a tile, in the first lane
 Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
 Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: how many
 Go anyLane(Machine &, Warp &, const Step &);
@@ -262,18 +264,20 @@ Go philox(Machine &, Warp &, const Step &);
 Go searchBegin(Machine &, Warp &, const Step &);  ///< in: from, bound, and the origin, visible and full that are known
 Go searchTurn(Machine &, Warp &, const Step &);   ///< in: bound
 Go searchAnswer(Machine &, Warp &, const Step &); ///< in: whether the lane's tile is visible and full
-Go touches(Machine &, Warp &, const Step &);      ///< in: view, indices; at[0]: view; number: tile rows, columns, block rows, columns
+Go touches(Machine &, Warp &,
+           const Step &); ///< in: view, indices; at[0]: view; number: tile rows, columns, block rows, columns
 
 Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
 Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer
 Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
 
-Go slice(Machine &, Warp &, const Step &);  ///< in: view, indices; out: offset; at[0]: view
-Go extent(Machine &, Warp &, const Step &);      ///< at[0]: view; number[0]: dimension
+Go slice(Machine &, Warp &, const Step &);    ///< in: view, indices; out: offset; at[0]: view
+Go extent(Machine &, Warp &, const Step &);   ///< at[0]: view; number[0]: dimension
 Go isMapped(Machine &, Warp &, const Step &); ///< at[0]: map
-Go isNull(Machine &, Warp &, const Step &); ///< at[0]: view
+Go isNull(Machine &, Warp &, const Step &);   ///< at[0]: view
 Go loadElement(Machine &, Warp &,
-               const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]: bit i: it is i64
+               const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]:
+                              ///< bit i: it is i64
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
@@ -291,15 +295,17 @@ Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring; nu
 Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
 Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
-Go loadBox(Machine &, Warp &, const Step &);     ///< in: batch, head, row, tensor column, stage, column; at: map, shared, ring
-Go storeBox(Machine &, Warp &, const Step &);    ///< in: stage, shared row, batch, head, row, column; at: map, shared
-Go addRows(Machine &, Warp &, const Step &);     ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
+Go loadBox(Machine &, Warp &,
+           const Step &); ///< in: batch, head, row, tensor column, stage, column; at: map, shared, ring
+Go storeBox(Machine &, Warp &, const Step &); ///< in: stage, shared row, batch, head, row, column; at: map, shared
+Go addRows(Machine &, Warp &, const Step &);  ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
 Go commitBoxes(Machine &, Warp &, const Step &);
 Go waitBoxes(Machine &, Warp &, const Step &); ///< number[0]: pending
 Go fenceAsync(Machine &, Warp &, const Step &);
 
-Go loadMatrix(Machine &, Warp &,
-              const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
+Go loadMatrix(
+    Machine &, Warp &,
+    const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
 Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
 Go loadPair(Machine &, Warp &, const Step &);    ///< in: stage, row, column; out: two; at[0]: shared
 Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
@@ -307,7 +313,8 @@ Go scaleShared(Machine &, Warp &, const Step &); ///< in: stage, row, column; at
 Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
 Go mmaAsync(Machine &, Warp &,
-            const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose; number[0]: a is shared
+            const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose;
+                           ///< number[0]: a is shared
 Go mmaFence(Machine &, Warp &, const Step &);
 Go mmaCommit(Machine &, Warp &, const Step &);
 Go mmaWait(Machine &, Warp &, const Step &);     ///< number[0]: pending

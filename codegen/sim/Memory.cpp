@@ -9,7 +9,8 @@ using namespace attune;
 using namespace attune::sim;
 
 SharedMemory::SharedMemory(size_t size, int warps)
-    : warps(warps), bytes((size + 15) / 16 * 16), cells(bytes.size() / 4), reads(cells.size() * warps), readOps(cells.size()) {
+    : warps(warps), bytes((size + 15) / 16 * 16), cells(bytes.size() / 4), reads(cells.size() * warps),
+      readOps(cells.size()) {
   reset();
 }
 
@@ -26,7 +27,8 @@ bool SharedMemory::seesWrite(const Actor &actor, const Cell &cell, bool engine) 
   bool ordered = cell.clock <= actor.knows->seen[cell.agent] || (own && cell.lane == actor.lane);
   if (!ordered || !engine || cell.state != State::Written)
     return ordered;
-  return cell.clock <= actor.knows->fenced[cell.agent] || (own && cell.lane >= 0 && cell.clock <= actor.laneFences[cell.lane]);
+  return cell.clock <= actor.knows->fenced[cell.agent] ||
+         (own && cell.lane >= 0 && cell.clock <= actor.laneFences[cell.lane]);
 }
 
 std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &cell, bool engine) const {
@@ -44,7 +46,8 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
   if (seesWrite(actor, cell, engine))
     return std::nullopt;
   if (seesWrite(actor, cell, false))
-    return Fault{"which the asynchronous proxy does not see; a fence_async of the threads that wrote it is missing", cell.op};
+    return Fault{"which the asynchronous proxy does not see; a fence_async of the threads that wrote it is missing",
+                 cell.op};
   return Fault{cell.state == State::Copied ? "without having waited for the copy that filled it"
                                            : "which another thread wrote, and no barrier or ring orders the two",
                cell.op};
@@ -60,7 +63,8 @@ std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index
   for (int warp = 0; warp < warps; ++warp)
     if (warp != actor.warp && reads[index * warps + warp] > actor.knows->seen[warp])
       return Fault{"which another warp may still read; no barrier or ring orders the two", readOps[index]};
-  if (cell.readClock && cell.readWarp == actor.warp && cell.readLane != actor.lane && cell.readClock > actor.knows->seen[actor.warp])
+  if (cell.readClock && cell.readWarp == actor.warp && cell.readLane != actor.lane &&
+      cell.readClock > actor.knows->seen[actor.warp])
     return Fault{"which another thread of the warp may still read; no barrier orders the two", cell.readOp};
   return std::nullopt;
 }

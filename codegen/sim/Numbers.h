@@ -29,7 +29,8 @@ inline uint32_t toTf32(float x) {
 inline float multiplyTowardZero(float a, float b) {
   const double exact = double(a) * b;
   const float rounded = float(exact);
-  return std::isfinite(exact) && std::fabs(double(rounded)) > std::fabs(exact) ? std::nextafter(rounded, 0.0f) : rounded;
+  return std::isfinite(exact) && std::fabs(double(rounded)) > std::fabs(exact) ? std::nextafter(rounded, 0.0f)
+                                                                               : rounded;
 }
 
 using dsl::add;

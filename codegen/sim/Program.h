@@ -1,6 +1,7 @@
 //===- Program.h - A kernel as a flat list of steps -------------------------===//
 //
-// Decode.cpp makes it from sched IR, Steps.cpp says what each step does, Machine.cpp runs them. Control flow is jumps between steps:
+// Decode.cpp makes it from sched IR, Steps.cpp says what each step does, Machine.cpp runs them. Control flow is jumps
+// between steps:
 //
 //     | IR                        | steps                                                                  |
 //     |---------------------------|------------------------------------------------------------------------|
@@ -53,8 +54,8 @@ using Run = Go (*)(Machine &, Warp &, const Step &);
 
 struct Step {
   Run run = nullptr;
-  uint32_t op = 0;     ///< of Program::ops
-  uint32_t target = 0; ///< of a jump
+  uint32_t op = 0;              ///< of Program::ops
+  uint32_t target = 0;          ///< of a jump
   std::array<Slot, 13> in = {}; ///< a message of 12 fields and its stage are the most
   std::array<Slot, 12> out = {};
   uint8_t inputs = 0;
@@ -65,7 +66,10 @@ struct Step {
 
 enum class Element : uint8_t { F32, BF16, F16, I32, I64, Bool };
 inline int64_t bytesOf(Element element) {
-  return element == Element::I64 ? 8 : element == Element::Bool ? 1 : element == Element::F32 || element == Element::I32 ? 4 : 2;
+  return element == Element::I64                              ? 8
+         : element == Element::Bool                           ? 1
+         : element == Element::F32 || element == Element::I32 ? 4
+                                                              : 2;
 }
 
 /// A shared tile; `panel` is 0 without a swizzle.
@@ -170,8 +174,8 @@ struct Program {
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
   int64_t headDim = 0, headDimV = 0, tileQ = 0;
-  bool persistent = false; ///< a block has several tiles of work
-  bool claims = false;     ///< which it claims
+  bool persistent = false;        ///< a block has several tiles of work
+  bool claims = false;            ///< which it claims
   std::vector<int> capturedRanks; ///< of the captured tensors, then of their bounds
   int scalars = 0;
 };

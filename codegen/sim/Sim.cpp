@@ -30,13 +30,14 @@ static int64_t word(const LaunchParams *params, size_t index) {
 }
 
 static Memory memoryOf(const Program &program, const Tensor &tensor, const LaunchParams &params) {
-  auto fixed = [](const void *data, std::array<int64_t, 4> extents, const int64_t(&strides)[3], bool hasColumns) {
+  auto fixed = [](const void *data, std::array<int64_t, 4> extents, const int64_t (&strides)[3], bool hasColumns) {
     Memory memory{static_cast<std::byte *>(const_cast<void *>(data)), extents, {strides[0], strides[1], strides[2], 1}};
     if (!hasColumns)
       memory.extents[3] = 1;
     return memory;
   };
-  const int64_t b = params.batch, h = params.heads, hkv = params.kvHeads, sq = params.queryLength, sk = params.keyLength;
+  const int64_t b = params.batch, h = params.heads, hkv = params.kvHeads, sq = params.queryLength,
+                sk = params.keyLength;
   if (tensor.captured < 0) {
     if (tensor.name == "q")
       return fixed(params.q, {b, h, sq, program.headDim}, params.qStride, true);
@@ -82,8 +83,8 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
                               : int64_t(params.dropThreshold);
 }
 
-/// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of any speed: each claim goes to
-/// any of them, or, for odd seeds, all go to one.
+/// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of
+/// any speed: each claim goes to any of them, or, for odd seeds, all go to one.
 static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
   std::vector<std::vector<int64_t>> claims(blocks);
   std::mt19937_64 random(seed);
@@ -96,8 +97,9 @@ Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &se
   Launch launch;
   launch.params = params;
   launch.tiles = (params->queryLength + program->tileQ - 1) / program->tileQ * params->heads * int64_t(params->batch);
-  launch.blocks = !program->persistent ? launch.tiles
-                                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);
+  launch.blocks = !program->persistent
+                      ? launch.tiles
+                      : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);
   if (program->claims)
     launch.claims = dealClaims(launch.tiles, launch.blocks, settings.seed);
   for (const Tensor &tensor : program->tensors)

@@ -1,29 +1,33 @@
 //===- Sim.h - Scheduled IR, executed without a GPU -------------------------===//
 //
 // Runs a `sched.kernel` on real tensors, warp by warp, in a memory that is as unkind as the PTX memory model allows. A
-// run computes O and LSE, or ends with the first finding: a race, a wait for the wrong phase, a deadlock, an access out of bounds.
+// run computes O and LSE, or ends with the first finding: a race, a wait for the wrong phase, a deadlock, an access out
+// of bounds.
 //
 //     Expected<Simulator> simulator = Simulator::load(module);           // the module holds one sched.kernel
 //     for (uint64_t seed = 0; seed < 4; ++seed)
 //       if (Expected<void> ran = simulator->run(params, {.seed = seed}); !ran)
 //         std::puts(ran.error().text().c_str());
 //
-//     causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring, stage 1, while a copy into it is under way (block 0, warp 2, seed 0)
-//     note: the other is 'sched.copy_async' op at causal.mlir:58:9
+//     causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring, stage 1, while a copy into it is under way (block
+//     0, warp 2, seed 0) note: the other is 'sched.copy_async' op at causal.mlir:58:9
 //
-// Only the IR counts: the simulator knows nothing of the passes that made it, of sched-verify, or of the CUDA that would be
-// printed. Where lanes hold what is in the tables of docs/dialects/sched.md (#sched.fragment, #sched.swizzle), nowhere else.
+// Only the IR counts: the simulator knows nothing of the passes that made it, of sched-verify, or of the CUDA that
+// would be printed. Where lanes hold what is in the tables of docs/dialects/sched.md (#sched.fragment, #sched.swizzle),
+// nowhere else.
 //
 // Warps. A warp executes one op for its 32 lanes at a time. Values are uniform or have one number per lane; branches
-// and loops on the latter run with a mask. After each op that synchronises or touches asynchronous work another warp may go on: which
-// one is drawn by the seed. By seed / 2 mod 3 warps take turns at random, stay in turn for long, or go by priorities that keep whole roles
-// behind, so that six seeds see every kind. Results do not depend on the seed unless the kernel has a race.
+// and loops on the latter run with a mask. After each op that synchronises or touches asynchronous work another warp
+// may go on: which one is drawn by the seed. By seed / 2 mod 3 warps take turns at random, stay in turn for long, or go
+// by priorities that keep whole roles behind, so that six seeds see every kind. Results do not depend on the seed
+// unless the kernel has a race.
 //
-// Claimed work. Blocks run one after another; which tiles of work each claims is drawn by the seed, for any claim may be any block's. The counter
-// itself is not modelled.
+// Claimed work. Blocks run one after another; which tiles of work each claims is drawn by the seed, for any claim may
+// be any block's. The counter itself is not modelled.
 //
-// Work. Each role takes the tiles of its own `for_work`, and nothing but rings and barriers keeps it beside the others: roles that disagree on the
-// tiles of work, on the tiles of keys that they visit, or on where a ring goes on, are found by what they wait for or by the result.
+// Work. Each role takes the tiles of its own `for_work`, and nothing but rings and barriers keeps it beside the others:
+// roles that disagree on the tiles of work, on the tiles of keys that they visit, or on where a ring goes on, are found
+// by what they wait for or by the result.
 //
 // Asynchronous work lands late. Nothing may look before that, and the destination of a copy holds NaN:
 //
@@ -37,9 +41,10 @@
 //     | store_box,       | at the wait_boxes that completes its group        | nobody writes what it reads          |
 //     | add_rows         |                                                   |                                      |
 //
-// Races are found by the order of events, not by luck. Each warp counts its releases (barriers, arrivals, fences) and knows up to which
-// count it has seen each other warp: barriers and rings hand this knowledge on (vector clocks; Flanagan and Freund, "FastTrack", 2009).
-// For every four bytes of shared memory the last write and the last read of each warp are kept:
+// Races are found by the order of events, not by luck. Each warp counts its releases (barriers, arrivals, fences) and
+// knows up to which count it has seen each other warp: barriers and rings hand this knowledge on (vector clocks;
+// Flanagan and Freund, "FastTrack", 2009). For every four bytes of shared memory the last write and the last read of
+// each warp are kept:
 //
 //     | access                  | needs                                                                            |
 //     |-------------------------|----------------------------------------------------------------------------------|
@@ -51,17 +56,19 @@
 //
 // What one lane has waited for, the other lanes of its warp have not.
 //
-// Also found: a barrier that more threads reach than it is for, or a warp twice; a ring used before its init_ring is visible, or by
-// load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`; bytes that are expected but not copied, or
-// copied but not expected; registers read before they are written, or used without the mma_fence or the mma_wait that names them;
-// collective ops that part of a warp executes; work that nobody waits for, and stages that nobody releases, at the end of the block;
-// indices outside of a tensor, a shared tile or a lane's array.
+// Also found: a barrier that more threads reach than it is for, or a warp twice; a ring used before its init_ring is
+// visible, or by load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`; bytes that are
+// expected but not copied, or copied but not expected; registers read before they are written, or used without the
+// mma_fence or the mma_wait that names them; collective ops that part of a warp executes; work that nobody waits for,
+// and stages that nobody releases, at the end of the block; indices outside of a tensor, a shared tile or a lane's
+// array.
 //
-// Numbers. Float32 arithmetic with the host's math functions: the short forms that a kernel for f16 or bf16 uses are not modelled, and
-// products are summed in float32. Everything else as docs/design.md has it.
+// Numbers. Float32 arithmetic with the host's math functions: the short forms that a kernel for f16 or bf16 uses are
+// not modelled, and products are summed in float32. Everything else as docs/design.md has it.
 //
-// Not modelled: time, registers and their redistribution (`registers` of a role; sched.kernel's verifier counts them), banks, and lanes of a warp that drift apart between
-// collective ops. Warps of a warpgroup, which the hardware keeps together at mma_async, may drift apart here.
+// Not modelled: time, registers and their redistribution (`registers` of a role; sched.kernel's verifier counts them),
+// banks, and lanes of a warp that drift apart between collective ops. Warps of a warpgroup, which the hardware keeps
+// together at mma_async, may drift apart here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -84,19 +91,21 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// For the grid of `for_work persistent` or `claimed`, at least 1: as many blocks as persistentBlocks (LaunchParams.h) gives. Order grid has one for each tile.
+  /// For the grid of `for_work persistent` or `claimed`, at least 1: as many blocks as persistentBlocks
+  /// (LaunchParams.h) gives. Order grid has one for each tile.
   int64_t multiprocessors = 1;
 };
 
 /// A kernel ready to run. Cheap to copy; all members may be called from any number of threads at once.
 class Simulator {
 public:
-  /// Of the one `sched.kernel` of `module`, which the simulator does not keep. Errors: an op that is not expanded or that the
-  /// simulator lacks, naming it; the work order split.
+  /// Of the one `sched.kernel` of `module`, which the simulator does not keep. Errors: an op that is not expanded or
+  /// that the simulator lacks, naming it; the work order split.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
-  /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds are made already, and
-  /// tensor maps are not read. O and LSE are complete on success. The error is the first finding, at the location of its op; O and LSE then hold anything.
+  /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds
+  /// are made already, and tensor maps are not read. O and LSE are complete on success. The error is the first finding,
+  /// at the location of its op; O and LSE then hold anything.
   Expected<void> run(const LaunchParams *params, const SimulatorRun &settings = {}) const;
 
 private:

@@ -34,7 +34,9 @@ static Go go(Warp &warp, uint32_t position) {
 
 Go sim::jump(Machine &, Warp &warp, const Step &step) { return go(warp, step.target); }
 
-Go sim::skipUnless(Machine &, Warp &warp, const Step &step) { return warp.get<bool>(step.in[0], 0) ? Go::Next : go(warp, step.target); }
+Go sim::skipUnless(Machine &, Warp &warp, const Step &step) {
+  return warp.get<bool>(step.in[0], 0) ? Go::Next : go(warp, step.target);
+}
 
 Go sim::maskIf(Machine &, Warp &warp, const Step &step) {
   warp.masks.push_back(warp.mask);
@@ -106,18 +108,18 @@ Go sim::roleEnd(Machine &, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-static bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
-                   int64_t count) {
+static bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
+                   int64_t row, int64_t column, int64_t count) {
   if (buffer.holds(stage, row, column, count))
     return true;
   machine.fail(warp, step,
-               fmt::format("accesses {} at [{}, {}, {}], outside of its {} x {} x {}", buffer.name, stage, row, column, buffer.stages,
-                           buffer.rows, buffer.columns));
+               fmt::format("accesses {} at [{}, {}, {}], outside of its {} x {} x {}", buffer.name, stage, row, column,
+                           buffer.stages, buffer.rows, buffer.columns));
   return false;
 }
 
-/// The number of the block's tile of a round: persistent blocks take one of each round of tiles, or, longest first and where there are more tiles
-/// than blocks, pairs.
+/// The number of the block's tile of a round: persistent blocks take one of each round of tiles, or, longest first and
+/// where there are more tiles than blocks, pairs.
 static int64_t workNumber(const Machine &machine, int64_t round, bool longestFirst) {
   const int64_t blocks = machine.launch.blocks;
   const bool pairs = longestFirst && machine.program.persistent && machine.launch.tiles > blocks;
@@ -125,8 +127,9 @@ static int64_t workNumber(const Machine &machine, int64_t round, bool longestFir
   return pairs ? dealt * 2 + round % 2 : round * blocks + machine.block;
 }
 
-/// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then heads, then batches, or those of
-/// all batches at one place; pairs are from both ends of a head. Where tiles are claimed, those at one place of a group of heads stand side by side.
+/// Takes the tile of work with the number `tile`, where there is one. Query tiles of a head stand side by side, then
+/// heads, then batches, or those of all batches at one place; pairs are from both ends of a head. Where tiles are
+/// claimed, those at one place of a group of heads stand side by side.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t number, bool pairs) {
   warp.tile = number;
   if (warp.tile >= machine.launch.tiles)
@@ -139,8 +142,10 @@ static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t num
   }
   int64_t head = number / tiles, tile = number % tiles;
   if (machine.program.claims) {
-    const int64_t all = int64_t(params.heads) * params.batch, most = std::max<int64_t>(machine.launch.blocks * machine.program.tileQ / 384, 1);
-    const int64_t groups = (all + most - 1) / most, ofGroup = (all + groups - 1) / groups, first = head / ofGroup * ofGroup;
+    const int64_t all = int64_t(params.heads) * params.batch,
+                  most = std::max<int64_t>(machine.launch.blocks * machine.program.tileQ / 384, 1);
+    const int64_t groups = (all + most - 1) / most, ofGroup = (all + groups - 1) / groups,
+                  first = head / ofGroup * ofGroup;
     const int64_t count = std::min(ofGroup, all - first), place = number - first * tiles;
     head = first + place % count, tile = place / count;
   }
@@ -157,7 +162,8 @@ static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t num
 
 /// The block's tile number `count`.
 static bool takeOwnWork(Machine &machine, Warp &warp, const Step &step) {
-  return takeWork(machine, warp, step, workNumber(machine, warp.tilesBefore, step.flag), step.flag && machine.program.persistent);
+  return takeWork(machine, warp, step, workNumber(machine, warp.tilesBefore, step.flag),
+                  step.flag && machine.program.persistent);
 }
 
 Go sim::workBegin(Machine &machine, Warp &warp, const Step &step) {
@@ -190,7 +196,8 @@ Go sim::claimWork(Machine &machine, Warp &warp, const Step &step) {
   const std::vector<int64_t> &own = machine.launch.claims[machine.block];
   const size_t turn = machine.claimed++;
   for (int lane = 0; lane < lanes; ++lane)
-    warp.set(step.out[0], lane, lane ? poison : uint32_t(turn < own.size() ? own[turn] : machine.launch.tiles + machine.block));
+    warp.set(step.out[0], lane,
+             lane ? poison : uint32_t(turn < own.size() ? own[turn] : machine.launch.tiles + machine.block));
   return Go::Pause;
 }
 
@@ -367,7 +374,8 @@ Go sim::searchBegin(Machine &machine, Warp &warp, const Step &step) {
         return Go::Stop;
     if (const int64_t place = from - seen[0]; place >= 0 && place < lanes) {
       if (const uint32_t ahead = uint32_t(seen[1]) >> place) {
-        foundTile(warp, step, int32_t(from) + __builtin_ctz(ahead), int32_t(seen[0]), uint32_t(seen[1]), uint32_t(seen[2]));
+        foundTile(warp, step, int32_t(from) + __builtin_ctz(ahead), int32_t(seen[0]), uint32_t(seen[1]),
+                  uint32_t(seen[2]));
         return go(warp, step.target);
       }
       from = seen[0] + lanes;
@@ -394,7 +402,8 @@ Go sim::searchTurn(Machine &, Warp &warp, const Step &step) {
 
 Go sim::searchAnswer(Machine &, Warp &warp, const Step &step) {
   const int32_t first = warp.get<int32_t>(step.out[0], 0);
-  const uint32_t asked = warp.mask, visible = asked & maskOf(warp, step.in[0]), full = visible & maskOf(warp, step.in[1]);
+  const uint32_t asked = warp.mask, visible = asked & maskOf(warp, step.in[0]),
+                 full = visible & maskOf(warp, step.in[1]);
   warp.mask = allLanes;
   if (visible) {
     foundTile(warp, step, first + __builtin_ctz(visible), first, visible, full);
@@ -416,7 +425,8 @@ Go sim::registers(Machine &machine, Warp &warp, const Step &step) {
   const RegisterBuffer &buffer = machine.program.registers[step.at[0]];
   RegisterState &state = warp.buffers[step.at[0]];
   if (state.underWay)
-    return machine.fail(warp, step, fmt::format("makes {} anew while an asynchronous MMA on it is under way", buffer.name), state.op);
+    return machine.fail(
+        warp, step, fmt::format("makes {} anew while an asynchronous MMA on it is under way", buffer.name), state.op);
   state = {};
   std::fill_n(&warp.registers[buffer.first * lanes], buffer.size() * buffer.words * lanes, poison);
   return Go::Next;
@@ -530,7 +540,8 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
       continue;
     std::array<int64_t, 4> indices = {};
     for (int i = 0; i < indexCount; ++i) {
-      indices[i] = step.at[1] >> i & 1 ? warp.get<int64_t>(step.in[1 + i], lane) : warp.get<int32_t>(step.in[1 + i], lane);
+      indices[i] =
+          step.at[1] >> i & 1 ? warp.get<int64_t>(step.in[1 + i], lane) : warp.get<int32_t>(step.in[1 + i], lane);
       if (!step.number[i])
         indices[i] = std::max<int64_t>(std::min(indices[i], tensor.extents[view.dropped + i] - 1), 0);
     }
@@ -633,7 +644,8 @@ Go sim::copyToGlobal(Machine &machine, Warp &warp, const Step &step) {
     int64_t from = buffer.place(0, row, column);
     if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), from, 16))
       return machine.fail(warp, step, "reads", buffer, 0, *fault);
-    std::byte *to = machine.global(warp, step, view, baseOf(step.in[2], lane), {warp.get<int32_t>(step.in[3], lane), column}, count);
+    std::byte *to = machine.global(warp, step, view, baseOf(step.in[2], lane),
+                                   {warp.get<int32_t>(step.in[3], lane), column}, count);
     if (!to)
       return Go::Stop;
     std::memcpy(to, machine.memory.at(from), 16);
@@ -682,7 +694,9 @@ Go sim::waitCopies(Machine &machine, Warp &warp, const Step &step) {
   return machine.converged(warp, step) ? machine.completeCopies(warp, step, size_t(step.number[0])) : Go::Stop;
 }
 
-Go sim::barrier(Machine &machine, Warp &warp, const Step &step) { return machine.meet(warp, step, 0, machine.program.warps * lanes, true); }
+Go sim::barrier(Machine &machine, Warp &warp, const Step &step) {
+  return machine.meet(warp, step, 0, machine.program.warps * lanes, true);
+}
 
 //===----------------------------------------------------------------------===//
 // Rings
@@ -720,9 +734,9 @@ static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, in
     return false;
   if (stage >= 0 && stage < machine.program.rings[ring].stages)
     return true;
-  machine.fail(
-      warp, step,
-      fmt::format("names stage {} of {}, which has {}", stage, machine.program.rings[ring].name, machine.program.rings[ring].stages));
+  machine.fail(warp, step,
+               fmt::format("names stage {} of {}, which has {}", stage, machine.program.rings[ring].name,
+                           machine.program.rings[ring].stages));
   return false;
 }
 
@@ -754,13 +768,16 @@ Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(ma
 /// Fails where the arrival of one lane would be for what other lanes have stored.
 static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
   if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
-    machine.fail(warp, step, "arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
+    machine.fail(
+        warp, step,
+        "arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
   return !machine.finding;
 }
 
 Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   machine.rings[step.at[0]].full[stage].bytes += threads * step.number[0];
@@ -769,7 +786,8 @@ Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
@@ -777,7 +795,8 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage))
+  if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   return machine.arrive(warp, step, stage, false, step.number[0], machine.release(warp)) ? Go::Pause : Go::Stop;
 }
@@ -803,17 +822,19 @@ Go sim::arriveWarps(Machine &machine, Warp &warp, const Step &step) {
 // The copy engine
 //===----------------------------------------------------------------------===//
 
-/// Fails where a panel of a shared tile does not start as the hardware's swizzle needs it: at a multiple of eight rows of its own.
+/// Fails where a panel of a shared tile does not start as the hardware's swizzle needs it: at a multiple of eight rows
+/// of its own.
 static bool aligned(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t address) {
   if (address % (8 * buffer.panel) == 0)
     return true;
-  machine.fail(
-      warp, step,
-      fmt::format("takes {} from byte {}, which is not a multiple of {} as its swizzle needs", buffer.name, address, 8 * buffer.panel));
+  machine.fail(warp, step,
+               fmt::format("takes {} from byte {}, which is not a multiple of {} as its swizzle needs", buffer.name,
+                           address, 8 * buffer.panel));
   return false;
 }
 
-/// The element of a tensor at (batch, head, row, column), or null outside of it. Leading dimensions that it lacks have extent 1.
+/// The element of a tensor at (batch, head, row, column), or null outside of it. Leading dimensions that it lacks have
+/// extent 1.
 static std::byte *boxElement(const Machine &machine, int tensor, std::array<int64_t, 4> at) {
   const Memory &memory = machine.launch.tensors[tensor];
   const int lacking = 4 - machine.program.tensors[tensor].rank;
@@ -827,24 +848,29 @@ static std::byte *boxElement(const Machine &machine, int tensor, std::array<int6
   return memory.data + offset * bytesOf(machine.program.tensors[tensor].element);
 }
 
-/// Operands of load_box and store_box: position in the tensor, and place in shared memory with column `column`, checked.
-static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at, int64_t stage, int64_t row,
-                        int columnInput, int64_t &column) {
+/// Operands of load_box and store_box: position in the tensor, and place in shared memory with column `column`,
+/// checked.
+static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at,
+                        int64_t stage, int64_t row, int columnInput, int64_t &column) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
   for (int i = 0; i < 4; ++i)
     if (!machine.uniform(warp, step, first + i, at[i]))
       return false;
-  if (!machine.uniform(warp, step, columnInput, column) || !inside(machine, warp, step, buffer, stage, row, column, map.columns) ||
+  if (!machine.uniform(warp, step, columnInput, column) ||
+      !inside(machine, warp, step, buffer, stage, row, column, map.columns) ||
       !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, map.columns))
     return false;
   if (column % map.columns) {
-    machine.fail(warp, step, fmt::format("starts at column {}, which is not the first of a panel of {}", column, map.columns));
+    machine.fail(warp, step,
+                 fmt::format("starts at column {}, which is not the first of a panel of {}", column, map.columns));
     return false;
   }
   return aligned(machine, warp, step, buffer, buffer.place(stage, row / 8 * 8, column)) &&
          (row % 8 == 0 ||
-          (machine.fail(warp, step, fmt::format("takes {} from row {}, which is not a multiple of 8", buffer.name, row)), false));
+          (machine.fail(warp, step,
+                        fmt::format("takes {} from row {}, which is not a multiple of 8", buffer.name, row)),
+           false));
 }
 
 Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
@@ -854,21 +880,23 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   onRing.at[0] = step.at[2];
   int64_t stage, first;
   std::array<int64_t, 4> at;
-  if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) || !machine.ringReady(warp, onRing, warp.first()) ||
-      !boxOperands(machine, warp, step, 0, at, stage, 0, 5, first))
+  if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) ||
+      !machine.ringReady(warp, onRing, warp.first()) || !boxOperands(machine, warp, step, 0, at, stage, 0, 5, first))
     return Go::Stop;
   if (!(machine.launch.params->mapped >> step.at[0] & 1))
-    return machine.fail(warp, step, fmt::format("reads {}, which the launch has not described to the copy engine",
-                                                machine.program.tensors[map.tensor].name));
+    return machine.fail(warp, step,
+                        fmt::format("reads {}, which the launch has not described to the copy engine",
+                                    machine.program.tensors[map.tensor].name));
   RingState &ring = machine.rings[step.at[2]];
   if (stage >= int64_t(ring.full.size()))
-    return machine.fail(
-        warp, step, fmt::format("signals stage {} of {}, which has {}", stage, machine.program.rings[step.at[2]].name, ring.full.size()));
+    return machine.fail(warp, step,
+                        fmt::format("signals stage {} of {}, which has {}", stage,
+                                    machine.program.rings[step.at[2]].name, ring.full.size()));
   if (!ring.fence || (ring.by.warp != warp.index && ring.fence > warp.knows(warp.first()).seen[ring.by.warp]))
-    return machine.fail(
-        warp, step,
-        fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine", machine.program.rings[step.at[2]].name),
-        ring.by.op);
+    return machine.fail(warp, step,
+                        fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine",
+                                    machine.program.rings[step.at[2]].name),
+                        ring.by.op);
   Landing landing{step.op, step.at[2], int(stage), {}, {}, 0};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
   landing.bytes = map.rows * map.columns * bytes;
@@ -882,7 +910,8 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
           std::memcpy(data, from, bytes);
     }
   for (const Bytes &place : landing.places)
-    if (std::optional<Fault> fault = machine.memory.startCopy(machine.actor(warp, step, warp.first()), place.address, 16, true))
+    if (std::optional<Fault> fault =
+            machine.memory.startCopy(machine.actor(warp, step, warp.first()), place.address, 16, true))
       return machine.fail(warp, step, "fills", buffer, stage, *fault);
   ++ring.full[stage].underWay;
   machine.landings.push_back(std::move(landing));
@@ -925,7 +954,8 @@ Go sim::addRows(Machine &machine, Warp &warp, const Step &step) {
     if (!inside(machine, warp, step, buffer, stage, first + row, 0, buffer.columns))
       return Go::Stop;
     int64_t from = buffer.place(stage, first + row, 0);
-    if (std::optional<Fault> fault = machine.memory.startRead(machine.actor(warp, step, warp.first()), from, buffer.rowBytes()))
+    if (std::optional<Fault> fault =
+            machine.memory.startRead(machine.actor(warp, step, warp.first()), from, buffer.rowBytes()))
       return machine.fail(warp, step, "reads", buffer, stage, *fault);
     box.reads.push_back({from, buffer.rowBytes()});
     std::byte *at = machine.global(warp, step, view, baseOf(step.in[2], warp.first()), {to + row, 0}, buffer.columns);
@@ -978,18 +1008,20 @@ Go sim::fenceAsync(Machine &, Warp &warp, const Step &) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
-/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place; else a finding.
-static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row, int64_t column,
-                             int64_t rowStep, int64_t columnStep) {
+/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place;
+/// else a finding.
+static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
+                             int64_t row, int64_t column, int64_t rowStep, int64_t columnStep) {
   if (!buffer.panel)
     return true;
   const int64_t bytes = columnStep * bytesOf(buffer.element);
-  const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) + bytes / buffer.panel * (buffer.rows * buffer.panel) +
-                        rowStep * buffer.panel;
+  const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) +
+                        bytes / buffer.panel * (buffer.rows * buffer.panel) + rowStep * buffer.panel;
   if (moved == buffer.place(stage, row + rowStep, column + columnStep))
     return true;
   machine.fail(warp, step,
-               fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep, columnStep, row, column, buffer.name));
+               fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep,
+                           columnStep, row, column, buffer.name));
   return false;
 }
 
@@ -1006,7 +1038,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     int64_t stage = at(0), row = at(1) + at(3), column = at(2) + at(4);
-    if (!inside(machine, warp, step, buffer, stage, row, column, 8) || !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
+    if (!inside(machine, warp, step, buffer, stage, row, column, 8) ||
+        !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
       return Go::Stop;
     int64_t address = buffer.place(stage, row, column);
     if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))
@@ -1022,9 +1055,9 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
     int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
     int64_t atI = fragment.shape[1] == 1 ? i + by : i, atJ = fragment.shape[1] == 1 ? j : j + by;
     if (atI < 0 || atI >= fragment.shape[0] || atJ < 0 || atJ >= fragment.shape[1])
-      return machine.fail(
-          warp, step,
-          fmt::format("writes {}[{}][{}], outside of its {} x {}", fragment.name, atI, atJ, fragment.shape[0], fragment.shape[1]));
+      return machine.fail(warp, step,
+                          fmt::format("writes {}[{}][{}], outside of its {} x {}", fragment.name, atI, atJ,
+                                      fragment.shape[0], fragment.shape[1]));
     uint32_t *to = &warp.registers[(fragment.first + (atI * fragment.shape[1] + atJ) * fragment.shape[2] + e) * lanes];
     for (int lane = 0; lane < lanes; ++lane) {
       int g = lane / 4, c = lane % 4;
@@ -1042,11 +1075,14 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
 }
 
 /// A lane's read of one word or two from shared memory, at a multiple of their bytes.
-static Go readWords(Machine &machine, Warp &warp, const Step &step, int lane, int64_t stage, int64_t row, int64_t column, int words) {
+static Go readWords(Machine &machine, Warp &warp, const Step &step, int lane, int64_t stage, int64_t row,
+                    int64_t column, int words) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const int64_t bytes = 4 * words, address = buffer.place(stage, row, column);
   if (address % bytes)
-    return machine.fail(warp, step, fmt::format("reads {} bytes at byte {}, which is not a multiple of {}", words == 1 ? "four" : "eight", address, bytes));
+    return machine.fail(warp, step,
+                        fmt::format("reads {} bytes at byte {}, which is not a multiple of {}",
+                                    words == 1 ? "four" : "eight", address, bytes));
   if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, bytes))
     return machine.fail(warp, step, "reads", buffer, stage, *fault);
   for (int word = 0; word < words; ++word) {
@@ -1064,7 +1100,8 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
-    if (!inside(machine, warp, step, buffer, at(0), row, column, count) || !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
+    if (!inside(machine, warp, step, buffer, at(0), row, column, count) ||
+        !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
         !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)) ||
         readWords(machine, warp, step, lane, at(0), row, column, 1) == Go::Stop)
       return Go::Stop;
@@ -1078,7 +1115,8 @@ Go sim::loadPair(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2) || readWords(machine, warp, step, lane, at(0), at(1), at(2), 2) == Go::Stop)
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2) ||
+        readWords(machine, warp, step, lane, at(0), at(1), at(2), 2) == Go::Stop)
       return Go::Stop;
   }
   return Go::Next;
@@ -1094,7 +1132,8 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
       return Go::Stop;
     int64_t address = buffer.place(at(1), at(2), at(3));
     if (address % 4)
-      return machine.fail(warp, step, fmt::format("writes four bytes at byte {}, which is not a multiple of 4", address));
+      return machine.fail(warp, step,
+                          fmt::format("writes four bytes at byte {}, which is not a multiple of 4", address));
     if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 4))
       return machine.fail(warp, step, "writes", buffer, at(1), *fault);
     warp.stored |= 1u << lane;
@@ -1115,7 +1154,8 @@ Go sim::scaleShared(Machine &machine, Warp &warp, const Step &step) {
       return Go::Stop;
     const int64_t address = buffer.place(at(0), at(1), at(2));
     if (address % 16)
-      return machine.fail(warp, step, fmt::format("multiplies 16 bytes at byte {}, which is not a multiple of 16", address));
+      return machine.fail(warp, step,
+                          fmt::format("multiplies 16 bytes at byte {}, which is not a multiple of 16", address));
     const Actor actor = machine.actor(warp, step, lane);
     if (std::optional<Fault> fault = machine.memory.read(actor, address, 16))
       return machine.fail(warp, step, "reads", buffer, at(0), *fault);
@@ -1179,12 +1219,14 @@ static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16
 static void unpackSum(const uint32_t *first, int64_t columns, float *d) {
   for (int64_t e = 0; e < columns / 2; ++e)
     for (int lane = 0; lane < lanes; ++lane)
-      d[(lane / 4 + 8 * (e % 4 / 2)) * columns + e / 4 * 8 + 2 * (lane % 4) + e % 2] = std::bit_cast<float>(first[e * lanes + lane]);
+      d[(lane / 4 + 8 * (e % 4 / 2)) * columns + e / 4 * 8 + 2 * (lane % 4) + e % 2] =
+          std::bit_cast<float>(first[e * lanes + lane]);
 }
 static void packSum(const float *d, int64_t columns, uint32_t *first) {
   for (int64_t e = 0; e < columns / 2; ++e)
     for (int lane = 0; lane < lanes; ++lane)
-      first[e * lanes + lane] = std::bit_cast<uint32_t>(d[(lane / 4 + 8 * (e % 4 / 2)) * columns + e / 4 * 8 + 2 * (lane % 4) + e % 2]);
+      first[e * lanes + lane] =
+          std::bit_cast<uint32_t>(d[(lane / 4 + 8 * (e % 4 / 2)) * columns + e / 4 * 8 + 2 * (lane % 4) + e % 2]);
 }
 
 Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
@@ -1199,8 +1241,9 @@ Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
     if (!machine.uniform(warp, step, 2 * operand, i) || !machine.uniform(warp, step, 2 * operand + 1, j))
       return Go::Stop;
     if (i < 0 || i >= buffer.shape[0] || j < 0 || j >= buffer.shape[1])
-      return machine.fail(warp, step,
-                          fmt::format("takes {}[{}][{}], outside of its {} x {}", buffer.name, i, j, buffer.shape[0], buffer.shape[1]));
+      return machine.fail(
+          warp, step,
+          fmt::format("takes {}[{}][{}], outside of its {} x {}", buffer.name, i, j, buffer.shape[0], buffer.shape[1]));
     first[operand] = &warp.registers[(buffer.first + (i * buffer.shape[1] + j) * buffer.shape[2]) * lanes];
   }
   const Element element = machine.program.registers[step.at[1]].element;
@@ -1248,14 +1291,16 @@ Go sim::mmaAsync(Machine &machine, Warp &warp, const Step &step) {
   Product product{step.op, {step.at[0], leftShared ? -1 : step.at[1]}, {}};
   for (int buffer : product.registers)
     if (buffer >= 0 && warp.buffers[buffer].touched)
-      return machine.fail(
-          warp, step,
-          fmt::format("uses {} without an mma_fence since ordinary instructions touched it", machine.program.registers[buffer].name));
+      return machine.fail(warp, step,
+                          fmt::format("uses {} without an mma_fence since ordinary instructions touched it",
+                                      machine.program.registers[buffer].name));
 
   const Element element = right.element;
-  auto read = [&](const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, std::array<uint16_t, 8> &chunk) {
+  auto read = [&](const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c,
+                  std::array<uint16_t, 8> &chunk) {
     int64_t address = buffer.place(bufferStage, r, c);
-    if (std::optional<Fault> fault = machine.memory.startRead(machine.actor(warp, step, Actor::wholeWarp), address, 16)) {
+    if (std::optional<Fault> fault =
+            machine.memory.startRead(machine.actor(warp, step, Actor::wholeWarp), address, 16)) {
       machine.fail(warp, step, "reads", buffer, bufferStage, *fault);
       return false;
     }
@@ -1263,13 +1308,15 @@ Go sim::mmaAsync(Machine &machine, Warp &warp, const Step &step) {
     std::memcpy(chunk.data(), machine.memory.at(address), 16);
     return true;
   };
-  auto starts = [&](const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, int64_t rows, int64_t count) {
+  auto starts = [&](const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, int64_t rows,
+                    int64_t count) {
     if (!inside(machine, warp, step, buffer, bufferStage, r, c, count) ||
         !inside(machine, warp, step, buffer, bufferStage, r + rows - 1, c, count))
       return false;
     if (r % 8 || c % 16) {
       machine.fail(warp, step,
-                   fmt::format("takes {} from row {}, column {}; rows start at multiples of 8, columns of 16", buffer.name, r, c));
+                   fmt::format("takes {} from row {}, column {}; rows start at multiples of 8, columns of 16",
+                               buffer.name, r, c));
       return false;
     }
     return aligned(machine, warp, step, buffer, buffer.place(bufferStage, r, 0));
@@ -1294,7 +1341,8 @@ Go sim::mmaAsync(Machine &machine, Warp &warp, const Step &step) {
     const RegisterBuffer &left = machine.program.registers[step.at[1]];
     if (at[4] < 0 || at[4] >= left.shape[0] || at[5] < 0 || at[5] >= left.shape[1])
       return machine.fail(warp, step,
-                          fmt::format("takes {}[{}][{}], outside of its {} x {}", left.name, at[4], at[5], left.shape[0], left.shape[1]));
+                          fmt::format("takes {}[{}][{}], outside of its {} x {}", left.name, at[4], at[5],
+                                      left.shape[0], left.shape[1]));
     unpackLeft(&warp.registers[(left.first + (at[4] * left.shape[1] + at[5]) * 4) * lanes], element, a);
   }
 
@@ -1357,8 +1405,10 @@ Go sim::mmaWait(Machine &machine, Warp &warp, const Step &step) {
 Go sim::mmaComplete(Machine &machine, Warp &warp, const Step &step) {
   RegisterState &state = warp.buffers[step.at[0]];
   if (state.underWay)
-    return machine.fail(warp, step, fmt::format("names {}, whose MMA may still be under way", machine.program.registers[step.at[0]].name),
-                        state.op);
+    return machine.fail(
+        warp, step,
+        fmt::format("names {}, whose MMA may still be under way", machine.program.registers[step.at[0]].name),
+        state.op);
   state.unnamed = false;
   return Go::Next;
 }

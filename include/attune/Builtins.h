@@ -80,8 +80,8 @@ Mask prefixLm(Operand n);
 Mask prefixLm(const Captured &n, std::source_location where = std::source_location::current());
 /// q / n == k / n: only keys of the query's own chunk of n.
 Mask chunked(Operand n);
-/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S]; in any order, but tiles are skipped only where the ids of a
-/// stretch of keys lie between others. A launch needs a workspace (Kernel::workspaceBytes).
+/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S]; in any order, but tiles are skipped
+/// only where the ids of a stretch of keys lie between others. A launch needs a workspace (Kernel::workspaceBytes).
 Mask documents(const Captured &ids, std::source_location where = std::source_location::current());
 /// k < lengths[b]: keys past their batch's length are padding. lengths: [B].
 Mask keyPadding(const Captured &lengths, std::source_location where = std::source_location::current());
@@ -91,8 +91,7 @@ ScoreModifier softcap(Operand c);
 /// s + slopes[h] * (k - q) (Press et al. 2022). slopes: [H].
 ScoreModifier alibi(const Captured &slopes, std::source_location where = std::source_location::current());
 /// s + table[h][q - k + Sk - 1]: a bias by distance. table: [H, Sq + Sk - 1].
-ScoreModifier relativeBias(const Captured &table,
-                           std::source_location where = std::source_location::current());
+ScoreModifier relativeBias(const Captured &table, std::source_location where = std::source_location::current());
 /// s + broadcast(t[h][q][k]). t: [H, Sq, Sk], [Sq, Sk] or [B, H, Sq, Sk]; a dimension of extent 1 stands for all.
 ScoreModifier bias(const Captured &t, std::source_location where = std::source_location::current());
 

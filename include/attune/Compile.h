@@ -24,8 +24,8 @@
 //     | NVRTC's version and options                       | another compiler                          |
 //     | a hash of attune's own sources                    | another attune                            |
 //
-// Code from the disk runs in this process: a folder or file that another user (other than root) owns or may write to is not
-// used, with a warning. No state of the folder makes a compilation fail.
+// Code from the disk runs in this process: a folder or file that another user (other than root) owns or may write to is
+// not used, with a warning. No state of the folder makes a compilation fail.
 //
 // Threads. Every function here may be called from any number of threads at once. Calls with the same key
 // wait for one compilation; others run in parallel. No function here changes the calling thread's CUDA
@@ -78,22 +78,24 @@ struct IrText {
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
-  DType dtype = DType::BF16;              ///< of Q, K, V and O: BF16, F16 or F32
-  int headDim = 0;                        ///< D, columns of Q and K: a multiple of 8 up to 512; required
-  int headDimV = 0;                       ///< Dv, columns of V and O; 0 is headDim
-  size_t sramBudget = 0;                  ///< bytes of shared memory per block; 0 is the device's limit
-  std::optional<int> tileQ = {};          ///< query rows per block
-  std::optional<int> tileK = {};          ///< keys per tile
-  std::optional<int> warps = {};          ///< warps per block
-  std::optional<int> stages = {};         ///< buffers of the K and V rings
-  std::optional<bool> qRegisters = {};    ///< whether fragments of Q stay in registers
-  std::optional<int> dvWarps = {};        ///< warps that share rows and split the columns of V and O: 1, 2 or 4
-  /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its parameters or the plan that
-  /// its comment names are not the generated text's. The kernel is neither read from a cache nor written to one.
+  DType dtype = DType::BF16;           ///< of Q, K, V and O: BF16, F16 or F32
+  int headDim = 0;                     ///< D, columns of Q and K: a multiple of 8 up to 512; required
+  int headDimV = 0;                    ///< Dv, columns of V and O; 0 is headDim
+  size_t sramBudget = 0;               ///< bytes of shared memory per block; 0 is the device's limit
+  std::optional<int> tileQ = {};       ///< query rows per block
+  std::optional<int> tileK = {};       ///< keys per tile
+  std::optional<int> warps = {};       ///< warps per block
+  std::optional<int> stages = {};      ///< buffers of the K and V rings
+  std::optional<bool> qRegisters = {}; ///< whether fragments of Q stay in registers
+  std::optional<int> dvWarps = {};     ///< warps that share rows and split the columns of V and O: 1, 2 or 4
+  /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its
+  /// parameters or the plan that its comment names are not the generated text's. The kernel is neither read from a
+  /// cache nor written to one.
   std::optional<IrText> cuda = {};
-  std::string cacheDir = {};              ///< "": KernelCache::defaultDirectory()
-  bool useCache = true;                   ///< false: neither read nor write, in memory or on disk
-  bool printAfterAll = false;             ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
+  std::string cacheDir = {}; ///< "": KernelCache::defaultDirectory()
+  bool useCache = true;      ///< false: neither read nor write, in memory or on disk
+  bool printAfterAll =
+      false; ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
 };
 
 /// The kernel for `variant`, loaded for `target` (on a CUDA target into the context that a launch from this thread
@@ -107,20 +109,20 @@ Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, 
 /// As compile, without loading: needs NVRTC for a CUDA target, but no driver and no GPU.
 Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
 
-/// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where fields of it
-/// are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew. Needs NVRTC from Stage::Ptx on,
-/// and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit.
-/// MLIR text carries source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
-/// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the
-/// target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
+/// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where
+/// fields of it are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew.
+/// Needs NVRTC from Stage::Ptx on, and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit. MLIR text carries source
+/// locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the module's attribute
+/// `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the target does not
+/// have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
 
 /// What IR text says about itself.
 struct IrSummary {
   Stage stage = Stage::Attn; ///< Attn, Tile or Sched
   std::string name = {};
-  std::string arch = {};     ///< only at Stage::Sched
-  double scale = 0;          ///< only at Stage::Attn, 0 elsewhere
+  std::string arch = {}; ///< only at Stage::Sched
+  double scale = 0;      ///< only at Stage::Attn, 0 elsewhere
   bool precise = false;
   KernelSignature signature = {};
   std::string variantJson = {}; ///< Variant::toJson, where the text was emitted from a variant and still is it
@@ -149,14 +151,15 @@ struct ProblemSizes {
 ///     {"variant", "arch", "dtype", "headDim", "headDimV", "costModelVersion", "rankedBy",
 ///      "sizes": {"batch", "heads", "headsKv", "queries", "keys"},
 ///      "candidates": [{"tileQ", "tileK", "warps", "stages", "qRegisters", "dvWarps", "blocksPerSm", "text",
-///                      "chosen", "rejected", "passedOver", "sharedBytes", "registers", "registerLimit", "trafficBytes", "hbmBytes",
-///                      "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
+///                      "chosen", "rejected", "passedOver", "sharedBytes", "registers", "registerLimit",
+///                      "trafficBytes", "hbmBytes", "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
 ///      "plan": {...}}
 ///
-/// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or with warpgroup-level
-/// products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth, a half and twice the length. `passedOver`
-/// says why compile() does not take a candidate that fits: "compiled: spills 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that
-/// compile() chooses, which serves every size and is ranked for the default sizes (registers as estimated).
+/// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or
+/// with warpgroup-level products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth,
+/// a half and twice the length. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills
+/// 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that compile() chooses, which serves every size
+/// and is ranked for the default sizes (registers as estimated).
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
                               const ProblemSizes &sizes = {});
 Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,

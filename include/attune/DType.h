@@ -36,9 +36,7 @@ constexpr size_t byteSize(DType type) {
   return 0;
 }
 
-constexpr bool isFloat(DType type) {
-  return type == DType::F32 || type == DType::F16 || type == DType::BF16;
-}
+constexpr bool isFloat(DType type) { return type == DType::F32 || type == DType::F16 || type == DType::BF16; }
 
 /// "f32", "f16", "bf16", "i32", "i64", "bool".
 constexpr std::string_view name(DType type) {

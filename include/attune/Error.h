@@ -45,8 +45,7 @@ struct Error {
 };
 
 /// A value of type T or the Error that explains why there is none.
-template <typename T>
-class [[nodiscard]] Expected {
+template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : state(std::in_place_index<0>, std::move(value)) {}
   Expected(Error error) : state(std::in_place_index<1>, std::move(error)) {}
@@ -73,8 +72,7 @@ private:
 };
 
 /// Success, or the Error that explains the failure.
-template <>
-class [[nodiscard]] Expected<void> {
+template <> class [[nodiscard]] Expected<void> {
 public:
   Expected() = default;
   Expected(Error error) : failure(std::move(error)) {}

@@ -145,13 +145,13 @@ struct Node {
   DType type = DType::F32; ///< F32, I32, I64 or Bool: the type of the value
   std::vector<NodeRef> operands;
 
-  float floatValue = 0;                  ///< Constant of type f32
-  int64_t intValue = 0;                  ///< Constant of type i32, i64 or bool (0 or 1)
-  Coordinate coordinate = Coordinate::B; ///< Coordinate
-  Extent extent = Extent::B;             ///< Extent
-  std::string name;                      ///< Scalar, Load
-  DType elementType = DType::F32;        ///< Load: the tensor's type in memory
-  int rank = 0;                          ///< Load: equals operands.size()
+  float floatValue = 0;                        ///< Constant of type f32
+  int64_t intValue = 0;                        ///< Constant of type i32, i64 or bool (0 or 1)
+  Coordinate coordinate = Coordinate::B;       ///< Coordinate
+  Extent extent = Extent::B;                   ///< Extent
+  std::string name;                            ///< Scalar, Load
+  DType elementType = DType::F32;              ///< Load: the tensor's type in memory
+  int rank = 0;                                ///< Load: equals operands.size()
   IndexRange indexRange = IndexRange::Checked; ///< Load
 
   SourceLocation where;       ///< the user's line; for text the file is "score" or "mask"
@@ -168,14 +168,14 @@ concept Literal = std::integral<T> || std::floating_point<T>;
 class Expr {
 public:
   explicit Expr(NodeRef node) : root(std::move(node)) {}
-  template <Literal T>
-  Expr(T literal, std::source_location where = std::source_location::current());
+  template <Literal T> Expr(T literal, std::source_location where = std::source_location::current());
 
   /// For the text of the error alone.
-  template <std::same_as<bool> T>
-  explicit operator T() const {
-    static_assert(!std::same_as<T, bool>, "an expression has no value before the kernel runs, so that if, ?: and loops cannot decide by it; write "
-                                          "select(condition, a, b)");
+  template <std::same_as<bool> T> explicit operator T() const {
+    static_assert(
+        !std::same_as<T, bool>,
+        "an expression has no value before the kernel runs, so that if, ?: and loops cannot decide by it; write "
+        "select(condition, a, b)");
     return false;
   }
 

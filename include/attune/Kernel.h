@@ -26,10 +26,10 @@
 // called from any number of threads at once, on one handle or on copies. On a CUDA target a launch only
 // enqueues work on the caller's stream: it does not synchronise, and it allocates nothing once the module
 // is loaded (load() or the first launch) and up to six captured tensors and eight scalars are passed. It
-// may be captured in a CUDA graph, which then holds the arguments of the capture: a replay reads the same addresses, and
-// through seedPointer and offsetPointer the numbers that are there then. On the CPU target a launch returns when the work is done, runs on a
-// pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream; launches from
-// several threads take turns.
+// may be captured in a CUDA graph, which then holds the arguments of the capture: a replay reads the same addresses,
+// and through seedPointer and offsetPointer the numbers that are there then. On the CPU target a launch returns when
+// the work is done, runs on a pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream;
+// launches from several threads take turns.
 //
 // Devices. A kernel belongs to the CUDA device it was loaded for, and every tensor has to be there; for a
 // second device, compile again with that device in the target (a cache hit apart from the load). Each
@@ -68,10 +68,11 @@ struct ScalarParam {
   friend bool operator==(const ScalarParam &, const ScalarParam &) = default;
 };
 
-/// constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i], with the q offset in q.
+/// constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i], with the q offset in
+/// q.
 struct LinearIndex {
-  static constexpr int64_t maxFactor = 1 << 16;                  ///< of a coordinate or an extent, in magnitude
-  static constexpr int64_t maxConstant = int64_t(1) << 40;       ///< in magnitude: 64 bits hold every sum
+  static constexpr int64_t maxFactor = 1 << 16;            ///< of a coordinate or an extent, in magnitude
+  static constexpr int64_t maxConstant = int64_t(1) << 40; ///< in magnitude: 64 bits hold every sum
 
   int64_t constant = 0;
   std::array<int64_t, 4> coordinates = {};
@@ -80,21 +81,22 @@ struct LinearIndex {
   constexpr bool withinLimits() const {
     bool within = constant >= -maxConstant && constant <= maxConstant;
     for (size_t i = 0; i < 4; ++i)
-      within = within && coordinates[i] >= -maxFactor && coordinates[i] <= maxFactor && extents[i] >= -maxFactor && extents[i] <= maxFactor;
+      within = within && coordinates[i] >= -maxFactor && coordinates[i] <= maxFactor && extents[i] >= -maxFactor &&
+               extents[i] <= maxFactor;
     return within;
   }
   friend bool operator==(const LinearIndex &, const LinearIndex &) = default;
 };
 
-/// Says that the kernel reads a captured tensor at `index` along dimension `dim`, for every (b, h, q, k) of a launch at which all of
-/// `guards` are at least 0. The launch fails where that would lie outside the tensor.
+/// Says that the kernel reads a captured tensor at `index` along dimension `dim`, for every (b, h, q, k) of a launch at
+/// which all of `guards` are at least 0. The launch fails where that would lie outside the tensor.
 struct IndexParam {
   int dim = 0;
   LinearIndex index = {};
   std::vector<LinearIndex> guards = {};
-  bool broadcast = false;      ///< an extent of 1 serves every index
-  std::string text = {};       ///< the index as the variant writes it: "q - k + Sk - 1"
-  std::string element = {};    ///< what is read: "table[h, q - k + Sk - 1]"
+  bool broadcast = false;   ///< an extent of 1 serves every index
+  std::string text = {};    ///< the index as the variant writes it: "q - k + Sk - 1"
+  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 
@@ -102,7 +104,7 @@ struct IndexParam {
 struct TensorParam {
   std::string name;
   DType dtype = DType::F32;
-  int rank = 0; ///< 0 to 4
+  int rank = 0;                         ///< 0 to 4
   std::vector<IndexParam> indices = {}; ///< what a launch compares with the tensor's extents
   friend bool operator==(const TensorParam &, const TensorParam &) = default;
 };
@@ -117,9 +119,9 @@ struct BlockPatternParam {
   friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
-/// Says that a launch first makes, in the workspace, the least and the greatest elements of the captured integer tensor `tensor`
-/// within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles it hides or shows
-/// as a whole are known. O(elements of the tensor) work.
+/// Says that a launch first makes, in the workspace, the least and the greatest elements of the captured integer tensor
+/// `tensor` within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles
+/// it hides or shows as a whole are known. O(elements of the tensor) work.
 struct BoundsParam {
   std::string tensor;
   int dim = 0;
@@ -128,9 +130,10 @@ struct BoundsParam {
   friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
 };
 
-/// Says that the kernel takes a tensor map of q, k, v, o or a captured tensor: the launch describes the tensor to the copy engine in boxes of
-/// rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where a captured tensor's
-/// strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by element.
+/// Says that the kernel takes a tensor map of q, k, v, o or a captured tensor: the launch describes the tensor to the
+/// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
+/// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by
+/// element.
 struct TensorMapParam {
   std::string tensor;
   int rows = 0;
@@ -151,12 +154,12 @@ struct KernelSignature {
   std::vector<TensorParam> tensors = {};
   std::optional<BlockPatternParam> blockPattern = {};
   std::vector<BoundsParam> bounds = {};
-  bool claimsWork = false; ///< blocks claim tiles of work: the workspace begins with their counter (LaunchParams.h)
+  bool claimsWork = false;     ///< blocks claim tiles of work: the workspace begins with their counter (LaunchParams.h)
   bool waitsForBounds = false; ///< the kernel waits for its bounds itself: it may start while they are being made
   std::vector<TensorMapParam> tensorMaps = {};
 
-  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + packedTensorBytes(rank) per tensor and per bounds of one, and
-  /// from the next multiple of 64 on 128 per tensor map.
+  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + packedTensorBytes(rank) per tensor and per
+  /// bounds of one, and from the next multiple of 64 on 128 per tensor map.
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
@@ -179,16 +182,17 @@ struct KernelImage {
   std::string entry; ///< symbol of the entry point
   std::string arch;  ///< "cpu", "sm_80", ...
   KernelSignature signature = {};
-  int tileQ = 0;            ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
-  int tileK = 0;            ///< keys per tile
-  bool persistent = false;  ///< blocks take one tile after another; grid.x = persistentBlocks(tiles, SMs, claimsWork) of LaunchParams.h
-  int threads = 0;          ///< threads per block; 1 for the CPU
-  size_t sharedBytes = 0;   ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
-  int registers = 0;        ///< per thread, read from the cubin
-  int spillBytes = 0;       ///< local memory per thread, read from the cubin
-  int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
-  std::string path;         ///< instructions used: "wgmma", "mma.sync" or "cpu"
-  std::string cudaSource;   ///< the generated text; empty for the CPU
+  int tileQ = 0;           ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
+  int tileK = 0;           ///< keys per tile
+  bool persistent = false; ///< blocks take one tile after another; grid.x = persistentBlocks(tiles, SMs, claimsWork) of
+                           ///< LaunchParams.h
+  int threads = 0;         ///< threads per block; 1 for the CPU
+  size_t sharedBytes = 0;  ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
+  int registers = 0;       ///< per thread, read from the cubin
+  int spillBytes = 0;      ///< local memory per thread, read from the cubin
+  int nvrtcVersion = 0;    ///< 1000 * major + 10 * minor, 0 for the CPU
+  std::string path;        ///< instructions used: "wgmma", "mma.sync" or "cpu"
+  std::string cudaSource;  ///< the generated text; empty for the CPU
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
   std::string log;          ///< NVRTC's log
@@ -197,7 +201,8 @@ struct KernelImage {
 
   /// Everything but `cudaSource` and `binary`, as one JSON object.
   std::string metadata() const;
-  /// Reads metadata() back; fails on text that is not such an object, or has a size or a tensor that no kernel can have.
+  /// Reads metadata() back; fails on text that is not such an object, or has a size or a tensor that no kernel can
+  /// have.
   static Expected<KernelImage> fromMetadata(std::string_view json);
 };
 
@@ -247,8 +252,7 @@ struct NamedScalar {
 };
 
 /// A list that lies inside the object up to `inlineCount` elements and on the heap beyond that.
-template <typename T, size_t inlineCount>
-class ArgumentList {
+template <typename T, size_t inlineCount> class ArgumentList {
 public:
   ArgumentList() = default;
   ArgumentList(std::initializer_list<T> values) {
@@ -299,8 +303,8 @@ struct LaunchArgs {
   const uint64_t *seedPointer = nullptr;   ///< read by the kernel instead of `seed`; device memory on CUDA
   const uint64_t *offsetPointer = nullptr; ///< read by the kernel instead of `offset`
   std::optional<int32_t> qOffset = {};     ///< only for a variant with .qOffset; unset is 0
-  /// Memory on the kernel's device, 16-byte aligned, that the launch may overwrite until it is done; launches that follow each other
-  /// in a stream may share it. Null where Kernel::workspaceBytes() is 0.
+  /// Memory on the kernel's device, 16-byte aligned, that the launch may overwrite until it is done; launches that
+  /// follow each other in a stream may share it. Null where Kernel::workspaceBytes() is 0.
   void *workspace = nullptr;
   size_t workspaceBytes = 0; ///< size of `workspace`; at least Kernel::workspaceBytes() of these arguments
 };
@@ -317,8 +321,8 @@ public:
   bool valid() const { return state != nullptr; }
 
   /// Checks every argument that needs no query (dtype, shape, stride, alignment, null, declared device,
-  /// names, plain indices of captured tensors; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds without a launch;
-  /// Sk = 0 launches and gives O = 0, LSE = -inf.
+  /// names, plain indices of captured tensors; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds
+  /// without a launch; Sk = 0 launches and gives O = 0, LSE = -inf.
   Expected<void> launch(Stream stream, const LaunchArgs &args) const;
 
   /// As launch, and first asks the driver about every pointer: that it is memory the kernel's device can
@@ -328,8 +332,8 @@ public:
   /// Only the checks of launch.
   Expected<void> check(const LaunchArgs &args) const;
 
-  /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0 unless the
-  /// mask compares captured integers of queries or keys. A few bytes for each tile of the sequence.
+  /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0
+  /// unless the mask compares captured integers of queries or keys. A few bytes for each tile of the sequence.
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first

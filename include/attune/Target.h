@@ -30,12 +30,10 @@ struct Target {
   static Target cpu() { return {}; }
 
   /// `arch` is not checked here; compile() rejects an unknown one with the text that parse() gives.
-  static Target cuda(std::string arch, int device = 0) {
-    return {Kind::Cuda, std::move(arch), device};
-  }
+  static Target cuda(std::string arch, int device = 0) { return {Kind::Cuda, std::move(arch), device}; }
 
-  /// The CUDA device `device` with the architecture to compile for on it, on compute capability 9.0 "sm_90a"; the CPU where
-  /// there is no driver, no such device, or an architecture that attune has no kernels for. Never fails.
+  /// The CUDA device `device` with the architecture to compile for on it, on compute capability 9.0 "sm_90a"; the CPU
+  /// where there is no driver, no such device, or an architecture that attune has no kernels for. Never fails.
   static Target detect(int device = 0);
 
   /// "cpu", an architecture, an architecture with a device ("sm_90:1"), or "gpu" (the device that

@@ -53,14 +53,13 @@ struct Tensor {
 
   /// A row-major view: the last dimension has stride 1. At most maxRank dimensions.
   static Tensor contiguous(const void *data, DType dtype, std::span<const int64_t> shape, Device device = {});
-  static Tensor contiguous(const void *data, DType dtype, std::initializer_list<int64_t> shape,
-                           Device device = {}) {
+  static Tensor contiguous(const void *data, DType dtype, std::initializer_list<int64_t> shape, Device device = {}) {
     return contiguous(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()), device);
   }
 
   /// A view with the given strides, in elements; as many as dimensions.
-  static Tensor strided(const void *data, DType dtype, std::span<const int64_t> shape,
-                        std::span<const int64_t> strides, Device device = {});
+  static Tensor strided(const void *data, DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                        Device device = {});
   static Tensor strided(const void *data, DType dtype, std::initializer_list<int64_t> shape,
                         std::initializer_list<int64_t> strides, Device device = {}) {
     return strided(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()),
@@ -82,10 +81,7 @@ struct Tensor {
     return count;
   }
 
-  template <typename T>
-  T *as() const {
-    return static_cast<T *>(data);
-  }
+  template <typename T> T *as() const { return static_cast<T *>(data); }
 
   /// "bf16[2, 8, 1024, 128] on cuda:0".
   std::string text() const;

@@ -104,10 +104,10 @@ public:
   /// earlier calls. Every finite score is right, however large: keys masked by the least finite float weigh
   /// nothing beside others, and a row masked in full that way gives the mean of V. What is -infinity counts as
   /// hidden; +infinity and NaN make a row NaN.
-  template <typename F>
-  Variant &score(F &&f, std::source_location where = std::source_location::current()) {
+  template <typename F> Variant &score(F &&f, std::source_location where = std::source_location::current()) {
     constexpr bool takes = std::is_invocable_v<F, Score, Index, Index, Index, Index>;
-    static_assert(takes, ".score takes a function of (Score s, Index b, Index h, Index q, Index k), which are expressions");
+    static_assert(takes,
+                  ".score takes a function of (Score s, Index b, Index h, Index q, Index k), which are expressions");
     if constexpr (takes) {
       constexpr bool gives = std::is_convertible_v<std::invoke_result_t<F, Score, Index, Index, Index, Index>, Operand>;
       static_assert(gives, "the function of .score gives the new score, an expression or a number");
@@ -121,15 +121,17 @@ public:
   }
 
   /// f(Index b, Index h, Index q, Index k) -> bool: whether query q sees key k. And-ed with earlier calls.
-  template <typename F>
-  Variant &mask(F &&f, std::source_location where = std::source_location::current()) {
+  template <typename F> Variant &mask(F &&f, std::source_location where = std::source_location::current()) {
     constexpr bool takes = std::is_invocable_v<F, Index, Index, Index, Index>;
-    static_assert(takes, ".mask takes a function of (Index b, Index h, Index q, Index k), which are expressions; the score is not among them");
+    static_assert(takes, ".mask takes a function of (Index b, Index h, Index q, Index k), which are expressions; the "
+                         "score is not among them");
     if constexpr (takes) {
       constexpr bool gives = std::is_convertible_v<std::invoke_result_t<F, Index, Index, Index, Index>, Operand>;
       static_assert(gives, "the function of .mask gives whether q sees k, a bool expression such as q >= k");
       if constexpr (gives)
-        addMask(traced(f(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q), coordinate(Coordinate::K)), where),
+        addMask(traced(f(coordinate(Coordinate::B), coordinate(Coordinate::H), coordinate(Coordinate::Q),
+                         coordinate(Coordinate::K)),
+                       where),
                 where);
     }
     return *this;
@@ -201,8 +203,7 @@ public:
   static Expected<Variant> parse(std::string name, const TextVariant &source);
 
 private:
-  template <typename T>
-  static Expr traced(T &&result, std::source_location where) {
+  template <typename T> static Expr traced(T &&result, std::source_location where) {
     return Expr(Operand(std::forward<T>(result), where).node);
   }
   Expr scoreSoFar() const;

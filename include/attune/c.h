@@ -12,15 +12,15 @@
  *       attune_error_free(error);
  *     }
  *
- * What each call does, which shapes and dtypes it takes and which errors it has is written where the C++ of the same name is:
- * attune/Variant.h, attune/Compile.h, attune/Kernel.h, attune/Tensor.h.
+ * What each call does, which shapes and dtypes it takes and which errors it has is written where the C++ of the same
+ * name is: attune/Variant.h, attune/Compile.h, attune/Kernel.h, attune/Tensor.h.
  *
- * Errors are values: a function that can fail returns NULL, or an error that the caller frees; what it was to give is then
- * untouched. No exception, signal or exit leaves a function. Texts are UTF-8 and end with 0. Handles may be used from any number of threads at
- * once, but each is freed once, and then no longer used. NULL may be freed.
+ * Errors are values: a function that can fail returns NULL, or an error that the caller frees; what it was to give is
+ * then untouched. No exception, signal or exit leaves a function. Texts are UTF-8 and end with 0. Handles may be used
+ * from any number of threads at once, but each is freed once, and then no longer used. NULL may be freed.
  *
- * The interface is stable: structs that begin with their size, which attune_..._init sets, grow at their end alone, and the others never, so that a
- * program that was compiled with an older header goes on as it was.
+ * The interface is stable: structs that begin with their size, which attune_..._init sets, grow at their end alone, and
+ * the others never, so that a program that was compiled with an older header goes on as it was.
  *
  *===----------------------------------------------------------------------===*/
 #ifndef ATTUNE_C_H
@@ -93,11 +93,11 @@ typedef struct attune_text_variant {
   size_t tensor_count;
   const attune_scalar_decl *scalars;
   size_t scalar_count;
-  const float *scale;                /* NULL: 1 / sqrt(head dim) */
-  const float *dropout;              /* NULL: no dropout; else the default probability */
-  int precise;                       /* functions accurate to float32 */
-  int q_offset;                      /* the launch's q offset is added to q */
-  const char *blocks;                /* a block pattern's tensor; NULL: none */
+  const float *scale;   /* NULL: 1 / sqrt(head dim) */
+  const float *dropout; /* NULL: no dropout; else the default probability */
+  int precise;          /* functions accurate to float32 */
+  int q_offset;         /* the launch's q offset is added to q */
+  const char *blocks;   /* a block pattern's tensor; NULL: none */
   int block_rows, block_columns;
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {
@@ -118,14 +118,14 @@ ATTUNE_C_API void attune_variant_free(attune_variant *variant);
 /* As CompileOptions in attune/Compile.h. */
 typedef struct attune_options {
   size_t size;
-  attune_dtype dtype;    /* of Q, K, V and O: f16, bf16 or f32 */
-  int head_dim;          /* D: a multiple of 8 up to 512 */
-  int head_dim_v;        /* Dv; 0: D */
-  size_t sram_budget;    /* bytes of shared memory a block; 0: the device's limit */
+  attune_dtype dtype;                          /* of Q, K, V and O: f16, bf16 or f32 */
+  int head_dim;                                /* D: a multiple of 8 up to 512 */
+  int head_dim_v;                              /* Dv; 0: D */
+  size_t sram_budget;                          /* bytes of shared memory a block; 0: the device's limit */
   int tile_q, tile_k, warps, stages, dv_warps; /* 0: chosen */
-  int q_registers;       /* 0 or 1; -1: chosen */
-  const char *cache_dir; /* NULL: the default folder */
-  int no_cache;          /* 1: neither read nor write the cache */
+  int q_registers;                             /* 0 or 1; -1: chosen */
+  const char *cache_dir;                       /* NULL: the default folder */
+  int no_cache;                                /* 1: neither read nor write the cache */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -138,13 +138,15 @@ static inline attune_options attune_options_init(void) {
 }
 
 /* `target`: "cpu", "gpu" (this machine's), "sm_90a", "sm_90:1" (device 1); NULL: this machine's GPU, else the CPU. */
-ATTUNE_C_API attune_error *attune_compile(const attune_variant *variant, const attune_options *options, const char *target,
-                                          attune_kernel **kernel);
-/* `stage`: "dsl", "attn", "tile", "sched", "cuda", "ptx" or "cubin". `bytes` of them at `text`, and a 0 behind them; `bytes` may be NULL. */
-ATTUNE_C_API attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target, const char *stage,
-                                       char **text, size_t *bytes);
+ATTUNE_C_API attune_error *attune_compile(const attune_variant *variant, const attune_options *options,
+                                          const char *target, attune_kernel **kernel);
+/* `stage`: "dsl", "attn", "tile", "sched", "cuda", "ptx" or "cubin". `bytes` of them at `text`, and a 0 behind them;
+ * `bytes` may be NULL. */
+ATTUNE_C_API attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target,
+                                       const char *stage, char **text, size_t *bytes);
 /* The cost model's ranking and the plan, as JSON. */
-ATTUNE_C_API attune_error *attune_explain(const attune_variant *variant, const attune_options *options, const char *target, char **json);
+ATTUNE_C_API attune_error *attune_explain(const attune_variant *variant, const attune_options *options,
+                                          const char *target, char **json);
 ATTUNE_C_API void attune_kernel_free(attune_kernel *kernel);
 
 /* Everything about a kernel but its code, as JSON: KernelImage::metadata in attune/Kernel.h. */
@@ -167,8 +169,10 @@ typedef struct attune_tensor {
   int64_t strides[ATTUNE_MAX_RANK]; /* in elements */
 } attune_tensor;
 
-/* A row-major view. At most ATTUNE_MAX_RANK dimensions; beyond, its rank is 0 and its data NULL, which a launch refuses. */
-ATTUNE_C_API attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device, int rank, const int64_t *shape);
+/* A row-major view. At most ATTUNE_MAX_RANK dimensions; beyond, its rank is 0 and its data NULL, which a launch
+ * refuses. */
+ATTUNE_C_API attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device, int rank,
+                                             const int64_t *shape);
 
 typedef struct attune_named_tensor {
   const char *name;
@@ -189,17 +193,17 @@ typedef struct attune_named_scalar {
 /* As LaunchArgs in attune/Kernel.h. */
 typedef struct attune_launch_args {
   size_t size;
-  attune_tensor q, k, v, o;             /* [B, H, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv], [B, H, Sq, Dv] */
-  const attune_tensor *lse;             /* f32 [B, H, Sq]; NULL: not wanted */
+  attune_tensor q, k, v, o; /* [B, H, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv], [B, H, Sq, Dv] */
+  const attune_tensor *lse; /* f32 [B, H, Sq]; NULL: not wanted */
   const attune_named_tensor *tensors;
   size_t tensor_count;
   const attune_named_scalar *scalars;
   size_t scalar_count;
-  const float *dropout;                 /* in [0, 1); NULL: the probability that the variant names */
+  const float *dropout; /* in [0, 1); NULL: the probability that the variant names */
   uint64_t seed, offset;
   const uint64_t *seed_pointer, *offset_pointer; /* read by the kernel in their place; device memory on CUDA */
   int32_t q_offset;
-  void *workspace;                      /* of attune_workspace_bytes, 16-byte aligned, on the kernel's device */
+  void *workspace; /* of attune_workspace_bytes, 16-byte aligned, on the kernel's device */
   size_t workspace_bytes;
 } attune_launch_args;
 
@@ -211,11 +215,13 @@ static inline attune_launch_args attune_launch_args_init(void) {
   return args;
 }
 
-/* Enqueues on `stream` (a CUstream or cudaStream_t; NULL: the default stream); on the CPU it returns when the work is done. */
+/* Enqueues on `stream` (a CUstream or cudaStream_t; NULL: the default stream); on the CPU it returns when the work is
+ * done. */
 ATTUNE_C_API attune_error *attune_launch(const attune_kernel *kernel, void *stream, const attune_launch_args *args);
 /* Only the checks of attune_launch. */
 ATTUNE_C_API attune_error *attune_check(const attune_kernel *kernel, const attune_launch_args *args);
-ATTUNE_C_API attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_launch_args *args, size_t *bytes);
+ATTUNE_C_API attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_launch_args *args,
+                                                  size_t *bytes);
 /* Loads the module now, in place of the first launch. */
 ATTUNE_C_API attune_error *attune_load(const attune_kernel *kernel);
 

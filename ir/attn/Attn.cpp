@@ -2,9 +2,9 @@
 
 #include "ir/attn/Attn.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune::attn;
@@ -55,10 +55,10 @@ void CapturedTensorAttr::print(AsmPrinter &printer) const {
   printer << ", " << getElementType() << ", rank " << getRank() << ">";
 }
 
-LogicalResult CapturedTensorAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name,
-                                         Type type, int64_t rank) {
-  bool known = type.isF32() || type.isF16() || type.isBF16() || type.isInteger(8) || type.isInteger(32) ||
-               type.isInteger(64);
+LogicalResult CapturedTensorAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, Type type,
+                                         int64_t rank) {
+  bool known =
+      type.isF32() || type.isF16() || type.isBF16() || type.isInteger(8) || type.isInteger(32) || type.isInteger(64);
   if (!known)
     return emitError() << "captured tensor " << name << " has element type " << type
                        << "; use f32, f16, bf16, i32, i64, or i8 for bool";
@@ -105,8 +105,7 @@ void BlockPatternAttr::print(AsmPrinter &printer) const {
 LogicalResult BlockPatternAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t rows,
                                        int64_t columns) {
   if (rows <= 0 || columns <= 0 || rows % 16 || columns % 16)
-    return emitError() << "block pattern of " << rows << " x " << columns
-                       << " is not made of positive multiples of 16";
+    return emitError() << "block pattern of " << rows << " x " << columns << " is not made of positive multiples of 16";
   return success();
 }
 
@@ -136,7 +135,8 @@ static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what
   if (takesScore)
     expected.front() = builder.getF32Type();
   if (!llvm::equal(region.getArgumentTypes(), expected))
-    return op.emitOpError() << what << " region must take " << (takesScore ? "(f32, i32, i32, i32, i32)" : "(i32, i32, i32, i32)");
+    return op.emitOpError() << what << " region must take "
+                            << (takesScore ? "(f32, i32, i32, i32, i32)" : "(i32, i32, i32, i32)");
   auto yield = dyn_cast<YieldOp>(region.front().back());
   Type type = takesScore ? Type(builder.getF32Type()) : Type(builder.getI1Type());
   if (!yield || yield.getValue().getType() != type)

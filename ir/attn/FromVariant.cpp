@@ -40,8 +40,7 @@ Type irType(MLIRContext &context, DType type) {
 /// Fills one region with the ops of an expression.
 class RegionBuilder {
 public:
-  RegionBuilder(Region &region, Location outer, bool takesScore)
-      : builder(region.getContext()), outer(outer) {
+  RegionBuilder(Region &region, Location outer, bool takesScore) : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(4, builder.getI32Type());
     if (takesScore)
       types.insert(types.begin(), builder.getF32Type());
@@ -103,13 +102,11 @@ private:
     return known;
   }
 
-  template <typename OpTy, typename... Args>
-  Value make(Args &&...args) {
+  template <typename OpTy, typename... Args> Value make(Args &&...args) {
     return OpTy::create(builder, loc, std::forward<Args>(args)...);
   }
 
-  template <typename FloatOp, typename IntOp>
-  Value arithmetic(ValueRange x) {
+  template <typename FloatOp, typename IntOp> Value arithmetic(ValueRange x) {
     return isa<FloatType>(x[0].getType()) ? make<FloatOp>(x[0], x[1]) : make<IntOp>(x[0], x[1]);
   }
 
@@ -142,8 +139,7 @@ private:
     return make<arith::SelectOp>(byZero, zero, quotient);
   }
 
-  template <typename OpTy>
-  Value shift(Value x, Value count, const Node &by) {
+  template <typename OpTy> Value shift(Value x, Value count, const Node &by) {
     int64_t mask = x.getType().getIntOrFloatBitWidth() - 1;
     if (by.op == Op::Constant)
       return make<OpTy>(x, constant(x.getType(), by.intValue & mask));
@@ -189,7 +185,8 @@ private:
     bool floats = node.type == DType::F32;
     switch (node.op) {
     case Op::Constant:
-      return floats ? constant(node.floatValue) : constant(type, node.type == DType::Bool ? node.intValue != 0 : node.intValue);
+      return floats ? constant(node.floatValue)
+                    : constant(type, node.type == DType::Bool ? node.intValue != 0 : node.intValue);
     case Op::Coordinate:
       return coordinates[int(node.coordinate)];
     case Op::Extent:
@@ -330,11 +327,12 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   SmallVector<Attribute> tensors, scalars;
   for (const TensorDecl &tensor : variant.tensors()) {
     Type element = tensor.dtype == DType::Bool ? builder.getI8Type() : irType(context, tensor.dtype);
-    tensors.push_back(attn::CapturedTensorAttr::get(&context, builder.getStringAttr(tensor.name), element, tensor.rank));
+    tensors.push_back(
+        attn::CapturedTensorAttr::get(&context, builder.getStringAttr(tensor.name), element, tensor.rank));
   }
   for (const ScalarDecl &scalar : variant.scalars())
-    scalars.push_back(attn::RuntimeScalarAttr::get(&context, builder.getStringAttr(scalar.name),
-                                                   irType(context, scalar.dtype)));
+    scalars.push_back(
+        attn::RuntimeScalarAttr::get(&context, builder.getStringAttr(scalar.name), irType(context, scalar.dtype)));
   attn::BlockPatternAttr pattern;
   if (const auto &blocks = variant.blockPattern())
     pattern = attn::BlockPatternAttr::get(&context, builder.getStringAttr(blocks->tensor.name), blocks->rows,

@@ -1,13 +1,13 @@
 //===- Sched.cpp - The sched dialect ----------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "ir/Holds.h"
 #include "ir/Terminators.h"
 #include "ir/sched/Panels.h"
-#include "ir/Holds.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune::sched;
@@ -112,7 +112,8 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError, int
   return success();
 }
 
-LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, int64_t columns, Type elementType) {
+LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, int64_t columns,
+                                    Type elementType) {
   if (rows < 1 || rows > 256 || columns < 1 || columns > 256)
     return emitError() << "a box of " << rows << " x " << columns << " elements; each side is 1 to 256";
   if (columns * int64_t(elementType.getIntOrFloatBitWidth()) % 128)
@@ -121,9 +122,7 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
   return success();
 }
 
-SwizzleAttr SwizzleAttr::widest(MLIRContext *context, int64_t bytes) {
-  return get(context, widestPanel(bytes));
-}
+SwizzleAttr SwizzleAttr::widest(MLIRContext *context, int64_t bytes) { return get(context, widestPanel(bytes)); }
 
 LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t panel) {
   if (panel != 32 && panel != 64 && panel != 128)
@@ -161,21 +160,24 @@ LogicalResult KernelOp::verifyRegions() {
   if (warps && warps * 32 != int64_t(getThreads()))
     return emitOpError() << "roles have " << warps << " warps, the block has " << getThreads() / 32;
   if (registers > atLaunch)
-    return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has " << atLaunch
-                         << " at its launch; give a role fewer";
+    return emitOpError() << "roles take " << registers << " registers, a block of " << getThreads() << " threads has "
+                         << atLaunch << " at its launch; give a role fewer";
   return success();
 }
 
 LogicalResult NextVisibleOp::verify() {
   Block &body = getCondition().front();
-  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !terminatorOf<VisibleOp>(getCondition()))
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) ||
+      !terminatorOf<VisibleOp>(getCondition()))
     return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
   if (!getSeen().empty() && getSeen().size() != 3)
-    return emitOpError("has ") << getSeen().size() << " values of a search before; its origin, visible and full are needed";
+    return emitOpError("has ") << getSeen().size()
+                               << " values of a search before; its origin, visible and full are needed";
   if (size_t asked = terminatorOf<VisibleOp>(getCondition()).getParts().size(); asked != getBegins().size())
     return emitOpError("the region asks for ") << asked << " parts of the rows, results are for " << getBegins().size();
   if (!getSeen().empty() && !getBegins().empty())
-    return emitOpError("finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`");
+    return emitOpError(
+        "finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`");
   if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
     return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
   return success();
@@ -212,7 +214,8 @@ LogicalResult RoleOp::verify() {
 /// Arguments of the body besides the carried ones.
 static size_t positions(WorkOrder order) { return order == WorkOrder::Received ? 1 : order == WorkOrder::Grid ? 3 : 4; }
 
-void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst, ValueRange inits) {
+void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst,
+                      ValueRange inits) {
   auto &properties = state.getOrAddProperties<Properties>();
   properties.order = WorkOrderAttr::get(builder.getContext(), order);
   properties.tile_q = builder.getI64IntegerAttr(tileQ);
@@ -260,8 +263,7 @@ ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   for (OpAsmParser::Argument &argument : arguments)
     argument.type = parser.getBuilder().getI32Type();
-  return failure(parser.parseRegion(*result.addRegion(), arguments) ||
-                 parser.parseOptionalAttrDict(result.attributes));
+  return failure(parser.parseRegion(*result.addRegion(), arguments) || parser.parseOptionalAttrDict(result.attributes));
 }
 
 void ForWorkOp::print(OpAsmPrinter &printer) {
@@ -279,11 +281,12 @@ void ForWorkOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ForWorkOp::verify() {
-  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received, claimed = getOrder() == WorkOrder::Claimed;
+  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received,
+       claimed = getOrder() == WorkOrder::Claimed;
   if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
     return emitOpError("carries values, but a block has one tile in this order");
-  StringRef arguments = received              ? "a count, and the carried values"
-                        : !counts             ? "batch, head and first query row"
+  StringRef arguments = received             ? "a count, and the carried values"
+                        : !counts            ? "batch, head and first query row"
                         : getInits().empty() ? "batch, head, first query row, and a count or share"
                                              : "batch, head, first query row, a count, and the carried values";
   if (getBody().getNumArguments() != positions(getOrder()) + getInits().size())
@@ -295,14 +298,16 @@ LogicalResult ForWorkOp::verify() {
   TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
   if (received || claimed) {
     if (next.empty() || !next.front().isInteger(32))
-      return emitOpError("`sched.next` must say first ") << (claimed ? "which tile of work is the next: its number, i32"
-                                                                     : "whether there is another tile of work: 1 or 0, i32");
+      return emitOpError("`sched.next` must say first ")
+             << (claimed ? "which tile of work is the next: its number, i32"
+                         : "whether there is another tile of work: 1 or 0, i32");
     next = next.drop_front();
   }
   if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
     return emitOpError("initial, carried and next values differ in number or type");
   if (auto kernel = (*this)->getParentOfType<KernelOp>(); claimed && kernel && kernel.getBounds().empty())
-    return emitOpError("claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
+    return emitOpError(
+        "claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return success();
 }
 
@@ -317,15 +322,17 @@ LogicalResult ClaimWorkOp::verify() {
 LogicalResult MoreWorkOp::verify() {
   WorkOrder order = orderAround(*this);
   if (order != (getNumber() ? WorkOrder::Claimed : WorkOrder::Persistent))
-    return emitOpError() << (getNumber() ? "with a number is for the order claimed, not " : "without a number is for the order persistent, not ")
+    return emitOpError() << (getNumber() ? "with a number is for the order claimed, not "
+                                         : "without a number is for the order persistent, not ")
                          << stringifyWorkOrder(order);
   return success();
 }
 
 /// Room for `values` i32 fields in each stage, in pairs or fours.
 static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
-  if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 || !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) ||
-      !type.getElementType().isInteger(32) || type.getSpace() != MemorySpace::Shared)
+  if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 ||
+      !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) || !type.getElementType().isInteger(32) ||
+      type.getSpace() != MemorySpace::Shared)
     return op->emitOpError("takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got ") << type;
   if (!values || int64_t(values) > type.getShape()[2])
     return op->emitOpError() << "has " << values << " values, a message of this tile 1 to " << type.getShape()[2];
@@ -336,7 +343,8 @@ LogicalResult SendOp::verify() { return verifyMessage(*this, getShared().getType
 
 LogicalResult ReceiveOp::verify() { return verifyMessage(*this, getShared().getType(), getNumResults()); }
 
-void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles, bool keeps) {
+void ForTilesOp::build(OpBuilder &builder, OperationState &state, ValueRange inits, Value bound, ValueRange tiles,
+                       bool keeps) {
   OpBuilder::InsertionGuard guard(builder);
   state.addOperands(inits);
   state.addOperands(bound);
@@ -420,7 +428,8 @@ LogicalResult ForTilesOp::verify() {
   SmallVector<Type> carried(getInits().getTypes());
   llvm::append_range(carried, getTiles().getTypes());
   auto next = terminatorOf<NextOp>(getBody());
-  if (!next || !llvm::equal(getBody().getArgumentTypes(), carried) || !llvm::equal(next.getValues().getTypes(), carried))
+  if (!next || !llvm::equal(getBody().getArgumentTypes(), carried) ||
+      !llvm::equal(next.getValues().getTypes(), carried))
     return emitOpError("initial, carried and next values differ in number or type");
   SmallVector<Type> results(getTiles().getTypes());
   if (getKeeps())
@@ -460,7 +469,8 @@ LogicalResult RegistersOp::verify() {
     return emitOpError() << "the tile " << type << " is smaller than one fragment a warp";
   int64_t columnWarps = fragment.getColumnWarps();
   if (columnWarps > 1 && type.getShape().back() % (8 * columnWarps))
-    return emitOpError() << "the columns of " << type << " do not give each of " << columnWarps << " warps a multiple of 8";
+    return emitOpError() << "the columns of " << type << " do not give each of " << columnWarps
+                         << " warps a multiple of 8";
   if (auto kernel = (*this)->getParentOfType<KernelOp>();
       kernel && int64_t(kernel.getThreads()) / 32 < fragment.getWarps() * columnWarps)
     return emitOpError() << "the block has " << kernel.getThreads() / 32 << " warps, fewer than the "
@@ -512,8 +522,8 @@ LogicalResult ScaleSharedOp::verify() {
 
 LogicalResult LoadSharedOp::verify() {
   if (getShared().getType().getElementType().isInteger(32) != getResult().getType().isInteger(32))
-    return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType() << ", whose elements are "
-                         << getShared().getType().getElementType();
+    return emitOpError() << "reads " << getResult().getType() << " from " << getShared().getType()
+                         << ", whose elements are " << getShared().getType().getElementType();
   return success();
 }
 
@@ -522,15 +532,16 @@ LogicalResult WaitBoundsOp::verify() {
     return emitOpError("is in a kernel without bounds of tensors");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
     if (isa<RoleOp, ForWorkOp, tile::ElementOp>(before))
-      return emitOpError("stands behind ") << before->getName() << ", which may read the bounds; move it in front of all roles, work and loads";
+      return emitOpError("stands behind ")
+             << before->getName() << ", which may read the bounds; move it in front of all roles, work and loads";
   return success();
 }
 
 LogicalResult LoadPairOp::verify() {
   Type element = getShared().getType().getElementType();
   if (getFirst().getType() != element || getSecond().getType() != element)
-    return emitOpError() << "reads " << getFirst().getType() << " and " << getSecond().getType() << " from " << getShared().getType()
-                         << ", whose elements are " << element;
+    return emitOpError() << "reads " << getFirst().getType() << " and " << getSecond().getType() << " from "
+                         << getShared().getType() << ", whose elements are " << element;
   return success();
 }
 
@@ -577,8 +588,9 @@ LogicalResult StoreTileOp::verify() {
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
   if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Threads)
     return emitOpError() << "stores a tile of one axis in layout threads, got " << tile;
-  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() || shared.rank() != 2 ||
-      shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] || shared.getElementType() != tile.getElementType())
+  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() ||
+      shared.rank() != 2 || shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] ||
+      shared.getElementType() != tile.getElementType())
     return emitOpError() << "stores to stages of the same tile, got " << shared;
   return success();
 }
@@ -601,7 +613,8 @@ LogicalResult TensorMapOp::verify() {
   TensorMapType map = getResult().getType();
   const int64_t rank = getView().getType().getRank();
   if (rank < 2 || rank > 4 || getView().getType().getElementType() != map.getElementType())
-    return emitOpError() << "needs a view of two to four dimensions, rows and columns last, of " << map.getElementType();
+    return emitOpError() << "needs a view of two to four dimensions, rows and columns last, of "
+                         << map.getElementType();
   int64_t bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
   if (bytes != getSwizzle().getPanel())
     return emitOpError() << "boxes are " << bytes << " bytes wide, panels " << getSwizzle().getPanel();
@@ -613,10 +626,12 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared
   auto swizzle = dyn_cast_or_null<SwizzleAttr>(shared.getLayout());
   if (shared.getSpace() != MemorySpace::Shared || !swizzle || shared.rank() != 3 || shared.axis(0) != "stage" ||
       shared.getElementType() != map.getElementType())
-    return op->emitOpError() << "needs a swizzled shared tile of stages, rows and columns of " << map.getElementType() << ", got " << shared;
+    return op->emitOpError() << "needs a swizzled shared tile of stages, rows and columns of " << map.getElementType()
+                             << ", got " << shared;
   int64_t rows = shared.getShape()[1], bytes = map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
   if (bytes != swizzle.getPanel() || (wholePanel ? map.getRows() != rows : rows % map.getRows() != 0))
-    return op->emitOpError() << "boxes of " << map.getRows() << " x " << map.getColumns() << " are not the panels of " << shared;
+    return op->emitOpError() << "boxes of " << map.getRows() << " x " << map.getColumns() << " are not the panels of "
+                             << shared;
   return success();
 }
 LogicalResult LoadBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), true); }
@@ -624,8 +639,8 @@ LogicalResult StoreBoxOp::verify() { return verifyBox(*this, getMap().getType(),
 
 LogicalResult AddRowsOp::verify() {
   TileType shared = getShared().getType();
-  if (shared.getSpace() != MemorySpace::Shared || shared.rank() != 3 || !shared.getElementType().isF32() || shared.getLayout() ||
-      !getView().getType().getElementType().isF32())
+  if (shared.getSpace() != MemorySpace::Shared || shared.rank() != 3 || !shared.getElementType().isF32() ||
+      shared.getLayout() || !getView().getType().getElementType().isF32())
     return emitOpError("adds rows of an f32 tile of stages, rows and columns, without a swizzle, to a view of f32");
   return success();
 }
@@ -659,13 +674,16 @@ LogicalResult MmaAsyncOp::verify() {
   if (!registers && !isPanel(a))
     return emitOpError() << "needs an a fragment or a swizzled shared tile on the left, got " << a;
   if (getAIndices().size() != (registers ? 2 : 3))
-    return emitOpError() << "needs " << (registers ? 2 : 3) << " indices of the left operand, got " << getAIndices().size();
+    return emitOpError() << "needs " << (registers ? 2 : 3) << " indices of the left operand, got "
+                         << getAIndices().size();
   if (!isPanel(b))
     return emitOpError() << "needs a swizzled shared tile on the right, got " << b;
   if (a.getElementType() != b.getElementType() || a.getElementType().getIntOrFloatBitWidth() != 16)
-    return emitOpError() << "multiplies 16-bit floats of one type, got " << a.getElementType() << " and " << b.getElementType();
+    return emitOpError() << "multiplies 16-bit floats of one type, got " << a.getElementType() << " and "
+                         << b.getElementType();
   if (b.getShape()[getTranspose() ? 2 : 1] != acc.getShape()[1])
-    return emitOpError() << "right operand " << b << " does not have the " << acc.getShape()[1] << " columns of " << acc;
+    return emitOpError() << "right operand " << b << " does not have the " << acc.getShape()[1] << " columns of "
+                         << acc;
   return success();
 }
 

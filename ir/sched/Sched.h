@@ -41,7 +41,8 @@ class NextOp;
 
 namespace attune::sched {
 /// Reads the parameter `view` again and makes its tensor map: boxes of `rows` rows and a panel of `swizzle`.
-mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle);
+mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
+                     SwizzleAttr swizzle);
 
 /// Whether blocks claim tiles of work, from a counter that the kernel which makes the bounds resets.
 bool claimsWork(KernelOp kernel);

@@ -46,13 +46,14 @@ LogicalResult tile::verifyBounds(Operation *kernel, ArrayAttr tensors, ArrayAttr
   for (auto bounds : all.getAsRange<BoundsAttr>()) {
     CapturedTensorAttr tensor = boundedTensor(tensors, bounds);
     if (!tensor)
-      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue() << "', which is not among its tensors";
+      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue()
+                                   << "', which is not among its tensors";
     if (!isa<IntegerType>(tensor.getElementType()))
       return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue() << "', whose elements are "
                                    << tensor.getElementType() << "; only integers have bounds";
     if (bounds.getDim() >= tensor.getRank())
-      return kernel->emitOpError() << "has bounds along dim " << bounds.getDim() << " of '" << bounds.getTensor().getValue()
-                                   << "', which has rank " << tensor.getRank();
+      return kernel->emitOpError() << "has bounds along dim " << bounds.getDim() << " of '"
+                                   << bounds.getTensor().getValue() << "', which has rank " << tensor.getRank();
   }
   return success();
 }
@@ -150,8 +151,8 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseKeyword(&axis) || parser.parseKeyword("by") || parser.parseInteger(step))
     return failure();
   while (succeeded(parser.parseOptionalLSquare())) {
-    if (parser.parseOperand(begins.emplace_back()) || parser.parseComma() ||
-        parser.parseOperand(ends.emplace_back()) || parser.parseRParen())
+    if (parser.parseOperand(begins.emplace_back()) || parser.parseComma() || parser.parseOperand(ends.emplace_back()) ||
+        parser.parseRParen())
       return failure();
     SMLoc loc = parser.getCurrentLocation();
     if (parser.parseKeyword(&kind))
@@ -204,7 +205,8 @@ LogicalResult DomainOp::verify() {
   auto isFlag = [](Type type) { return type.isInteger(1); };
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !yield ||
       yield.getValues().size() != 2 || !llvm::all_of(yield.getValues().getTypes(), isFlag))
-    return emitOpError("the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)");
+    return emitOpError("the region of `where` takes a tile's index (i32) and yields whether it is visited and whether "
+                       "it is full (i1, i1)");
   if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
     return emitOpError("the region of `where` has effects");
   return success();
@@ -267,8 +269,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   int32_t within = 0;
   if (succeeded(parser.parseOptionalKeyword("within"))) {
     OpAsmParser::UnresolvedOperand begin, end;
-    if (parser.parseLSquare() || parser.parseOperand(begin) || parser.parseComma() || parser.parseOperand(end) || parser.parseRParen() ||
-        parser.resolveOperands({begin, end}, builder.getI32Type(), result.operands))
+    if (parser.parseLSquare() || parser.parseOperand(begin) || parser.parseComma() || parser.parseOperand(end) ||
+        parser.parseRParen() || parser.resolveOperands({begin, end}, builder.getI32Type(), result.operands))
       return failure();
     within = 2;
   }
@@ -333,10 +335,14 @@ LogicalResult LoadOp::verify() { return verifyAccess(*this, getResult().getType(
 LogicalResult WindowOp::verify() {
   TileType tile = getResult().getType();
   ViewType view = getView().getType();
-  if (tile.rank() != 2 || tile.getSpace() != MemorySpace::Shared || tile.getElementType() != view.getElementType() || view.getRank() < 2)
-    return emitOpError() << "gives a shared tile of two axes with the elements of a view of two dimensions or more, got " << tile << " of " << view;
+  if (tile.rank() != 2 || tile.getSpace() != MemorySpace::Shared || tile.getElementType() != view.getElementType() ||
+      view.getRank() < 2)
+    return emitOpError()
+           << "gives a shared tile of two axes with the elements of a view of two dimensions or more, got " << tile
+           << " of " << view;
   if (int64_t(getIndices().size()) != view.getRank())
-    return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got " << getIndices().size();
+    return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got "
+                         << getIndices().size();
   return success();
 }
 
@@ -515,8 +521,7 @@ ParseResult MapOp::parse(OpAsmParser &parser, OperationState &result) {
   bool hasCondition = succeeded(parser.parseOptionalKeyword("only_if"));
   if (hasCondition) {
     OpAsmParser::UnresolvedOperand condition;
-    if (parser.parseOperand(condition) ||
-        parser.resolveOperand(condition, builder.getI1Type(), result.operands))
+    if (parser.parseOperand(condition) || parser.resolveOperand(condition, builder.getI1Type(), result.operands))
       return failure();
   }
   auto &properties = result.getOrAddProperties<Properties>();
@@ -543,13 +548,12 @@ void MapOp::print(OpAsmPrinter &printer) {
   printer << ")";
   if (!getOrigins().empty()) {
     printer << " at(";
-    llvm::interleaveComma(llvm::zip(getAxes().getAsValueRange<StringAttr>(), getOrigins()), printer,
-                          [&](auto pair) {
-                            auto [axis, origin] = pair;
-                            printer << axis << " = " << origin;
-                            if (!origin.getType().isInteger(32))
-                              printer << " : " << origin.getType();
-                          });
+    llvm::interleaveComma(llvm::zip(getAxes().getAsValueRange<StringAttr>(), getOrigins()), printer, [&](auto pair) {
+      auto [axis, origin] = pair;
+      printer << axis << " = " << origin;
+      if (!origin.getType().isInteger(32))
+        printer << " : " << origin.getType();
+    });
     printer << ")";
   }
   if (getOnlyIf())
@@ -594,13 +598,14 @@ LogicalResult MapOp::verify() {
     expected.push_back(elementOf(type));
     if (isByDistance(type) && result.hasAxis("q") && result.hasAxis("k")) {
       if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
-        return emitOpError() << "input " << type << " is read by distance within " << result << ", which has " << distances << " distances";
+        return emitOpError() << "input " << type << " is read by distance within " << result << ", which has "
+                             << distances << " distances";
       continue;
     }
     for (auto [axis, size] : llvm::zip(type.getAxes(), type.getShape()))
       if (!result.hasAxis(axis.getValue()) || result.size(axis.getValue()) != size)
-        return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " " << size
-                             << " of input " << type;
+        return emitOpError() << "result " << result << " lacks axis " << axis.getValue() << " " << size << " of input "
+                             << type;
   }
   llvm::append_range(expected, getOrigins().getTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), expected))
@@ -611,8 +616,8 @@ LogicalResult MapOp::verify() {
     return emitOpError() << "the region must yield one " << result.getElementType();
   if (std::optional<ArrayRef<int64_t>> columns = getColumns()) {
     const int64_t size = result.getShape().back();
-    if (result.rank() != 2 || columns->size() != 2 || columns->front() < 0 || columns->front() >= columns->back() || columns->back() > size ||
-        columns->front() % 16 || columns->back() % 16)
+    if (result.rank() != 2 || columns->size() != 2 || columns->front() < 0 || columns->front() >= columns->back() ||
+        columns->back() > size || columns->front() % 16 || columns->back() % 16)
       return emitOpError() << "columns must go from a multiple of 16 to a greater one within result " << result;
     if (getInputs().empty() || getInputs().front().getType() != result)
       return emitOpError("with columns the first input must have the type of the result");

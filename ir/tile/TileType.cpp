@@ -2,9 +2,9 @@
 
 #include "ir/tile/Tile.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune::tile;
@@ -50,8 +50,8 @@ Type TileType::parse(AsmParser &parser) {
     shape.push_back(size);
   } while (succeeded(parser.parseOptionalKeyword("x")));
   SMLoc loc;
-  if (parser.parseComma() || parser.parseType(elementType) || parser.parseComma() ||
-      parser.getCurrentLocation(&loc) || parser.parseKeyword(&space))
+  if (parser.parseComma() || parser.parseType(elementType) || parser.parseComma() || parser.getCurrentLocation(&loc) ||
+      parser.parseKeyword(&space))
     return {};
   if (space != "shared" && space != "register") {
     parser.emitError(loc, "expected 'shared' or 'register'");
@@ -114,7 +114,9 @@ int64_t TileType::numElements() const {
   return count;
 }
 
-int64_t TileType::bytes() const { return numElements() * llvm::divideCeil(getElementType().getIntOrFloatBitWidth(), 8); }
+int64_t TileType::bytes() const {
+  return numElements() * llvm::divideCeil(getElementType().getIntOrFloatBitWidth(), 8);
+}
 
 TileType TileType::withElementType(Type type) const {
   return get(getContext(), getAxes(), getShape(), type, getSpace(), getLayout());
@@ -178,7 +180,8 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
   if (dvWarps <= 0 || warps % dvWarps)
     return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
   if (copyWarps != 0 && (copyWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
-    return emitError() << "with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
+    return emitError()
+           << "with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
   if (persistent && !copyWarps)
     return emitError() << "persistent blocks need copy warps, which run ahead to the next query tile";
   if (queryStages < 1 || (queryStages > 1 && !persistent))

@@ -50,11 +50,13 @@ Variant variantOf(const std::string &label) {
   else if (label == "segments")
     variant.mask(documents(captured("ids", i32, rank(1))));
   else if (label == "padded")
-    variant.mask([present = captured("present", boolean, rank(2))](Index b, Index, Index, Index k) { return present[b][k]; });
+    variant.mask(
+        [present = captured("present", boolean, rank(2))](Index b, Index, Index, Index k) { return present[b][k]; });
   else if (label == "chunked")
     variant.mask(chunked(128));
   else if (label == "packed")
-    variant.mask([ids = captured("ids", i64, rank(2)), windows = captured("windows", i32, rank(1))](Index b, Index, Index q, Index k) {
+    variant.mask([ids = captured("ids", i64, rank(2)), windows = captured("windows", i32, rank(1))](Index b, Index,
+                                                                                                    Index q, Index k) {
       return ids[b][q] == ids[b][k] && q - k < windows[q] && q >= k;
     });
   else if (label == "alibi")
@@ -73,15 +75,17 @@ Variant variantOf(const std::string &label) {
     });
   else if (label == "buckets")
     variant.mask(causal()).score([table = captured("table", bf16, rank(2))](Score s, Index, Index h, Index q, Index k) {
-      Expr distance = max(q - k, 0), log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
+      Expr distance = max(q - k, 0),
+           log = 16 + cast(log2(cast(max(distance, 1), f32) * (1.0f / 16)) * (16.0f / 3), i32);
       return s + table[h][select(distance < 16, distance, min(log, 31))];
     });
   else if (label == "tables")
     variant
-        .score([slope = captured("slope", f32, rank(2)), table = captured("table", bf16, rank(1))](Score s, Index, Index h, Index q, Index k) {
-          return s * slope[h][q - k] + table[k - q + 100];
-        })
-        .mask([open = captured("open", boolean, rank(1))](Index, Index, Index q, Index k) { return q >= k && open[q - k]; });
+        .score([slope = captured("slope", f32, rank(2)), table = captured("table", bf16, rank(1))](
+                   Score s, Index, Index h, Index q, Index k) { return s * slope[h][q - k] + table[k - q + 100]; })
+        .mask([open = captured("open", boolean, rank(1))](Index, Index, Index q, Index k) {
+          return q >= k && open[q - k];
+        });
   else if (label == "dropout")
     variant.mask(causal()).dropout(0.1f);
   else if (label == "gemma")
@@ -91,8 +95,9 @@ Variant variantOf(const std::string &label) {
   return variant;
 }
 
-const char *const variants[] = {"plain", "causal", "window", "documents", "alibi", "softcap", "bias", "dropout", "gemma", "blocks",
-                                "relative", "capped", "buckets", "tables", "segments", "chunked", "padded"};
+const char *const variants[] = {"plain",   "causal",  "window",   "documents", "alibi",    "softcap",
+                                "bias",    "dropout", "gemma",    "blocks",    "relative", "capped",
+                                "buckets", "tables",  "segments", "chunked",   "padded"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
 const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
 
@@ -127,12 +132,16 @@ std::vector<Point> grid(const std::string &full) {
   for (const char *arch : archs)
     for (int i = 0; i < 5; ++i, ++turn) {
       int dim = headDims[turn * 2 % 9];
-      points.push_back({arch, variants[turn % std::size(variants)], turn % 5 == 4 && dim <= 128 ? f32 : turn % 2 ? f16 : bf16, dim, dim});
+      points.push_back({arch, variants[turn % std::size(variants)],
+                        turn % 5 == 4 && dim <= 128 ? f32
+                        : turn % 2                  ? f16
+                                                    : bf16,
+                        dim, dim});
     }
   // Where registers are scarcest: each feature that takes more of them, and narrow heads with several blocks on an SM.
-  const std::pair<const char *, int> scarce[] = {{"bias", 40},    {"bias", 64},     {"documents", 64}, {"documents", 128},
-                                                 {"dropout", 32}, {"dropout", 128}, {"gemma", 80},     {"window", 64},
-                                                 {"blocks", 128}, {"causal", 40},   {"plain", 96},     {"softcap", 16}};
+  const std::pair<const char *, int> scarce[] = {
+      {"bias", 40},  {"bias", 64},   {"documents", 64}, {"documents", 128}, {"dropout", 32}, {"dropout", 128},
+      {"gemma", 80}, {"window", 64}, {"blocks", 128},   {"causal", 40},     {"plain", 96},   {"softcap", 16}};
   for (auto [variant, dim] : scarce)
     points.push_back({"sm_90", variant, bf16, dim, dim});
   // Tiles that are searched for, wide integers compared.
@@ -141,8 +150,9 @@ std::vector<Point> grid(const std::string &full) {
       points.push_back({arch, "packed", dim == 64 ? bf16 : f16, dim, dim});
   points.push_back({"sm_90", "causal", bf16, 192, 128});
   // Warpgroup-level products: each mask, score and dropout once, and the ends of the head dims.
-  const std::pair<const char *, int> hopper[] = {{"plain", 64},  {"causal", 64},   {"causal", 128}, {"plain", 128},  {"dropout", 64}, {"gemma", 128},
-                                                 {"window", 64}, {"documents", 128}, {"bias", 64},  {"blocks", 96}, {"plain", 8},    {"causal", 256}};
+  const std::pair<const char *, int> hopper[] = {{"plain", 64},   {"causal", 64}, {"causal", 128}, {"plain", 128},
+                                                 {"dropout", 64}, {"gemma", 128}, {"window", 64},  {"documents", 128},
+                                                 {"bias", 64},    {"blocks", 96}, {"plain", 8},    {"causal", 256}};
   for (auto [variant, dim] : hopper)
     points.push_back({"sm_90a", variant, bf16, dim, dim});
   // What the warp that searches holds beside three warpgroups; both ends of a mask in one conjunct.
@@ -182,12 +192,14 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     return {image.error().text()};
   std::vector<std::string> found;
   auto plan = nlohmann::json::parse(image->planJson);
-  facts = fmt::format("{}: {}, {} registers, {} spilled, {} shared", point.text(), plan["text"].get<std::string>(), image->registers,
-                      image->spillBytes, image->sharedBytes);
+  facts = fmt::format("{}: {}, {} registers, {} spilled, {} shared", point.text(), plan["text"].get<std::string>(),
+                      image->registers, image->spillBytes, image->sharedBytes);
   if (!image->log.empty())
     found.push_back("NVRTC says: " + image->log);
 
-  const bool spillFree = std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["copyWarps"].get<int>() > 0) && point.dtype != f32;
+  const bool spillFree =
+      std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["copyWarps"].get<int>() > 0) &&
+      point.dtype != f32;
   if (spillFree && image->spillBytes)
     found.push_back(fmt::format("{} bytes of local memory a thread", image->spillBytes));
   // O takes nearly all registers: some spills are known, many would be a plan that does not fit.
@@ -200,7 +212,8 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   if (!kernels)
     return {kernels.error().text()};
   // First the entry, then what makes the bounds of captured tensors.
-  std::sort(kernels->begin(), kernels->end(), [](const CubinKernel &a, const CubinKernel &b) { return a.name < b.name; });
+  std::sort(kernels->begin(), kernels->end(),
+            [](const CubinKernel &a, const CubinKernel &b) { return a.name < b.name; });
   const bool hasBounds = !image->signature.bounds.empty();
   if (kernels->size() != 1u + hasBounds || kernels->front().name != image->entry ||
       kernels->back().name != image->entry + (hasBounds ? boundsEntrySuffix : ""))
@@ -210,7 +223,8 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   if (kernels->front().staticSharedBytes != 0)
     found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
   if (kernels->front().paramBytes != int(image->signature.packedBytes()))
-    found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes, image->signature.packedBytes()));
+    found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes,
+                                image->signature.packedBytes()));
 
   const ArchInfo *arch = findArch(point.arch);
   size_t end = 0;
@@ -219,7 +233,8 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   if (image->sharedBytes != end || image->sharedBytes != plan["shared"]["bytes"].get<size_t>())
     found.push_back(fmt::format("{} shared bytes, the plan's buffers end at {}", image->sharedBytes, end));
   if (image->sharedBytes > arch->sharedBytesPerBlock)
-    found.push_back(fmt::format("{} shared bytes, {} allows {}", image->sharedBytes, point.arch, arch->sharedBytesPerBlock));
+    found.push_back(
+        fmt::format("{} shared bytes, {} allows {}", image->sharedBytes, point.arch, arch->sharedBytesPerBlock));
   int warps = plan["warps"].get<int>() + plan["copyWarps"].get<int>();
   if (image->threads != warps * 32)
     found.push_back(fmt::format("{} threads for {} warps", image->threads, warps));
@@ -235,7 +250,9 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     for (auto [idiom, warpCount] : {std::pair{"decrease_registers<", plan["copyWarps"].get<int>()},
                                     std::pair{"increase_registers<", plan["warps"].get<int>()}}) {
       size_t call = image->cudaSource.find(idiom);
-      taken += call == std::string::npos ? int64_t(1) << 32 : std::stoi(image->cudaSource.substr(call + std::strlen(idiom))) * warpCount * 32;
+      taken += call == std::string::npos
+                   ? int64_t(1) << 32
+                   : std::stoi(image->cudaSource.substr(call + std::strlen(idiom))) * warpCount * 32;
     }
     if (int64_t starts = (image->registers + 7) / 8 * 8 * image->threads; taken > starts)
       found.push_back(fmt::format("roles take {} registers, the block starts with {}", taken, starts));

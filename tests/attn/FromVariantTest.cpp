@@ -76,14 +76,15 @@ TEST_CASE("the op carries the variant's declaration") {
   auto slopes = captured("slopes", bf16, rank(1));
   auto blocks = captured("pattern", boolean, rank(3));
   auto cap = scalar("cap", f32);
-  Variant variant = Variant("gemma")
-                        .scale(0.125f)
-                        .score([&](Score s, Index, Index h, Index q, Index k) { return softcap(s, cap) + slopes[h] * (k - q); })
-                        .mask(causal())
-                        .dropout(0.1f)
-                        .blocks(blocks, 64, 128)
-                        .precise()
-                        .qOffset();
+  Variant variant =
+      Variant("gemma")
+          .scale(0.125f)
+          .score([&](Score s, Index, Index h, Index q, Index k) { return softcap(s, cap) + slopes[h] * (k - q); })
+          .mask(causal())
+          .dropout(0.1f)
+          .blocks(blocks, 64, 128)
+          .precise()
+          .qOffset();
   auto module = build(context, variant, f16, 128, 72);
   std::string printed = text(attentionOf(*module));
   CHECK(contains(printed, "attn.attention @gemma dtype f16 head_dim 128 x 72 scale 1.250000e-01"));
@@ -158,7 +159,7 @@ TEST_CASE("integer arithmetic and casts are total and agree with the reference")
   std::vector<int64_t> edges = {0, 1, -1, 2, -7, 31, 32, 33, 63, 64, 100, INT32_MAX, lowest, lowest + 1};
   std::vector<int64_t> edges64 = edges;
   edges64.insert(edges64.end(), {INT64_MAX, lowest64, lowest64 + 1, int64_t(1) << 32});
-  std::vector<double> reals = {0,      -0.0,  0.5,      -0.9,      1.5,      -2.5,     0x1p31,   -0x1p31,
+  std::vector<double> reals = {0,      -0.0,    0.5,      -0.9,        1.5,          -2.5,     0x1p31,    -0x1p31,
                                0x1p63, -0x1p63, 0x1.8p62, 2147483520., -2147483904., INFINITY, -INFINITY, NAN};
   auto variant = [&](auto f) {
     return Variant("total").score([&](Score s, Index, Index, Index q, Index k) { return s + f(q, k); });

@@ -93,7 +93,8 @@ void RegionInterpreter::run(Operation &op) {
       llvm::TypeSwitch<Operation *, Scalar>(&op)
           .Case([&](arith::ConstantOp c) {
             if (auto value = dyn_cast<IntegerAttr>(c.getValue()))
-              return Scalar::of(width == 1 ? int64_t(value.getValue().getBoolValue()) : value.getValue().getSExtValue());
+              return Scalar::of(width == 1 ? int64_t(value.getValue().getBoolValue())
+                                           : value.getValue().getSExtValue());
             return real(cast<FloatAttr>(c.getValue()).getValue().convertToFloat());
           })
           .Case([&](arith::AddIOp) { return integer(__int128(i) + j); })

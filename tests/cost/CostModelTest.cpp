@@ -123,7 +123,8 @@ static Walk walkTiles(const PlanRequest &r, const Plan &plan) {
     const int64_t q1 = std::min<int64_t>(q0 + plan.tileQ, r.queries) - 1;
     for (int64_t k0 = 0; k0 < r.keys; k0 += plan.tileK) {
       const int64_t k1 = std::min<int64_t>(k0 + plan.tileK, r.keys) - 1;
-      const bool any = m.left + m.right >= 0 && k1 - q0 >= -m.left && k0 - q1 <= m.right, all = k0 - q1 >= -m.left && k1 - q0 <= m.right;
+      const bool any = m.left + m.right >= 0 && k1 - q0 >= -m.left && k0 - q1 <= m.right,
+                 all = k0 - q1 >= -m.left && k1 - q0 <= m.right;
       if (!any && k0 >= m.prefix)
         continue;
       ++result.visited;
@@ -144,7 +145,8 @@ TEST_CASE("tiles are counted in periods of rows as they are one by one") {
     request.batch = request.heads = request.headsKv = 1;
     request.queries = 1 + upTo(6000);
     request.keys = i % 3 ? request.queries : 1 + upTo(9000);
-    const int64_t far = MaskShape::unlimited, left = i % 5 ? upTo(request.keys) - 50 : far, right = i % 7 ? upTo(600) - 100 : far;
+    const int64_t far = MaskShape::unlimited, left = i % 5 ? upTo(request.keys) - 50 : far,
+                  right = i % 7 ? upTo(600) - 100 : far;
     request.mask = MaskShape::band(left, right, i % 4 ? 0 : upTo(request.keys));
     Expected<std::vector<RankedPlan>> plans = rankPlans(request);
     REQUIRE(plans);
@@ -155,7 +157,8 @@ TEST_CASE("tiles are counted in periods of rows as they are one by one") {
       auto [entry, isNew] = walks.try_emplace({ranked.plan.tileQ, ranked.plan.tileK});
       if (isNew)
         entry->second = walkTiles(request, ranked.plan);
-      INFO(ranked.plan.text() << ", " << request.queries << " x " << request.keys << ", band " << left << " " << right << " " << request.mask.prefix);
+      INFO(ranked.plan.text() << ", " << request.queries << " x " << request.keys << ", band " << left << " " << right
+                              << " " << request.mask.prefix);
       CHECK(ranked.cost.visitedTiles == double(entry->second.visited));
       CHECK(ranked.cost.partialTiles == double(entry->second.partial));
       CHECK(ranked.cost.trafficBytes == double(entry->second.bytes));
@@ -287,7 +290,8 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
             if (rejected)
               continue;
             checkLimits(request, ranked);
-            if (headDim <= spillFreeHeadDim(ranked.plan.copyWarps > 0) && ranked.cost.spills != spills) { // those that spill come second
+            if (headDim <= spillFreeHeadDim(ranked.plan.copyWarps > 0) &&
+                ranked.cost.spills != spills) { // those that spill come second
               REQUIRE(ranked.cost.spills);
               REQUIRE((previous > 0 || elementBytes == 4)); // and not alone
               spills = true;
@@ -314,7 +318,8 @@ TEST_CASE("different head dims of K and V") {
 TEST_CASE("wide head dims have a plan, on every architecture") {
   for (const ArchInfo &arch : allArchs())
     for (int elementBytes : {2, 4})
-      for (auto [d, dv] : {std::pair(512, 512), {320, 320}, {264, 264}, {512, 64}, {64, 512}, {192, 320}, {512, 8}, {8, 512}}) {
+      for (auto [d, dv] :
+           {std::pair(512, 512), {320, 320}, {264, 264}, {512, 64}, {64, 512}, {192, 320}, {512, 8}, {8, 512}}) {
         PlanRequest request = makeRequest(d, MaskShape::causal(), true);
         request.headDimV = dv;
         request.arch = arch.name;
@@ -340,8 +345,8 @@ TEST_CASE("warps that split dv share rows, repeat S and read global memory once"
   CHECK(split.plan.text() == "64 x 32, 8 warps (2 split dv), 1 stage, q in shared memory, 1 block per SM");
   CHECK(split.cost.trafficBytes == whole.cost.trafficBytes);
   CHECK(split.cost.sharedBytes == whole.cost.sharedBytes);
-  CHECK(split.cost.registers == whole.cost.registers - 64);               // 128 of 256 columns of 16 rows over 32 lanes
-  CHECK(split.cost.mmaSeconds == Approx(1.5 * whole.cost.mmaSeconds));    // S twice, P V once
+  CHECK(split.cost.registers == whole.cost.registers - 64);            // 128 of 256 columns of 16 rows over 32 lanes
+  CHECK(split.cost.mmaSeconds == Approx(1.5 * whole.cost.mmaSeconds)); // S twice, P V once
   CHECK(split.cost.specialSeconds == Approx(2 * whole.cost.specialSeconds));
 }
 
@@ -475,15 +480,18 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");
   CHECK(with({.qRegisters = true}, "cpu") == "q-registers is not available on the cpu target; leave it out");
   CHECK(with({.warps = 20}, "sm_90a") == "warps 20 is not supported on sm_90a; use 4, 8, 12 or 16");
-  CHECK(with({.stages = 1}, "sm_90a") == "stages 1 is not between 2 and 8, the stages of sm_90a; use 2, or compile for sm_90");
-  CHECK(with({.qRegisters = true}, "sm_90a") ==
-        "q-registers is not available on sm_90a, whose products read Q from shared memory; leave it out, or compile for sm_90");
+  CHECK(with({.stages = 1}, "sm_90a") ==
+        "stages 1 is not between 2 and 8, the stages of sm_90a; use 2, or compile for sm_90");
+  CHECK(with({.qRegisters = true}, "sm_90a") == "q-registers is not available on sm_90a, whose products read Q from "
+                                                "shared memory; leave it out, or compile for sm_90");
   CHECK(with({.dvWarps = 2}, "sm_90a") ==
         "dv-warps 2 is not available on sm_90a, whose warpgroups hold all columns of V; use 1, or compile for sm_90");
-  CHECK(with({.tileQ = 320}, "sm_90a") == "tile-q 320 does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256");
+  CHECK(with({.tileQ = 320}, "sm_90a") ==
+        "tile-q 320 does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256");
   CHECK(with({.tileQ = 128, .warps = 4}, "sm_90a") == "tile-q 128 does not give each of 4 warps 16 rows; use 64");
   CHECK(with({.tileK = 272}, "sm_90a") == "tile-k 272 is above 256, the most columns of a warpgroup's product");
-  CHECK(with({}, "sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
+  CHECK(with({}, "sm_70") ==
+        "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
 }
 
 //===----------------------------------------------------------------------===//
@@ -723,8 +731,8 @@ TEST_CASE("a plan says what limits it") {
 }
 
 TEST_CASE("predictions are near the measurements that they were fitted to") {
-  // TFLOP/s of bf16 prototypes on an H200, 16384 tokens in sequences of 4096, hidden 2048, from three runs. The model was
-  // fitted to them: this holds the fit in place and says nothing about other kernels.
+  // TFLOP/s of bf16 prototypes on an H200, 16384 tokens in sequences of 4096, hidden 2048, from three runs. The model
+  // was fitted to them: this holds the fit in place and says nothing about other kernels.
   struct Measured {
     int headDim;
     bool causal;
@@ -732,15 +740,15 @@ TEST_CASE("predictions are near the measurements that they were fitted to") {
     double tflops;
   };
   const Measured table[] = {
-      {64, false, {128, 128, 4, 2, false}, 339},  {64, false, {128, 128, 4, 1, false}, 334},
-      {64, false, {128, 64, 4, 2, true}, 331},    {64, false, {128, 112, 4, 2, false}, 326},
-      {64, false, {256, 128, 8, 2, false}, 300},  {64, false, {128, 64, 8, 1, false}, 258},
-      {64, true, {128, 128, 4, 2, false}, 323},   {64, true, {128, 64, 4, 2, true}, 320},
-      {128, false, {128, 64, 4, 2, false}, 356},  {128, false, {128, 64, 4, 1, false}, 358},
-      {128, false, {128, 48, 4, 2, false}, 351},  {128, false, {256, 64, 8, 2, false}, 331},
-      {128, true, {128, 64, 4, 2, false}, 357},   {96, false, {128, 96, 4, 1, false}, 338},
-      {192, false, {64, 64, 4, 1, false}, 307},   {192, false, {128, 64, 8, 2, false}, 292},
-      {256, false, {64, 64, 4, 1, false}, 315},   {256, false, {128, 64, 8, 1, false}, 301},
+      {64, false, {128, 128, 4, 2, false}, 339}, {64, false, {128, 128, 4, 1, false}, 334},
+      {64, false, {128, 64, 4, 2, true}, 331},   {64, false, {128, 112, 4, 2, false}, 326},
+      {64, false, {256, 128, 8, 2, false}, 300}, {64, false, {128, 64, 8, 1, false}, 258},
+      {64, true, {128, 128, 4, 2, false}, 323},  {64, true, {128, 64, 4, 2, true}, 320},
+      {128, false, {128, 64, 4, 2, false}, 356}, {128, false, {128, 64, 4, 1, false}, 358},
+      {128, false, {128, 48, 4, 2, false}, 351}, {128, false, {256, 64, 8, 2, false}, 331},
+      {128, true, {128, 64, 4, 2, false}, 357},  {96, false, {128, 96, 4, 1, false}, 338},
+      {192, false, {64, 64, 4, 1, false}, 307},  {192, false, {128, 64, 8, 2, false}, 292},
+      {256, false, {64, 64, 4, 1, false}, 315},  {256, false, {128, 64, 8, 1, false}, 301},
   };
   for (const Measured &m : table) {
     PlanRequest request = makeRequest(m.headDim, m.causal ? MaskShape::causal() : MaskShape::full());

@@ -1,7 +1,7 @@
 //===- CpuTest.cpp - The CPU target against plain loops in double -----------===//
 
-#include "TileText.h"
 #include "codegen/cpu/Cpu.h"
+#include "TileText.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Parser/Parser.h"
 
@@ -56,7 +56,8 @@ struct Rounder {
     } else {
       uint32_t bits;
       std::memcpy(&bits, &value, 4);
-      uint16_t half = std::isnan(value) ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+      uint16_t half =
+          std::isnan(value) ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
       std::memcpy(to, &half, 2);
     }
   }
@@ -96,7 +97,9 @@ struct Buffer {
   char *at(int64_t b, int64_t h, int64_t row, int64_t column) {
     return &bytes[(((b * heads + h) * (rows + poison) + row) * (columns + gap) + column) * rounder.bytes()];
   }
-  void set(int64_t b, int64_t h, int64_t row, int64_t column, float value) { rounder.store(at(b, h, row, column), value); }
+  void set(int64_t b, int64_t h, int64_t row, int64_t column, float value) {
+    rounder.store(at(b, h, row, column), value);
+  }
   float get(int64_t b, int64_t h, int64_t row, int64_t column) { return rounder.load(at(b, h, row, column)); }
   void strides(int64_t (&to)[3]) {
     to[2] = columns + gap;
@@ -110,7 +113,8 @@ uint32_t philoxBits(uint64_t seed, uint64_t offset, uint32_t q, uint32_t k, uint
   uint32_t c[4] = {(q >> 4) * 8 + (q & 7), (k >> 4) * 4 + ((k & 7) >> 1), head, uint32_t(offset)};
   for (int round = 0; round < 7; ++round) {
     uint64_t p0 = uint64_t(0xD2511F53) * c[0], p1 = uint64_t(0xCD9E8D57) * c[2];
-    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ key[0], uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ key[1], uint32_t(p0)};
+    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ key[0], uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ key[1],
+                        uint32_t(p0)};
     std::memcpy(c, next, sizeof c);
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
@@ -153,8 +157,9 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
     change(in);
 
   int kvHeads = t.heads / t.group;
-  Buffer q(t.dtype, t.batch, t.heads, t.queries, t.headDim, t.gap), k(t.dtype, t.batch, kvHeads, t.keys, t.headDim, t.gap),
-      v(t.dtype, t.batch, kvHeads, t.keys, t.headDimV, t.gap), o(t.dtype, t.batch, t.heads, t.queries, t.headDimV, t.gap);
+  Buffer q(t.dtype, t.batch, t.heads, t.queries, t.headDim, t.gap),
+      k(t.dtype, t.batch, kvHeads, t.keys, t.headDim, t.gap), v(t.dtype, t.batch, kvHeads, t.keys, t.headDimV, t.gap),
+      o(t.dtype, t.batch, t.heads, t.queries, t.headDimV, t.gap);
   std::vector<float> lse(size_t(t.batch) * t.heads * t.queries * 2, 12345.0f); // every second element
   auto fill = [&](Buffer &buffer, auto &value) {
     for (int b = 0; b < t.batch; ++b)
@@ -250,8 +255,9 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
             s = in.cap * std::tanh(s / in.cap);
           if (t.bias)
             s += in.bias[(size_t(h) * t.queries + i) * t.keys + j];
-          bool visible = (!t.causal || i >= j) && (!t.keep || in.keep[size_t(i) * t.keys + j]) &&
-                         (!t.pattern || in.pattern[(size_t(h) * patternRows + i / t.tileQ) * patternColumns + j / t.tileK]);
+          bool visible =
+              (!t.causal || i >= j) && (!t.keep || in.keep[size_t(i) * t.keys + j]) &&
+              (!t.pattern || in.pattern[(size_t(h) * patternRows + i / t.tileQ) * patternColumns + j / t.tileK]);
           x[j] = visible ? s : -INFINITY;
           most = std::max(most, x[j]);
         }
@@ -359,9 +365,8 @@ TEST_CASE("reversed domains") { check({.causal = true, .reverse = true, .queries
 
 TEST_CASE("rescaling only where a maximum changes") {
   check({.skipRescale = true, .queries = 100, .keys = 300});
-  check({.causal = true, .skipRescale = true, .queries = 100, .keys = 300}, [](Inputs &in) {
-    in.key = [](int, int, int, int) { return 1.0f; };
-  });
+  check({.causal = true, .skipRescale = true, .queries = 100, .keys = 300},
+        [](Inputs &in) { in.key = [](int, int, int, int) { return 1.0f; }; });
 }
 
 TEST_CASE("hard logits") {
@@ -369,9 +374,8 @@ TEST_CASE("hard logits") {
     in.key = [](int, int, int k, int) { return float(k); }; // row maxima rise along k
     in.query = [](int, int, int q, int d) { return d == 0 ? 8.0f * ((q % 5) - 2) : 0.0f; };
   });
-  check({.softcap = true, .queries = 70, .keys = 100}, [](Inputs &in) {
-    in.query = [](int, int, int q, int d) { return 100.0f * ((q + d) % 7 - 3); };
-  });
+  check({.softcap = true, .queries = 70, .keys = 100},
+        [](Inputs &in) { in.query = [](int, int, int q, int d) { return 100.0f * ((q + d) % 7 - 3); }; });
 }
 
 TEST_CASE("LSE may be left out") {
@@ -401,9 +405,10 @@ TEST_CASE("float functions keep float32 accuracy and the special cases") {
                                 {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 2e-7},
                                 {"absf", [](double x) { return std::fabs(x); }, 0},
                                 {"floor", std::floor, 0}};
-  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, infinity, -infinity, std::nanf(""), 1e-40f, 1e-45f, 1.17549435e-38f,
-                          88.7f, 89.5f, -87.5f, -100.0f, -103.9f, -104.5f, 127.99f, 128.0f, -126.5f, -149.0f, -151.0f,
-                          0.624999f, 0.625f, 9.0f, -50.0f, 8191.9f, 3.4e38f, -3.4e38f, 1e10f};
+  std::vector<float> x = {0.0f,    -0.0f,           1.0f,    -1.0f,    infinity, -infinity, std::nanf(""), 1e-40f,
+                          1e-45f,  1.17549435e-38f, 88.7f,   89.5f,    -87.5f,   -100.0f,   -103.9f,       -104.5f,
+                          127.99f, 128.0f,          -126.5f, -149.0f,  -151.0f,  0.624999f, 0.625f,        9.0f,
+                          -50.0f,  8191.9f,         3.4e38f, -3.4e38f, 1e10f};
   std::mt19937 random(3);
   while (x.size() < 640)
     x.push_back(std::uniform_real_distribution<float>(-10, 10)(random));
@@ -461,7 +466,8 @@ tile.kernel @f dtype f32 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps 
         else if (std::isinf(float(exact)))
           REQUIRE(y[i] == float(exact));
         else
-          REQUIRE(std::abs(y[i] - exact) <= function.bound * std::abs(exact) + 1.5e-45 + (std::abs(x[i]) > 1 && std::abs(exact) <= 1 ? 1.2e-7 : 0));
+          REQUIRE(std::abs(y[i] - exact) <= function.bound * std::abs(exact) + 1.5e-45 +
+                                                (std::abs(x[i]) > 1 && std::abs(exact) <= 1 ? 1.2e-7 : 0));
       }
     }
 }

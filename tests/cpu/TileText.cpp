@@ -26,7 +26,8 @@ std::string attune::test::tileText(const Case &t) {
       %al0 = arith.subi %j, %i : i32
       %al1 = arith.sitofp %al0 : i32 to f32
       %al2 = arith.mulf %slope, %al1 : f32
-      %al3 = arith.addf {}, %al2 : f32)", s);
+      %al3 = arith.addf {}, %al2 : f32)",
+                         s);
     s = "%al3";
   }
   if (t.softcap) {
@@ -34,14 +35,16 @@ std::string attune::test::tileText(const Case &t) {
       %cap = tile.param "cap" : f32
       %sc0 = arith.divf {}, %cap : f32
       %sc1 = math.tanh %sc0 : f32
-      %sc2 = arith.mulf %sc1, %cap : f32)", s);
+      %sc2 = arith.mulf %sc1, %cap : f32)",
+                         s);
     s = "%sc2";
   }
   if (t.bias) {
     tensor("bias", "f32", 3);
     score += fmt::format(R"(
       %b0 = tile.element %bias[%h, %i, %j] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
-      %b1 = arith.addf {}, %b0 : f32)", s);
+      %b1 = arith.addf {}, %b0 : f32)",
+                         s);
     s = "%b1";
   }
   std::string visible = "%in";
@@ -51,8 +54,10 @@ std::string attune::test::tileText(const Case &t) {
   }
   if (t.keep) {
     tensor("keep", "i8", 2);
-    mask += fmt::format("      %k1 = tile.element %keep[%i, %j] in_range [false, false] : !tile.view<2, i8> (i32, i32) -> i1\n"
-                        "      %k2 = arith.andi {}, %k1 : i1\n", visible);
+    mask += fmt::format(
+        "      %k1 = tile.element %keep[%i, %j] in_range [false, false] : !tile.view<2, i8> (i32, i32) -> i1\n"
+        "      %k2 = arith.andi {}, %k1 : i1\n",
+        visible);
     visible = "%k2";
   }
   if (t.pattern)
@@ -113,15 +118,18 @@ std::string attune::test::tileText(const Case &t) {
   arg("Kt", fmt::format("!tile.tile<k {} x d {}, {}, shared>", t.tileK, align(t.headDim), t.dtype));
   arg("Vt", fmt::format("!tile.tile<k {} x dv {}, {}, shared>", t.tileK, align(t.headDimV), t.dtype));
   arg("numerator", std::string(t.dropout ? "%keep_scale" : "%one"));
-  arg("any", std::string(t.skipRescale ? R"(    %any = tile.any %alpha : !tile.tile<q )" + std::to_string(t.tileQ) + R"(, f32, register> {
+  arg("any", std::string(t.skipRescale ? R"(    %any = tile.any %alpha : !tile.tile<q )" + std::to_string(t.tileQ) +
+                                             R"(, f32, register> {
     ^bb0(%a: f32):
       %0 = arith.cmpf une, %a, %one : f32
       tile.yield %0 : i1
     }
-)" : ""));
+)"
+                                       : ""));
   arg("only", std::string(t.skipRescale ? " only_if %any" : ""));
   arg("kept", std::string(t.dropout ? "%pd" : "%p"));
-  std::string text = R"(
+  std::string text =
+      R"(
 tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = {tk}, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {{tensors = [{tensors}], scalars = [{scalars}]{dropout}}} {{
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
@@ -149,7 +157,8 @@ tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = 
   %neg_inf = arith.constant 0xFF800000 : f32
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
-{params})" + domain + R"(
+{params})" +
+      domain + R"(
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, {T}> -> {Qt}
   %m0 = tile.splat %neg_inf : f32 -> {row}
   %l0 = tile.splat %zero : f32 -> {row}
@@ -196,8 +205,11 @@ tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = 
       tile.yield %0 : f32
     }}
     %l2 = tile.reduce sum %p over "k" init %l1 : {row}, {S} -> {row} per_lane
-)" + std::string(t.dropout ? "    %pd = tile.dropout %p at(%q0, %k0) head %head seed %seed offset %offset threshold "
-                             "%threshold : {S} -> {S}\n" : "") + R"(
+)" +
+      std::string(t.dropout ? "    %pd = tile.dropout %p at(%q0, %k0) head %head seed %seed offset %offset threshold "
+                              "%threshold : {S} -> {S}\n"
+                            : "") +
+      R"(
 {any}    %acc1 = tile.map(%acc, %alpha : {A}, {row}){only} -> {A} {{
     ^bb0(%a: f32, %c: f32):
       %0 = arith.mulf %a, %c : f32

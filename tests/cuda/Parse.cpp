@@ -8,7 +8,8 @@
 
 using namespace mlir;
 
-attune::Expected<std::string> attune::tests::printText(MLIRContext &context, const std::string &text, const std::string &name) {
+attune::Expected<std::string> attune::tests::printText(MLIRContext &context, const std::string &text,
+                                                       const std::string &name) {
   context.loadDialect<attn::AttnDialect, tile::TileDialect, sched::SchedDialect, arith::ArithDialect, math::MathDialect,
                       scf::SCFDialect>();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, ParserConfig(&context), name);

@@ -9,6 +9,7 @@
 namespace attune::tests {
 
 /// CUDA of the first sched.kernel in `text`.
-Expected<std::string> printText(mlir::MLIRContext &context, const std::string &text, const std::string &name = "test.mlir");
+Expected<std::string> printText(mlir::MLIRContext &context, const std::string &text,
+                                const std::string &name = "test.mlir");
 
 } // namespace attune::tests

@@ -32,17 +32,20 @@ std::string kernel(const std::string &body, const std::string &work = grid, cons
 !ring = !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 !tile = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 !part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
-sched.kernel @)" + name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64
+sched.kernel @)" +
+         name + R"( arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64
     plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  sched.for_work )" + work + R"( {
+  sched.for_work )" +
+         work + R"( {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %x = arith.constant 1.0 : f32
     %t = sched.thread_id : i32
     %L = tile.param "lse" : !tile.view<3, f32>
-)" + body + "\n  }\n}\n";
+)" + body +
+         "\n  }\n}\n";
 }
 
 std::string error(const std::string &body, const std::string &work = grid) {
@@ -70,18 +73,20 @@ TEST_CASE("an op without a printed form is an error that names it") {
         "scf.for carries values; keep them in sched.registers");
   CHECK(error("%n = arith.constant 0 : index\n %m = arith.constant 1 : index\n scf.for %i = %n to %m step %m {}") ==
         "arith.constant of type index has no printed form; use f32, i32, i64 or i1");
-  CHECK(error("%l = arith.extsi %c0 : i32 to i64\n %m = arith.extsi %c1 : i32 to i64\n scf.for %i = %l to %m step %m : i64 {}") ==
-        "scf.for counts in i64; use i32");
-  CHECK(error("%f = arith.cmpi eq, %t, %c0 : i32\n %r = scf.if %f -> (f32) { scf.yield %x : f32 } else { scf.yield %x : f32 }") ==
-        "scf.if gives values; use arith.select, or sched.registers written in both branches");
-  CHECK(error("%y = arith.truncf %x : f32 to bf16") == "arith.truncf on bf16 has no printed form; use f32, i32, i64 or i1");
+  CHECK(error("%l = arith.extsi %c0 : i32 to i64\n %m = arith.extsi %c1 : i32 to i64\n scf.for %i = %l to %m step %m : "
+              "i64 {}") == "scf.for counts in i64; use i32");
+  CHECK(error("%f = arith.cmpi eq, %t, %c0 : i32\n %r = scf.if %f -> (f32) { scf.yield %x : f32 } else { scf.yield %x "
+              ": f32 }") == "scf.if gives values; use arith.select, or sched.registers written in both branches");
+  CHECK(error("%y = arith.truncf %x : f32 to bf16") ==
+        "arith.truncf on bf16 has no printed form; use f32, i32, i64 or i1");
   CHECK(error("%y = math.sinh %x : f32") ==
         "math.sinh has no printed form in CUDA; lower it to arith, math, scf and sched ops");
   CHECK(error("%p = sched.registers \"p\" : !tile.tile<q 64 x k 16, bf16, register, #sched.fragment<c, warps 4>>") ==
         "sched.registers of q 64 x k 16 bf16 has no printed form; use f32, or 16 bits in a fragment a or b");
   CHECK(error("%y = sched.pack %x, %x : f32") == "sched.pack of type f32 has no printed form; use bf16 or f16");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %y = sched.load_shared %r[%c0, %c0, %c0] : !ring -> f32") ==
-        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 and i32 are read element by element");
+        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 and i32 are read element by "
+        "element");
   CHECK(error("%r = sched.shared \"r\" at 0 : !tile\n %p = sched.registers \"p\" : !part\n"
               "sched.load_matrix %r[%c1, %c0, %c0] to %p[%c0, %c0] : !tile, !part") ==
         "sched.load_matrix gives a stage of k 64 x d 64 bf16, which has none; pass the constant 0");
@@ -107,7 +112,8 @@ TEST_CASE("names are identifiers, unique, and hide nothing that the source needs
     %f = arith.addi %e, %c1 overflow<nsw> {tile.name = "x1"} : i32
     %g = arith.addi %f, %c1 overflow<nsw> {tile.name = "x1"} : i32
     %i = arith.sitofp %g : i32 to f32
-    sched.store_element %i, %L[%c0, %c0, %t] : f32, !tile.view<3, f32>)", "\"while\"");
+    sched.store_element %i, %L[%c0, %c0, %t] : f32, !tile.view<3, f32>)",
+                             "\"while\"");
   CHECK(source.find("const int row_sum = thread + 1;") != std::string::npos);
   CHECK(source.find("const int row_sum2 = row_sum + 1;") != std::string::npos);
   CHECK(source.find("const int float_ = row_sum2 + 1;") != std::string::npos);
@@ -131,7 +137,8 @@ TEST_CASE("a name is found in the same time however many values wish for it") {
 
 TEST_CASE("a scope that ends gives its names back") {
   const std::string loop = "scf.for %i = %c0 to %c1 step %c1 : i32 { %a = arith.addi %i, %t {tile.name = \"x\"} : i32\n"
-                           "%two = arith.addi %a, %t {tile.name = \"x\"} : i32\n %three = arith.addi %two, %two {tile.name = \"x2\"} : i32 }\n";
+                           "%two = arith.addi %a, %t {tile.name = \"x\"} : i32\n %three = arith.addi %two, %two "
+                           "{tile.name = \"x2\"} : i32 }\n";
   std::string source = print("%y = arith.addi %t, %t {tile.name = \"y\"} : i32\n" + loop + loop);
   auto count = [&](const std::string &text) {
     int found = 0;
@@ -149,7 +156,9 @@ TEST_CASE("many conditions are joined without branches") {
   auto source = [](int terms) {
     std::string body = "%c2 = arith.constant 2 : i32\n %f0 = arith.cmpi eq, %t, %c2 : i32\n";
     for (int i = 1; i <= terms; ++i)
-      body += fmt::format("%k{0} = arith.constant {0} : i32\n %e{0} = arith.cmpi eq, %t, %k{0} : i32\n %f{0} = arith.ori %f{1}, %e{0} : i1\n", i, i - 1);
+      body += fmt::format("%k{0} = arith.constant {0} : i32\n %e{0} = arith.cmpi eq, %t, %k{0} : i32\n %f{0} = "
+                          "arith.ori %f{1}, %e{0} : i1\n",
+                          i, i - 1);
     return print(body + fmt::format("scf.if %f{} {{ sched.barrier }}\n", terms));
   };
   CHECK(source(24).find("|| (thread == 24)") != std::string::npos);
@@ -173,8 +182,10 @@ TEST_CASE("text in comments stays in its comment") {
   CHECK(commentText("splice \\\n") == "splice \\5C\\0A");
   CHECK(commentText("trigraph ?\?/") == "trigraph ?\\3F/");
   CHECK(commentText("end */ begin /* both /*/ ***/") == "end *\\2F begin /\\2A both /\\2A/ ***\\2F");
-  CHECK(commentText("\x80 \xff \xc3( \xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf") == "\\80 \\FF \\C3( \\ED\\A0\\80 \\F4\\90\\80\\80 \\C0\\AF");
-  CHECK(commentText("\xe2\x80\xa8\xe2\x80\xae\xc2\x85") == "\\E2\\80\\A8\\E2\\80\\AE\\C2\\85"); // line separator, right-to-left override, next line
+  CHECK(commentText("\x80 \xff \xc3( \xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf") ==
+        "\\80 \\FF \\C3( \\ED\\A0\\80 \\F4\\90\\80\\80 \\C0\\AF");
+  CHECK(commentText("\xe2\x80\xa8\xe2\x80\xae\xc2\x85") ==
+        "\\E2\\80\\A8\\E2\\80\\AE\\C2\\85"); // line separator, right-to-left override, next line
   for (int byte = 0; byte < 256; ++byte)
     for (const char *tail : {"", "\n", "/", "*/"}) {
       std::string text = commentText(std::string(1, char(byte)) + tail);
@@ -205,7 +216,8 @@ TEST_CASE("no string of the IR leaves its comment or its name in the source") {
     }
   };
   auto body = [&](const std::string &attributes, const std::string &location = "") {
-    return "%a = arith.addi %t, %t " + attributes + " : i32\n %f = arith.cmpi eq, %a, %c0 : i32\n scf.if %f { sched.barrier } " + location + "\n";
+    return "%a = arith.addi %t, %t " + attributes +
+           " : i32\n %f = arith.cmpi eq, %a, %c0 : i32\n scf.if %f { sched.barrier } " + location + "\n";
   };
   check(print("", "\"" + evil + "\""), "//   variant  " + shown + ", bf16");
   check(print(body("{tile.comment = \"" + evil + "\"}")), "// " + shown + "\n");
@@ -217,14 +229,15 @@ TEST_CASE("no string of the IR leaves its comment or its name in the source") {
 
 TEST_CASE("a persistent block takes tiles of work, and carries values from one to the next") {
   // The two values change places: both next ones are taken before the first assignment.
-  std::string source = print(R"(
+  std::string source =
+      print(R"(
     %sum = arith.addi %a, %n overflow<nsw> : i32
     %f = arith.sitofp %sum : i32 to f32
     sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
     %a1 = arith.addi %a, %c1 overflow<nsw> : i32
     %same = sched.uniform %d {tile.name = "same"} : i32
     sched.next %same, %a, %a1 : i32, i32, i32)",
-                             "k", "persistent tile_q 64 longest_first carries (%zero, %one, %one) (%b, %h, %q0, %n, %a, %d, %e)");
+            "k", "persistent tile_q 64 longest_first carries (%zero, %one, %one) (%b, %h, %q0, %n, %a, %d, %e)");
   INFO(source);
   for (const char *text : {"  const unsigned work_tiles_ = work_tiles<64>(p.query_length, p.heads, p.batch);\n"
                            "  #pragma unroll 1\n"
@@ -248,7 +261,8 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
 
 TEST_CASE("a block that claims tiles of work starts with its own") {
   // The kernel that makes the bounds resets the counter. Here the two do not overlap.
-  const std::string bounded = R"(attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} )";
+  const std::string bounded =
+      R"(attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} )";
   std::string text = kernel(R"(
     %claimed = sched.claim_work : i32
     %next = sched.shuffle %claimed, %c0 {tile.name = "next"} : i32
@@ -268,15 +282,17 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   };
   std::string source = printed(text);
   INFO(source);
-  for (const char *part : {"  for (int count = 0, number = int(blockIdx.x), carried = 0; (unsigned)number < work_tiles_; ++count) {\n"
-                           "    const int n = claim_work(p.workspace);\n"
-                           "    const GridTile work = claimed_tile<64, last_first>((unsigned)number, heads_together, p.query_length, p.heads,\n"
-                           "        p.batch);\n"
-                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
-                           "    const int next = shuffle(n, 0);\n",
-                           "  const unsigned heads_together = claimed_heads<64>(p.heads, p.batch);\n",
-                           "(unsigned)next < work_tiles_ ? 1 : 0", "load_i32(p.ids_k", "    number = next;\n    carried = ",
-                           "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
+  for (const char *part :
+       {"  for (int count = 0, number = int(blockIdx.x), carried = 0; (unsigned)number < work_tiles_; ++count) {\n"
+        "    const int n = claim_work(p.workspace);\n"
+        "    const GridTile work = claimed_tile<64, last_first>((unsigned)number, heads_together, p.query_length, "
+        "p.heads,\n"
+        "        p.batch);\n"
+        "    const int b = work.batch, h = work.head, q0 = work.row;\n",
+        "    const int next = shuffle(n, 0);\n",
+        "  const unsigned heads_together = claimed_heads<64>(p.heads, p.batch);\n",
+        "(unsigned)next < work_tiles_ ? 1 : 0", "load_i32(p.ids_k", "    number = next;\n    carried = ",
+        "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
     CHECK(source.find(part) != std::string::npos);
   CHECK(source.find("wait_launch") == std::string::npos);
   // Where the kernel waits for its bounds itself, they are no constants.
@@ -342,8 +358,9 @@ TEST_CASE("every device function compiles") {
   for (const std::string &name : codegen::primitiveNames()) {
     INFO(name);
     std::string text = codegen::primitives({"TensorMap", name});
-    bool hopper = text.find("PTX 9.7.13.15") != text.npos || text.find("(sm_90") != text.npos || text.find("wgmma") != text.npos ||
-                  text.find("bulk") != text.npos || text.find("fence.") != text.npos || text.find("elect.sync") != text.npos;
+    bool hopper = text.find("PTX 9.7.13.15") != text.npos || text.find("(sm_90") != text.npos ||
+                  text.find("wgmma") != text.npos || text.find("bulk") != text.npos ||
+                  text.find("fence.") != text.npos || text.find("elect.sync") != text.npos;
     Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(text, name, hopper ? "sm_90a" : "sm_80");
     INFO((cubin ? cubin->log : cubin.error().message));
     CHECK(cubin);
@@ -355,7 +372,8 @@ TEST_CASE("every device function compiles") {
     for (bool leftShared : {true, false}) {
       std::string name = codegen::mmaAsyncName(columns % 3 ? "bf16" : "f16", columns, leftShared);
       names.insert(name);
-      all += fmt::format("  {{ float d[{}][4]; {} {}<0>(d, a, 0, false); }}\n", columns / 8, leftShared ? "unsigned long long a = 0;" : "unsigned a[4];", name);
+      all += fmt::format("  {{ float d[{}][4]; {} {}<0>(d, a, 0, false); }}\n", columns / 8,
+                         leftShared ? "unsigned long long a = 0;" : "unsigned a[4];", name);
     }
   Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(codegen::primitives(names) + all + "}\n", "all", "sm_90a");
   INFO((cubin ? cubin->log : cubin.error().message));

@@ -130,7 +130,9 @@ TEST_CASE("the C interface computes what the C++ front does, bit for bit") {
   REQUIRE(parsed);
   Expected<Kernel> other = compile(*parsed, {.dtype = f32, .headDim = dim, .useCache = false}, Target::cpu());
   REQUIRE(other);
-  auto view = [](std::vector<float> &array, std::initializer_list<int64_t> shape) { return Tensor::contiguous(array.data(), f32, shape); };
+  auto view = [](std::vector<float> &array, std::initializer_list<int64_t> shape) {
+    return Tensor::contiguous(array.data(), f32, shape);
+  };
   Expected<void> launched = other->launch(nullptr, {.q = view(theirs.q, {1, heads, length, dim}),
                                                     .k = view(theirs.k, {1, heads, length, dim}),
                                                     .v = view(theirs.v, {1, heads, length, dim}),
@@ -159,7 +161,8 @@ TEST_CASE("variants, stages, plans and kernels have their texts in C") {
   CHECK(std::string(text).size() == bytes);
   CHECK(std::string(text).find("windowed") != std::string::npos);
   attune_text_free(text);
-  CHECK(givenText(attune_explain(variant.get(), &options, "sm_90a", &text), text).find("\"candidates\"") != std::string::npos);
+  CHECK(givenText(attune_explain(variant.get(), &options, "sm_90a", &text), text).find("\"candidates\"") !=
+        std::string::npos);
   KernelHandle kernel = kernelOf(variant.get(), 64);
   CHECK(givenText(attune_kernel_json(kernel.get(), &text), text).find("\"windowed\"") != std::string::npos);
   CHECK(attune_kernel_cache_hit(kernel.get()) == 0);
@@ -172,7 +175,8 @@ TEST_CASE("errors of the C interface, to the letter") {
   attune_error *error = attune_variant_from_text(&text, &variant);
   REQUIRE(error);
   CHECK(std::string(attune_error_message(error)) == "expected \")\", but found the end of the text");
-  CHECK(textOf(error) == "score:1:14: error: expected \")\", but found the end of the text\nsoftcap(s, 30\n             ^");
+  CHECK(textOf(error) ==
+        "score:1:14: error: expected \")\", but found the end of the text\nsoftcap(s, 30\n             ^");
   CHECK(variant == nullptr);
   CHECK(textOf(attune_variant_from_text(nullptr, &variant)) == "error: attune_text_variant is NULL");
   CHECK(textOf(attune_variant_from_json(nullptr, &variant)) == "error: json is NULL");
@@ -181,7 +185,8 @@ TEST_CASE("errors of the C interface, to the letter") {
   const attune_tensor_decl forgotten[] = {{"t", attune_dtype(0), 1}};
   text.tensors = forgotten;
   text.tensor_count = 1;
-  CHECK(textOf(attune_variant_from_text(&text, &variant)) == "error: the dtype of tensor 't' is 0, but must be one of attune_dtype, 1 to 6");
+  CHECK(textOf(attune_variant_from_text(&text, &variant)) ==
+        "error: the dtype of tensor 't' is 0, but must be one of attune_dtype, 1 to 6");
   text.tensors = nullptr;
   CHECK(textOf(attune_variant_from_text(&text, &variant)) == "error: tensors is NULL");
   text.size += 8;
@@ -195,7 +200,8 @@ TEST_CASE("errors of the C interface, to the letter") {
   CHECK(textOf(attune_compile(good.get(), nullptr, "cpu", &kernel)) == "error: attune_options is NULL");
   CHECK(textOf(attune_compile(good.get(), &options, "cpu", nullptr)) == "error: where the kernel goes is NULL");
   options.dtype = attune_dtype(0);
-  CHECK(textOf(attune_compile(good.get(), &options, "cpu", &kernel)) == "error: the dtype of Q, K, V and O is 0, but must be one of attune_dtype, 1 to 6");
+  CHECK(textOf(attune_compile(good.get(), &options, "cpu", &kernel)) ==
+        "error: the dtype of Q, K, V and O is 0, but must be one of attune_dtype, 1 to 6");
   CHECK(kernel == nullptr);
   options = optionsOf(16);
   char *stage = nullptr;
@@ -211,7 +217,8 @@ TEST_CASE("errors of the C interface, to the letter") {
   CHECK(textOf(attune_check(compiled.get(), &args)) == "error: o has rank 9, but at most 8 dimensions are possible");
   args = arrays.args();
   args.v.device = -2;
-  CHECK(textOf(attune_check(compiled.get(), &args)) == "error: v is on device -2, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU");
+  CHECK(textOf(attune_check(compiled.get(), &args)) ==
+        "error: v is on device -2, but must be on a CUDA device, from 0 on, or on ATTUNE_CPU");
   args = arrays.args();
   args.scalar_count = 1;
   CHECK(textOf(attune_check(compiled.get(), &args)) == "error: scalars is NULL");
@@ -235,5 +242,6 @@ TEST_CASE("a struct of an older header is taken as far as it goes") {
   unsetenv("ATTUNE_CACHE_DIR");
   attune_kernel_free(kernel);
   options.size = 4;
-  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)).find("attune_options.size is 4, but must be") != std::string::npos);
+  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)).find("attune_options.size is 4, but must be") !=
+        std::string::npos);
 }

@@ -169,7 +169,8 @@ TEST_CASE("a hit in memory costs microseconds") {
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 50; ++i)
       REQUIRE(compile(variant, options, Target::cpu())->cacheHit());
-    best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / 50);
+    best = std::min(best,
+                    std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / 50);
   }
   WARN("a hit takes " << best << " us");
   CHECK(best < 20);
@@ -240,8 +241,8 @@ TEST_CASE("a mistake in the variant points at the user's line") {
 }
 
 TEST_CASE("stages have names") {
-  for (Stage stage : {Stage::Dsl, Stage::Attn, Stage::Tile, Stage::Sched, Stage::Llvm, Stage::Cuda, Stage::Ptx, Stage::Cubin,
-                      Stage::Sass, Stage::Launch})
+  for (Stage stage : {Stage::Dsl, Stage::Attn, Stage::Tile, Stage::Sched, Stage::Llvm, Stage::Cuda, Stage::Ptx,
+                      Stage::Cubin, Stage::Sass, Stage::Launch})
     CHECK(parseStage(name(stage)) == stage);
   CHECK_FALSE(parseStage("object"));
 }
@@ -301,7 +302,8 @@ TEST_CASE("the terms of a mask are each analysed once") {
   });
   for (const char *arch : {"sm_80", "sm_90a"})
     for (const Variant *variant : {&shared, &many}) {
-      Expected<std::string> cuda = emit(*variant, {.headDim = 64, .tileQ = 128, .tileK = 64, .warps = 8, .stages = 2}, Target::cuda(arch), Stage::Cuda);
+      Expected<std::string> cuda = emit(*variant, {.headDim = 64, .tileQ = 128, .tileK = 64, .warps = 8, .stages = 2},
+                                        Target::cuda(arch), Stage::Cuda);
       INFO((cuda ? "" : cuda.error().text()));
       CHECK(cuda);
     }
@@ -328,18 +330,22 @@ TEST_CASE("text that does not fit the request") {
   CHECK(message(emitFromText({*tile}, {}, target, Stage::Attn)) ==
         "the text is at stage tile, which comes after attn; emit tile or a later stage");
   CHECK(message(emitFromText({*tile}, {.tileQ = 64}, target, Stage::Cuda)) ==
-        "the text is at stage tile and holds its schedule; edit the text, or start from attn text to choose tiles, warps, "
+        "the text is at stage tile and holds its schedule; edit the text, or start from attn text to choose tiles, "
+        "warps, "
         "stages or a budget");
   CHECK(message(emitFromText({*sched}, {}, Target::cuda("sm_90"), Stage::Cuda)) ==
         "the text is scheduled for sm_80, not for sm_90; use --arch sm_80, or start from its tile text");
   const std::string large = std::regex_replace(*sched, std::regex("shared_bytes [0-9]+"), "shared_bytes 200000");
   CHECK(message(emitFromText({large}, {}, target, Stage::Cuda)) ==
-        "the schedule takes 200000 bytes of shared memory, above the limit per block of 166912; use smaller tiles or fewer stages");
+        "the schedule takes 200000 bytes of shared memory, above the limit per block of 166912; use smaller tiles or "
+        "fewer stages");
   CHECK(message(emitFromText({"module {}"}, {}, target, Stage::Cuda)) ==
-        "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
+        "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file "
+        "each");
   CHECK(message(emit(causalVariant(), {.headDim = 64}, Target::cpu(), Stage::Cuda)) ==
         "target cpu has no stage cuda; emit dsl, attn, tile or llvm, or choose a GPU architecture such as sm_90");
-  CHECK(message(emit(causalVariant(), {.headDim = 64}, target, Stage::Llvm)) == "target sm_80 has no stage llvm; emit cuda or ptx, or choose the cpu target");
+  CHECK(message(emit(causalVariant(), {.headDim = 64}, target, Stage::Llvm)) ==
+        "target sm_80 has no stage llvm; emit cuda or ptx, or choose the cpu target");
   CHECK(message(emit(causalVariant(), {.headDim = 64}, target, Stage::Launch)) ==
         "stage launch has no text; emit dsl, attn, tile, sched, llvm, cuda, ptx, cubin or sass");
 
@@ -375,7 +381,8 @@ TEST_CASE("the CPU refuses a kernel whose parameters have no room") {
   });
   Expected<Kernel> kernel = compile(variant, {.dtype = f32, .headDim = 32, .useCache = false}, Target::cpu());
   REQUIRE_FALSE(kernel);
-  CHECK(kernel.error().message == "kernel 'crowded' takes 5280 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+  CHECK(kernel.error().message ==
+        "kernel 'crowded' takes 5280 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
 }
 
 TEST_CASE("an image for a GPU that is not here") {

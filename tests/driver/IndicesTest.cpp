@@ -32,7 +32,8 @@ ScalarValue scalarOf(const HostTensor &value) {
 
 /// The arguments of a launch of `problem`, with o in `o`.
 LaunchArgs argsOf(const reference::Problem &problem, HostTensor &o) {
-  o = HostTensor::zeros(problem.q.dtype, {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]});
+  o = HostTensor::zeros(problem.q.dtype,
+                        {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]});
   LaunchArgs args;
   args.q = viewOf(problem.q);
   args.k = viewOf(problem.k);
@@ -83,17 +84,21 @@ TEST_CASE("the first read outside is found, to the letter") {
   CHECK(half.with("t", f32, {300}).fault() == "none");
   CHECK(half.clamped("t") == 0);
   CHECK(half.with("t", f32, {299}).fault() ==
-        "score:1:5: error: t[k / 2] reads t[299] at b 0, h 0, q 0, k 598, but captured tensor 't' has 299 elements in dimension 0; correct or "
+        "score:1:5: error: t[k / 2] reads t[299] at b 0, h 0, q 0, k 598, but captured tensor 't' has 299 elements in "
+        "dimension 0; correct or "
         "guard the index, or write clamped(t[k / 2]) where reading the nearest element is meant");
   CHECK(half.clamped("t") == 2 * 3 * 20 * 2);
   // Rows come before keys, batches before heads; both indices are shown, and the first that lies outside is named.
   Setup table({.score = "s + t[h * 2 - b, k % (q + 1)]", .qOffset = true});
   table.problem.qOffset = 7;
-  CHECK(table.with("t", f32, {5, 27}).fault() ==
-        "score:1:5: error: t[h * 2 - b, k % (q + 1)] reads t[-1, 0] at b 1, h 0, q 7 (row 0), k 0, but captured tensor 't' has 5 elements in "
-        "dimension 0; correct or guard the index, or write clamped(t[h * 2 - b, k % (q + 1)]) where reading the nearest element is meant");
-  CHECK(table.with("t", f32, {5, 20}).fault().find("reads t[0, 20] at b 0, h 0, q 20 (row 13), k 20, but captured tensor 't' has 20 elements in "
-                                                   "dimension 1") != std::string::npos);
+  CHECK(table.with("t", f32, {5, 27}).fault() == "score:1:5: error: t[h * 2 - b, k % (q + 1)] reads t[-1, 0] at b 1, h "
+                                                 "0, q 7 (row 0), k 0, but captured tensor 't' has 5 elements in "
+                                                 "dimension 0; correct or guard the index, or write clamped(t[h * 2 - "
+                                                 "b, k % (q + 1)]) where reading the nearest element is meant");
+  CHECK(table.with("t", f32, {5, 20})
+            .fault()
+            .find("reads t[0, 20] at b 0, h 0, q 20 (row 13), k 20, but captured tensor 't' has 20 elements in "
+                  "dimension 1") != std::string::npos);
 }
 
 TEST_CASE("what is not evaluated is not read") {
@@ -119,7 +124,8 @@ TEST_CASE("what is not evaluated is not read") {
   // A hidden key has no score.
   CHECK(fault("s + t[k * k]", "k < 3") == "none");
   CHECK(fault("s + t[k * k]", "k < 3 || q == 11") == "b 0, h 0, q 11, k 3");
-  CHECK(fault("s + t[k * k]", "h == 2 && n[0] == 0 && k > q") == "b 0, h 2, q 0, k 3"); // after k 1 and 2, which read t[1] and t[4]
+  CHECK(fault("s + t[k * k]", "h == 2 && n[0] == 0 && k > q") ==
+        "b 0, h 2, q 0, k 3"); // after k 1 and 2, which read t[1] and t[4]
   // The same element, under a condition and without: one evaluation counts.
   CHECK(fault("s + select(q > 3, t[k * k], 0) * select(h == 1, t[k * k], 1)") == "b 0, h 0, q 4, k 3");
   // An index from outside of another tensor: the inner read is the first.
@@ -158,8 +164,9 @@ TEST_CASE("indices that depend on the score, scalars and wrapped numbers") {
       }
     }
   REQUIRE(key >= 0);
-  CHECK(score.fault().find(" reads t[" ) != std::string::npos);
-  CHECK(score.fault().find(" at b 0, h 0, q " + std::to_string(row) + ", k " + std::to_string(key) + ",") != std::string::npos);
+  CHECK(score.fault().find(" reads t[") != std::string::npos);
+  CHECK(score.fault().find(" at b 0, h 0, q " + std::to_string(row) + ", k " + std::to_string(key) + ",") !=
+        std::string::npos);
 
   Setup shifted({.score = "s + t[k + n]", .scalars = {{"n", i32}}});
   shifted.problem.scalars["n"] = reference::scalarOf(i32, -3);
@@ -188,7 +195,8 @@ TEST_CASE("of random variants the search and the reference find the same") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     reference::RandomCase random = reference::randomCase(seed, {.maxLength = 60});
     // Without the word every index outside is a mistake.
-    Expected<Variant> variant = Variant::fromJson(std::regex_replace(random.variant->toJson(), std::regex("clamped\\("), "("));
+    Expected<Variant> variant =
+        Variant::fromJson(std::regex_replace(random.variant->toJson(), std::regex("clamped\\("), "("));
     REQUIRE(variant);
     random.problem.variant = &*variant;
     INFO(random.describe());
@@ -217,8 +225,9 @@ TEST_CASE("a kernel from the cache, or from text, checks what a compiled one che
   s.with("ids", i32, {300});
   CompileOptions options{.dtype = f32, .headDim = 16};
   options.cacheDir = folder;
-  const std::string expected = "captured tensor 'ids' has 300 elements in dimension 0 and is indexed by k, but Sk is 600; pass at least 600, or "
-                               "write clamped(ids[k]) where reading the last element is meant";
+  const std::string expected =
+      "captured tensor 'ids' has 300 elements in dimension 0 and is indexed by k, but Sk is 600; pass at least 600, or "
+      "write clamped(ids[k]) where reading the last element is meant";
   // Keys 20 to 599 are seen by no query, so that 300 ids are enough; without the offset.
   auto message = [&](const Expected<Kernel> &kernel) {
     REQUIRE(kernel);

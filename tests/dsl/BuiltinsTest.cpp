@@ -8,19 +8,15 @@ using namespace attune;
 
 namespace {
 
-std::string message(const Variant &variant) {
-  return variant.error() ? variant.error()->message : "no error";
-}
+std::string message(const Variant &variant) { return variant.error() ? variant.error()->message : "no error"; }
 
 /// The key of the variant whose mask is this text.
-std::string maskKey(std::string text, std::vector<TensorDecl> tensors = {},
-                    std::vector<ScalarDecl> scalars = {}) {
+std::string maskKey(std::string text, std::vector<TensorDecl> tensors = {}, std::vector<ScalarDecl> scalars = {}) {
   auto variant = Variant::parse("v", {.mask = std::move(text), .tensors = tensors, .scalars = scalars});
   return variant ? variant->canonical() : variant.error().text();
 }
 
-std::string scoreKey(std::string text, std::vector<TensorDecl> tensors = {},
-                     std::vector<ScalarDecl> scalars = {}) {
+std::string scoreKey(std::string text, std::vector<TensorDecl> tensors = {}, std::vector<ScalarDecl> scalars = {}) {
   auto variant = Variant::parse("v", {.score = std::move(text), .tensors = tensors, .scalars = scalars});
   return variant ? variant->canonical() : variant.error().text();
 }
@@ -53,8 +49,7 @@ TEST_CASE("masks are what their documentation says, in C++ and in text") {
   check(documents(ids), "ids[q] == ids[k]", "documents(ids)", {{"ids", i32, 1}});
   check(documents(ids2), "ids[b, q] == ids[b, k]", "documents(ids)", {{"ids", i32, 2}});
   check(keyPadding(lengths), "k < lengths[b]", "keyPadding(lengths)", {{"lengths", i32, 1}});
-  check(causal() && documents(ids), "q >= k && ids[q] == ids[k]", "causal() && documents(ids)",
-        {{"ids", i32, 1}});
+  check(causal() && documents(ids), "q >= k && ids[q] == ids[k]", "causal() && documents(ids)", {{"ids", i32, 1}});
   check(!causal() || chunked(4), "!(q >= k) || q / 4 == k / 4", "!causal() || chunked(4)");
   // Undeclared arguments have the type that the built-in expects.
   CHECK(key(documents(ids)) == maskKey("documents(ids)"));
@@ -83,8 +78,7 @@ TEST_CASE("scores are what their documentation says, in C++ and in text") {
 }
 
 TEST_CASE("a lambda may call a built-in") {
-  auto variant =
-      Variant("v").mask([](Index b, Index h, Index q, Index k) { return causal()(b, h, q, k) && q < 9; });
+  auto variant = Variant("v").mask([](Index b, Index h, Index q, Index k) { return causal()(b, h, q, k) && q < 9; });
   CHECK(text(*variant.maskExpr()) == "q >= k && q < 9");
 }
 
@@ -135,9 +129,9 @@ TEST_CASE("every entry of the registry makes a variant with the tensors it lists
     REQUIRE(again);
     CHECK(again->canonical() == variant->canonical());
   }
-  CHECK(names == std::set<std::string>{"plain", "causal", "causal-bottom-right", "sliding-window",
-                                       "prefix-lm", "chunked", "documents", "key-padding", "softcap", "alibi",
-                                       "relative-bias", "bias", "block-sparse"});
+  CHECK(names == std::set<std::string>{"plain", "causal", "causal-bottom-right", "sliding-window", "prefix-lm",
+                                       "chunked", "documents", "key-padding", "softcap", "alibi", "relative-bias",
+                                       "bias", "block-sparse"});
   CHECK(builtinVariants().front().name == "plain");
   CHECK(findBuiltin("nothing") == nullptr);
 }
@@ -165,13 +159,11 @@ TEST_CASE("errors of the registry, to the letter") {
     return variant ? "no error" : variant.error().text();
   };
   CHECK(text("softcap", {{"cpa", 1}}) == "error: \"cpa\" is not a parameter of softcap; it has cap");
-  CHECK(text("sliding-window", {{"w", 1}}) ==
-        "error: \"w\" is not a parameter of sliding-window; it has left right");
+  CHECK(text("sliding-window", {{"w", 1}}) == "error: \"w\" is not a parameter of sliding-window; it has left right");
   CHECK(text("causal", {{"w", 1}}) == "error: \"w\" is not a parameter of causal; it has none");
   CHECK(text("chunked", {{"chunk", 1.5}}) ==
         "error: parameter chunk of chunked is 1.5, but must be an integer; write a whole number");
-  CHECK(text("block-sparse", {{"rows", 24}}) ==
-        "error: block rows 24 is not a positive multiple of 16; use 64 or 128");
+  CHECK(text("block-sparse", {{"rows", 24}}) == "error: block rows 24 is not a positive multiple of 16; use 64 or 128");
   CHECK(text("softcap", {{"cap", 1e40}}) ==
         "error: constant 1e+40 does not fit in f32; use at most 3.4e38 or infinity");
 }

@@ -90,38 +90,33 @@ TEST_CASE("compound assignment") {
 
 TEST_CASE("errors of expressions, to the letter") {
   auto table = captured("table", f32, rank(2));
-  CHECK(message(flag + q) ==
-        "types that do not mix: bool + i32; convert the bool with cast(x, i32) or choose by "
-        "select(c, a, b)");
-  CHECK(message(max(s, flag)) ==
-        "types that do not mix: max(f32, bool); convert the bool with cast(x, i32) or choose "
-        "by select(c, a, b)");
+  CHECK(message(flag + q) == "types that do not mix: bool + i32; convert the bool with cast(x, i32) or choose by "
+                             "select(c, a, b)");
+  CHECK(message(max(s, flag)) == "types that do not mix: max(f32, bool); convert the bool with cast(x, i32) or choose "
+                                 "by select(c, a, b)");
   CHECK(message(select(flag, s, flag)) ==
         "types that do not mix: select(bool, f32, bool); convert the bool with cast(x, i32)");
   CHECK(message(flag < flag) == "operator < takes numbers, but got bool < bool; convert with cast(x, i32)");
   CHECK(message(min(flag, flag)) == "min takes numbers, but got min(bool, bool); convert with cast(x, i32)");
   CHECK(message(s % 2) == "operator % takes integers, but got f32 % i32; convert with cast(x, i32)");
   CHECK(message(q & s) == "operator & takes integers, but got i32 & f32; convert with cast(x, i32)");
-  CHECK(message(q && flag) ==
-        "operator && takes bools, but got i32 && bool; compare the number, for example x != 0");
+  CHECK(message(q && flag) == "operator && takes bools, but got i32 && bool; compare the number, for example x != 0");
   CHECK(message(!q) == "operator ! takes a bool, but got i32; compare the number, for example x == 0");
   CHECK(message(~flag) == "operator ~ takes an integer, but got bool; use operator !");
   CHECK(message(~s) == "operator ~ takes an integer, but got f32; convert with cast(x, i32)");
   CHECK(message(-flag) == "operator - takes a number, but got bool; convert with cast(x, i32)");
   CHECK(message(exp(flag)) == "exp takes a number, but got bool; convert with cast(x, f32)");
-  CHECK(message(select(q, s, s)) ==
-        "the condition of select is i32, but must be bool; compare it, for example x != 0");
+  CHECK(message(select(q, s, s)) == "the condition of select is i32, but must be bool; compare it, for example x != 0");
   CHECK(message(cast(s, bf16)) == "cast to bf16, but values are f32, i32, i64 or bool; use f32");
   CHECK(message(table[h]) == "tensor \"table\" has rank 2, but is used with 1 index; write table[i][j]");
-  CHECK(message(table[h][q][k]) ==
-        "tensor \"table\" has rank 2, but is used with 3 indices; write table[i][j]");
-  CHECK(message(table(h, q, k, b, h)) ==
-        "tensor \"table\" has rank 2, but is used with 5 indices; write table[i][j]");
+  CHECK(message(table[h][q][k]) == "tensor \"table\" has rank 2, but is used with 3 indices; write table[i][j]");
+  CHECK(message(table(h, q, k, b, h)) == "tensor \"table\" has rank 2, but is used with 5 indices; write table[i][j]");
   CHECK(message(captured("one", f32, rank(0))[h]) ==
         "tensor \"one\" has rank 0, but is used with 1 index; write one()");
   CHECK(message(table[h][s]) ==
         "index 2 of tensor \"table\" is f32, but must be i32 or i64; convert with cast(x, i32)");
-  CHECK(message(clamped(q + 1)) == "clamped takes an element of a captured tensor, but got another expression; write clamped(t[k])");
+  CHECK(message(clamped(q + 1)) ==
+        "clamped takes an element of a captured tensor, but got another expression; write clamped(t[k])");
   CHECK(message(broadcast(table[h][q] + 1)) ==
         "broadcast takes an element of a captured tensor, but got another expression; write broadcast(t[k])");
   CHECK(message(clamped(table[h])) == "tensor \"table\" has rank 2, but is used with 1 index; write table[i][j]");
@@ -129,9 +124,8 @@ TEST_CASE("errors of expressions, to the letter") {
         "tensor \"t\" has rank 5, but must have rank 0 to 4; merge some of its dimensions");
   CHECK(message(captured("2x", f32, rank(1))[h]) ==
         "tensor name \"2x\" is not an identifier; use letters, digits and underscores, and no digit first");
-  CHECK(
-      message(captured("lse", f32, rank(1))[h]) ==
-      "tensor name \"lse\" is reserved; use a name other than s b h q k v o lse keep do dq dk dv B H Sq Sk");
+  CHECK(message(captured("lse", f32, rank(1))[h]) ==
+        "tensor name \"lse\" is reserved; use a name other than s b h q k v o lse keep do dq dk dv B H Sq Sk");
   CHECK(message(scalar("Sk", i32)) ==
         "scalar name \"Sk\" is reserved; use a name other than s b h q k v o lse keep do dq dk dv B H Sq Sk");
   CHECK(message(scalar("inf", f32)) ==
@@ -196,8 +190,10 @@ TEST_CASE("nodes and errors carry the user's line") {
   CHECK(both.error()->where.line == line + 11);
   CHECK(either.error()->where.line == line + 12);
   CHECK(negated.error()->where.line == line + 13);
-  CHECK(both.error()->message == "operator && takes bools, but got bool && i32; compare the number, for example x != 0");
-  CHECK(either.error()->message == "operator || takes bools, but got bool || i32; compare the number, for example x != 0");
+  CHECK(both.error()->message ==
+        "operator && takes bools, but got bool && i32; compare the number, for example x != 0");
+  CHECK(either.error()->message ==
+        "operator || takes bools, but got bool || i32; compare the number, for example x != 0");
   // Neither the operator nor a coordinate has a place: the call's is reported.
   Variant nowhere = Variant("v").mask([](Index, Index, Index q, Index) { return !q; });
   CHECK(nowhere.error()->message == "operator ! takes a bool, but got i32; compare the number, for example x == 0");
@@ -209,8 +205,7 @@ TEST_CASE("the text of errors and places") {
   CHECK(SourceLocation{"a.cpp", 3, 0}.text() == "a.cpp:3");
   CHECK(SourceLocation{}.text() == "");
   CHECK(Error{"it is wrong"}.text() == "error: it is wrong");
-  CHECK(Error{"it is wrong", {"a.cpp", 3, 7}, "x y\n  ^"}.text() ==
-        "a.cpp:3:7: error: it is wrong\nx y\n  ^");
+  CHECK(Error{"it is wrong", {"a.cpp", 3, 7}, "x y\n  ^"}.text() == "a.cpp:3:7: error: it is wrong\nx y\n  ^");
 }
 
 TEST_CASE("text has few parentheses and casts") {

@@ -100,8 +100,7 @@ TEST_CASE("a generated let does not meet a tensor's name") {
 }
 
 TEST_CASE("errors of JSON, to the letter") {
-  CHECK(read("{\"name\": \"v\",\n  \"scale\": }") ==
-        "json:2:12: error: variant is not valid JSON from here on");
+  CHECK(read("{\"name\": \"v\",\n  \"scale\": }") == "json:2:12: error: variant is not valid JSON from here on");
   CHECK(read("") == "json:1:1: error: variant is not valid JSON from here on");
   CHECK(read("[1]") == "error: variant is [1], but must be an object");
   // Deeper than a stack.
@@ -115,8 +114,7 @@ TEST_CASE("errors of JSON, to the letter") {
       return read(text + "1" + end + "}");
     };
     CHECK(nested(100).starts_with("error: /name is "));
-    CHECK(nested(101) ==
-          "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
     CHECK(nested(200000) == nested(101));
   }
   CHECK(read("{}") == "error: /name is missing");
@@ -124,23 +122,20 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
                                                  "score mask dropout precise qOffset blocks tensors "
                                                  "scalars");
-  CHECK(read(R"({"name": "v", "scale": "x"})") ==
-        "error: /scale is \"x\", but must be a number that fits in f32");
-  CHECK(read(R"({"name": "v", "scale": 1e40})") ==
-        "error: /scale is 1e+40, but must be a number that fits in f32");
+  CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
+  CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "score": []})") == "error: /score is [], but must be a string");
   CHECK(read(R"({"name": "v", "mask": null})") == "error: /mask is null, but must be a string");
   CHECK(read(R"({"name": "v", "precise": 1})") == "error: /precise is 1, but must be true or false");
-  CHECK(read(R"({"name": "v", "qOffset": "yes"})") ==
-        "error: /qOffset is \"yes\", but must be true or false");
-  CHECK(read(R"({"name": "v", "dropout": true})") ==
-        "error: /dropout is true, but must be a number that fits in f32");
+  CHECK(read(R"({"name": "v", "qOffset": "yes"})") == "error: /qOffset is \"yes\", but must be true or false");
+  CHECK(read(R"({"name": "v", "dropout": true})") == "error: /dropout is true, but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "dropout": 1})") ==
         "error: dropout probability 1 is outside [0, 1); use the fraction to drop, for example 0.1");
   CHECK(read(R"({"name": "v", "tensors": []})") == "error: /tensors is [], but must be an object");
   CHECK(read(R"({"name": "v", "tensors": {"t": 1}})") == "error: /tensors/t is 1, but must be an object");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f64", "rank": 1}}})") ==
-        "error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool; write f32 and convert the data: kernels compute in float32");
+        "error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool; write f32 and convert the "
+        "data: kernels compute in float32");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "float16", "rank": 1}}})") ==
         "error: /tensors/t/dtype is \"float16\", but must be one of f32 f16 bf16 i32 i64 bool; write f16");
   CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "u8", "rank": 1}}})") ==
@@ -159,8 +154,7 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read(R"({"name": "v", "scalars": 1})") == "error: /scalars is 1, but must be an object");
   CHECK(read(R"({"name": "v", "scalars": {"c": {"dtype": "f16"}}})") ==
         "error: scalar \"c\" is f16, but must be f32, i32, i64 or bool; use f32");
-  CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 64}})") ==
-        "error: /blocks/columns is missing");
+  CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 64}})") == "error: /blocks/columns is missing");
   CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 1.5, "columns": 64}})") ==
         "error: /blocks/rows is 1.5, but must be a positive multiple of 16");
   CHECK(read(R"({"name": "v", "score": "s +"})") ==

@@ -29,7 +29,8 @@ std::string shown(const Variant &variant) {
   std::string result;
   for (size_t i = 0; i < all.size(); ++i)
     for (const IndexParam &param : all[i]) {
-      result += fmt::format("{}{}[{}]: {}", result.empty() ? "" : "; ", variant.tensors()[i].name, param.dim, shown(param.index));
+      result += fmt::format("{}{}[{}]: {}", result.empty() ? "" : "; ", variant.tensors()[i].name, param.dim,
+                            shown(param.index));
       for (const LinearIndex &guard : param.guards)
         result += " if " + shown(guard);
       result += param.broadcast ? " broadcast" : "";
@@ -43,11 +44,10 @@ Variant parsed(TextVariant text) {
     FAIL(variant.error().text());
   return *variant;
 }
-std::string ofScore(std::string score) {
-  return shown(parsed({.score = std::move(score), .scalars = {{"n", i32}}}));
-}
+std::string ofScore(std::string score) { return shown(parsed({.score = std::move(score), .scalars = {{"n", i32}}})); }
 std::string ofMask(std::string mask) {
-  return shown(parsed({.mask = std::move(mask), .tensors = {{"t", boolean, inferRank}, {"ids", i32, 1}}, .scalars = {{"n", i32}}}));
+  return shown(parsed(
+      {.mask = std::move(mask), .tensors = {{"t", boolean, inferRank}, {"ids", i32, 1}}, .scalars = {{"n", i32}}}));
 }
 
 } // namespace
@@ -63,7 +63,9 @@ TEST_CASE("indices that are linear in coordinates and extents") {
   CHECK(ofScore("s + t[(q - k) + 5L]") == "t[0]: 1q -1k 5");
   CHECK(ofScore("s + t[h, q, k] + t[h, q, k + 1]") == "t[0]: 1h 0; t[1]: 1q 0; t[2]: 1k 0; t[2]: 1k 1");
   CHECK(ofScore("s + u[h] + t[k]") == "u[0]: 1h 0; t[0]: 1k 0");
-  CHECK(shown(Variant("v").score([](Score s, Index, Index, Index, Index) { return s + captured("one", f32, rank(0)); })).empty());
+  CHECK(shown(Variant("v").score([](Score s, Index, Index, Index, Index) {
+          return s + captured("one", f32, rank(0));
+        })).empty());
 }
 
 TEST_CASE("indices that are computed have no place, their neighbours have") {
@@ -124,8 +126,10 @@ TEST_CASE("under conditions that are no linear comparisons nothing is said") {
 }
 
 TEST_CASE("linear conditions of a mask guard the score") {
-  CHECK(shown(Variant("v").mask(causal()).score(alibi(captured("slopes", f32, rank(1))))) == "slopes[0]: 1h 0 if 1q -1k 0");
-  auto both = parsed({.score = "s + t[q - k] + select(k < 9, t[k], 0)", .mask = "q >= k && k % 2 == 0 && (q - k < 128 && u[k] > 0.0) && q != k"});
+  CHECK(shown(Variant("v").mask(causal()).score(alibi(captured("slopes", f32, rank(1))))) ==
+        "slopes[0]: 1h 0 if 1q -1k 0");
+  auto both = parsed({.score = "s + t[q - k] + select(k < 9, t[k], 0)",
+                      .mask = "q >= k && k % 2 == 0 && (q - k < 128 && u[k] > 0.0) && q != k"});
   CHECK(shown(both) == "t[0]: 1q -1k 0 if 1q -1k 0 if -1q 1k 127; t[0]: 1k 0 if 1q -1k 0 if -1q 1k 127 if -1k 8");
   CHECK(shown(parsed({.score = "s + t[k]", .mask = "q >= k || k < 5"})) == "t[0]: 1k 0");
 }

@@ -8,9 +8,7 @@ using namespace attune;
 
 namespace {
 
-std::string message(const Variant &variant) {
-  return variant.error() ? variant.error()->message : "no error";
-}
+std::string message(const Variant &variant) { return variant.error() ? variant.error()->message : "no error"; }
 
 auto score(const Expr &expr) {
   return [=](Score, Index, Index, Index, Index) { return expr; };
@@ -52,11 +50,9 @@ TEST_CASE("scores compose and masks combine") {
 
 TEST_CASE("literals and elements are scores and masks") {
   auto t = captured("t", f32, rank(1));
-  CHECK(text(*Variant("v").score([&](Score, Index, Index h, Index, Index) { return t[h]; }).scoreExpr()) ==
-        "t[h]");
+  CHECK(text(*Variant("v").score([&](Score, Index, Index h, Index, Index) { return t[h]; }).scoreExpr()) == "t[h]");
   CHECK(text(*Variant("v").score([](Score, Index, Index, Index, Index) { return 1; }).scoreExpr()) == "1.0");
-  CHECK(text(*Variant("v").score([](Score, Index, Index, Index q, Index) { return q; }).scoreExpr()) ==
-        "f32(q)");
+  CHECK(text(*Variant("v").score([](Score, Index, Index, Index q, Index) { return q; }).scoreExpr()) == "f32(q)");
   CHECK(text(*Variant("v").mask([](Index, Index, Index, Index) { return true; }).maskExpr()) == "true");
 }
 
@@ -71,8 +67,7 @@ TEST_CASE("tensors and scalars are listed in order of first use") {
                      .score(score(inputScore() * scalar("gain", f32) + first[h] + second[h][third[q]]));
   REQUIRE(!variant.error());
   CHECK(variant.tensors() ==
-        std::vector<TensorDecl>{
-            {"first", f32, 1}, {"second", bf16, 2}, {"third", i32, 1}, {"pattern", boolean, 3}});
+        std::vector<TensorDecl>{{"first", f32, 1}, {"second", bf16, 2}, {"third", i32, 1}, {"pattern", boolean, 3}});
   CHECK(variant.scalars() == std::vector<ScalarDecl>{{"gain", f32}, {"last", i32}});
   CHECK(variant.blockPattern() == BlockPattern{{"pattern", boolean, 3}, 64, 128});
 }
@@ -87,25 +82,21 @@ TEST_CASE("the key") {
   CHECK(Variant("v").canonical() != Variant("v").dropout(0).canonical());
   auto rankOne = captured("t", f32, rank(1));
   auto narrow = captured("t", bf16, rank(1));
-  CHECK(Variant("v").score(score(rankOne[h])).canonical() !=
-        Variant("v").score(score(narrow[h])).canonical());
+  CHECK(Variant("v").score(score(rankOne[h])).canonical() != Variant("v").score(score(narrow[h])).canonical());
   // Where a variant was written does not matter.
   auto one = Variant("v").mask(mask(q >= k));
   auto other = Variant("v").mask(mask(q >= k));
   CHECK(one.canonical() == other.canonical());
   auto p = captured("p", boolean, rank(2));
-  CHECK(Variant("v").blocks(p, 64, 64).canonical() ==
-        "attune variant 1\nname v\nblocks p 64 64\ntensor p bool 2\n");
+  CHECK(Variant("v").blocks(p, 64, 64).canonical() == "attune variant 1\nname v\nblocks p 64 64\ntensor p bool 2\n");
 }
 
 TEST_CASE("errors of variants, to the letter") {
   auto t1 = captured("t", f32, rank(1));
   auto pattern = [](DType dtype, int r) { return captured("p", dtype, rank(r)); };
-  CHECK(message(Variant("my kernel")) ==
-        "variant name \"my kernel\" is not an identifier; use letters, digits and "
-        "underscores, and no digit first");
-  CHECK(message(Variant("v").scale(INFINITY)) ==
-        "scale inf is not finite; leave it out for 1 / sqrt(head dim)");
+  CHECK(message(Variant("my kernel")) == "variant name \"my kernel\" is not an identifier; use letters, digits and "
+                                         "underscores, and no digit first");
+  CHECK(message(Variant("v").scale(INFINITY)) == "scale inf is not finite; leave it out for 1 / sqrt(head dim)");
   CHECK(message(Variant("v").dropout(1.0f)) ==
         "dropout probability 1 is outside [0, 1); use the fraction to drop, for example 0.1");
   CHECK(message(Variant("v").dropout(-0.5f)) ==
@@ -142,10 +133,8 @@ TEST_CASE("errors of variants, to the letter") {
         "block columns 0 is not a positive multiple of 16; use 64 or 128");
   CHECK(message(Variant("v").blocks(captured("q", boolean, rank(3)), 64, 64)) ==
         "tensor name \"q\" is reserved; use a name other than s b h q k v o lse keep do dq dk dv B H Sq Sk");
-  CHECK(
-      message(
-          Variant("v").blocks(pattern(boolean, 3), 64, 64).blocks(captured("r", boolean, rank(2)), 64, 64)) ==
-      "variant \"v\" has a second block pattern \"r\", but takes one; combine them into one tensor");
+  CHECK(message(Variant("v").blocks(pattern(boolean, 3), 64, 64).blocks(captured("r", boolean, rank(2)), 64, 64)) ==
+        "variant \"v\" has a second block pattern \"r\", but takes one; combine them into one tensor");
 }
 
 TEST_CASE("errors of variants carry the user's line, and the first one is kept") {

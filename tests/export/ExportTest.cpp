@@ -1,7 +1,7 @@
 //===- ExportTest.cpp - Exported kernels launch what the library launches ---===//
 //
-// The C sources are compiled by the system's compilers and run against the fake driver, beside Kernel::launch of the same image: parameters,
-// grid, block, shared memory, tensor maps and error texts have to be the same.
+// The C sources are compiled by the system's compilers and run against the fake driver, beside Kernel::launch of the
+// same image: parameters, grid, block, shared memory, tensor maps and error texts have to be the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,7 +87,9 @@ public:
 
 private:
   int64_t pick(std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; }
-  template <typename T> T *pickFrom(std::initializer_list<T *> values) { return values.begin()[random() % values.size()]; }
+  template <typename T> T *pickFrom(std::initializer_list<T *> values) {
+    return values.begin()[random() % values.size()];
+  }
   bool one(unsigned of) { return random() % of == 0; }
   void *address() { return memory + 64 * (random() % 512); }
 
@@ -114,8 +116,8 @@ private:
     ProblemTensor result = {address(), {}, {}};
     const bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
     for (int i = 0; i < param.rank; ++i)
-      result.shape[i] = param.rank == 1                         ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100})
-                        : i == param.rank - 1                   ? p.queries + p.keys + pick({-1, 100, 8})
+      result.shape[i] = param.rank == 1       ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100})
+                        : i == param.rank - 1 ? p.queries + p.keys + pick({-1, 100, 8})
                         : i == param.rank - 2 && param.rank > 2 ? p.queries + 100
                                                                 : pick({1, p.heads});
     if (pattern && one(2))
@@ -135,7 +137,9 @@ private:
 
   /// One mistake.
   void spoil(Problem &p) {
-    auto moved = [](auto *pointer, size_t bytes) { return reinterpret_cast<decltype(pointer)>(reinterpret_cast<uintptr_t>(pointer) + bytes); };
+    auto moved = [](auto *pointer, size_t bytes) {
+      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<uintptr_t>(pointer) + bytes);
+    };
     switch (random() % 12) {
     case 0:
       p.q = moved(static_cast<const char *>(p.q), 8);
@@ -211,9 +215,9 @@ LaunchArgs argsOf(const KernelSignature &signature, const Problem &p) {
     args.scalars.push_back({signature.scalars[i].name, scalarOf(signature.scalars[i].dtype, p.scalars[i])});
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const size_t rank = size_t(signature.tensors[i].rank);
-    args.tensors.push_back(
-        {signature.tensors[i].name, Tensor::strided(p.tensors[i].data, signature.tensors[i].dtype, std::span(p.tensors[i].shape, rank),
-                                                    std::span(p.tensors[i].strides, rank), device)});
+    args.tensors.push_back({signature.tensors[i].name, Tensor::strided(p.tensors[i].data, signature.tensors[i].dtype,
+                                                                       std::span(p.tensors[i].shape, rank),
+                                                                       std::span(p.tensors[i].strides, rank), device)});
   }
   if (signature.dropout)
     args.dropout = p.dropout;
@@ -250,13 +254,15 @@ Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<
                       fake.block[1], fake.block[2], fake.shared,  unsigned(fake.maxDynamicShared)},
     result.streams = {fake.stream}, result.programmatic = fake.programmatic;
   if (fake.boundsAt)
-    result.numbers.insert(result.numbers.end(), {fake.boundsGrid, fake.boundsBlock}), result.streams.push_back(fake.boundsStream);
+    result.numbers.insert(result.numbers.end(), {fake.boundsGrid, fake.boundsBlock}),
+        result.streams.push_back(fake.boundsStream);
   result.params = fake.params;
   if (!result.params.empty() && !image.signature.tensorMaps.empty()) {
     // What lies between the parameters and the tensor maps is nobody's.
     KernelSignature plain = image.signature;
     plain.tensorMaps.clear();
-    std::fill(result.params.begin() + ptrdiff_t(plain.packedBytes()), result.params.begin() + ptrdiff_t(tensorMapOffset(image.signature)), 0);
+    std::fill(result.params.begin() + ptrdiff_t(plain.packedBytes()),
+              result.params.begin() + ptrdiff_t(tensorMapOffset(image.signature)), 0);
   }
   fake = before;
   fake.maxDynamicShared = int(image.sharedBytes);
@@ -293,7 +299,8 @@ Variant builtin(const char *name) { return *findBuiltin(name)->make(); }
 
 std::vector<Case> cases() {
   auto own = [](const char *name) { return Variant(name); };
-  const auto cap = scalar("cap", f32), shift = scalar("shift", i32), far = scalar("far", i64), strict = scalar("strict", boolean);
+  const auto cap = scalar("cap", f32), shift = scalar("shift", i32), far = scalar("far", i64),
+             strict = scalar("strict", boolean);
   const auto weights = captured("class", f32, rank(1)), other = captured("NULL", f32, rank(1));
   std::vector<Case> all = {
       {"plain", own("plain"), {.headDim = 128}},
@@ -305,7 +312,9 @@ std::vector<Case> cases() {
       {"relative-bias", builtin("relative-bias")},
       {"bias", builtin("bias"), {.headDim = 128}},
       {"scalars", own("scalars")
-                      .score([=](Score s, Index, Index, Index q, Index k) { return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f); })
+                      .score([=](Score s, Index, Index, Index q, Index k) {
+                        return softcap(cap)(s, k, k, q, k) + select(strict, 1.0f, 0.0f);
+                      })
                       .mask([=](Index, Index, Index q, Index k) { return q + shift >= k && cast(k, i64) < far; })},
       {"keyword", own("keyword")
                       .qOffset()
@@ -345,7 +354,8 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
           Expected<void> done = kernel->launch(p.stream, args);
           return done ? std::string() : done.error().message;
         });
-        const Outcome found = outcomeOf(fake, image, [&] { return exported.launch(p) == 0 ? std::string() : exported.error(); });
+        const Outcome found =
+            outcomeOf(fake, image, [&] { return exported.launch(p) == 0 ? std::string() : exported.error(); });
         INFO(test.name << " for " << image.arch << ", problem " << i);
         CHECK(found.error == wanted.error);
         CHECK((found == wanted));
@@ -360,8 +370,9 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
       CHECK(refused > 20);
     }
   }
-  CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds", "block pattern", "dropout", "q offset",
-                                          "scalars", "tensor maps", "tensor map of a captured tensor"});
+  CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds",
+                                          "block pattern", "dropout", "q offset", "scalars", "tensor maps",
+                                          "tensor map of a captured tensor"});
   fake = {};
 }
 
@@ -381,7 +392,7 @@ struct Setup {
     problem.batch = problem.heads = problem.headsKv = 1;
     problem.queries = problem.keys = 64;
     problem.q = problem.k = problem.v = problem.o = memory;
-    for (int64_t(&strides)[3] : problem.strides)
+    for (int64_t (&strides)[3] : problem.strides)
       strides[0] = strides[1] = 64 * 64, strides[2] = 64;
   }
   ~Setup() { fake = {}; }
@@ -405,9 +416,9 @@ TEST_CASE("the most specific cubin that runs on the device is chosen", "[fake][.
     (*cudaDriver())->cuCtxSetCurrent(freshContext());
     s.fake.major[0] = major, s.fake.minor[0] = minor;
     CHECK(exported.launch(s.problem) == 3);
-    CHECK(exported.error() ==
-          fmt::format("kernel 'kernel' was exported for sm_90a, sm_90, sm_89, sm_80, the device has compute capability {}.{}; export it for that too",
-                      major, minor));
+    CHECK(exported.error() == fmt::format("kernel 'kernel' was exported for sm_90a, sm_90, sm_89, sm_80, the device "
+                                          "has compute capability {}.{}; export it for that too",
+                                          major, minor));
   }
 }
 
@@ -449,17 +460,20 @@ TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
   CHECK(exported.load() == 4); // the version was read when the driver was opened
   s.fake.loadResult = 0;
   s.fake.paramBytes = 8;
-  fails(3, fmt::format("kernel 'kernel' takes 8 bytes of parameters, its tables pack {}; export it again", image.signature.packedBytes()));
+  fails(3, fmt::format("kernel 'kernel' takes 8 bytes of parameters, its tables pack {}; export it again",
+                       image.signature.packedBytes()));
   CHECK(s.fake.unloads == 1);
   s.fake.paramBytes = image.signature.packedBytes();
   const size_t needed = exported.workspaceBytes(s.problem);
   CHECK(needed > 0);
-  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace is null; allocate as many bytes as the header's workspace_bytes function "
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace is null; allocate as many bytes as the "
+                       "header's workspace_bytes function "
                        "says and pass them in "
                        "workspace and workspace_bytes",
                        needed));
   s.problem.workspace = memory, s.problem.workspaceBytes = 4;
-  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace_bytes is 4; allocate as many bytes as the header's workspace_bytes "
+  fails(1, fmt::format("the launch needs a workspace of {} bytes, workspace_bytes is 4; allocate as many bytes as the "
+                       "header's workspace_bytes "
                        "function says and pass them in "
                        "workspace and workspace_bytes",
                        needed));
@@ -477,9 +491,9 @@ TEST_CASE("a driver that is too old for an exported kernel", "[fake][.]") {
   s.fake.loadResult = 222;
   const Exported exported(s.images);
   CHECK(exported.load() == 2);
-  CHECK(exported.error() ==
-        "the driver supports CUDA 12.8, the kernel was compiled by NVRTC 13.0; install a driver for CUDA 13.0 or newer, or export the kernel with an "
-        "NVRTC 12.x");
+  CHECK(exported.error() == "the driver supports CUDA 12.8, the kernel was compiled by NVRTC 13.0; install a driver "
+                            "for CUDA 13.0 or newer, or export the kernel with an "
+                            "NVRTC 12.x");
   s.fake.version = 11020;
   const Exported another(s.images);
   CHECK(another.load() == 2);
@@ -498,7 +512,9 @@ TEST_CASE("what cannot be exported", "[fake][.]") {
   images[1].arch = "sm_80";
   CHECK(text(images) == "there are two kernels for sm_80; name each architecture once");
   images[1].arch = "cpu";
-  CHECK(text(images) == "kernel 'plain' is for cpu, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a");
+  CHECK(
+      text(images) ==
+      "kernel 'plain' is for cpu, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a");
   images = s.images;
   images[1].signature.headDim = 128;
   CHECK(text(images) == "the kernels for sm_80 and sm_90a take different arguments; export them under two names");
@@ -512,7 +528,9 @@ TEST_CASE("files of an export", "[fake][.]") {
   std::vector<std::string> names;
   for (const ExportedFile &file : *files)
     names.push_back(file.name);
-  CHECK(names == std::vector<std::string>{"_9_lives__.h", "_9_lives__.c", "_9_lives__.json", "_9_lives__.sm_90a.cubin", "_9_lives__.sm_80.cubin"});
+  CHECK(names == std::vector<std::string>{"_9_lives__.h", "_9_lives__.c", "_9_lives__.json", "_9_lives__.sm_90a.cubin",
+                                          "_9_lives__.sm_80.cubin"});
   CHECK((*files)[3].content == "\177ELF");
-  CHECK((*files)[0].content.starts_with("/* 9 lives__: attention forward, bf16, head_dim 64 x 64, for sm_90a, sm_80; exported by attune 0.1.0 */"));
+  CHECK((*files)[0].content.starts_with(
+      "/* 9 lives__: attention forward, bf16, head_dim 64 x 64, for sm_90a, sm_80; exported by attune 0.1.0 */"));
 }

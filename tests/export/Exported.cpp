@@ -33,18 +33,22 @@ static kernel_args args_of(const Problem *p) {
   if (signature.qOffset)
     text += "  args.q_offset = p->qOffset;\n";
   for (size_t i = 0; i < signature.scalars.size(); ++i)
-    text += fmt::format("  memcpy(&args.scalars.{0}, &p->scalars[{1}], sizeof args.scalars.{0});\n", signature.scalars[i].name, i);
+    text += fmt::format("  memcpy(&args.scalars.{0}, &p->scalars[{1}], sizeof args.scalars.{0});\n",
+                        signature.scalars[i].name, i);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
-    const std::string member = signature.tensors[i].name + (signature.tensors[i].name == "class" || signature.tensors[i].name == "NULL" ? "_" : "");
+    const std::string member = signature.tensors[i].name +
+                               (signature.tensors[i].name == "class" || signature.tensors[i].name == "NULL" ? "_" : "");
     const std::string pointer = name(signature.tensors[i].dtype) == "i32"    ? "(const int32_t *)"
                                 : name(signature.tensors[i].dtype) == "i64"  ? "(const int64_t *)"
                                 : name(signature.tensors[i].dtype) == "bool" ? "(const uint8_t *)"
                                 : name(signature.tensors[i].dtype) == "f32"  ? "(const float *)"
                                                                              : "";
-    text += fmt::format("  args.tensors.{0}.data = {1}p->tensors[{2}].data;\n  memcpy(args.tensors.{0}.shape, p->tensors[{2}].shape, sizeof "
-                        "args.tensors.{0}.shape);\n"
-                        "  memcpy(args.tensors.{0}.strides, p->tensors[{2}].strides, sizeof args.tensors.{0}.strides);\n",
-                        member, pointer, i);
+    text +=
+        fmt::format("  args.tensors.{0}.data = {1}p->tensors[{2}].data;\n  memcpy(args.tensors.{0}.shape, "
+                    "p->tensors[{2}].shape, sizeof "
+                    "args.tensors.{0}.shape);\n"
+                    "  memcpy(args.tensors.{0}.strides, p->tensors[{2}].strides, sizeof args.tensors.{0}.strides);\n",
+                    member, pointer, i);
   }
   return text + R"(  args.workspace = p->workspace, args.workspace_bytes = p->workspaceBytes, args.stream = p->stream;
   return args;
@@ -83,7 +87,8 @@ Exported::Exported(const std::vector<KernelImage> &images, const ExportOptions &
     REQUIRE(std::system(whole.c_str()) == 0);
   };
   const std::string include = fmt::format("-I{}/tests/export", ATTUNE_SOURCE_DIR);
-  shell(fmt::format("gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic -fPIC -shared {} kernel.c caller.c -o kernel.so -lm", include));
+  shell(fmt::format(
+      "gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic -fPIC -shared {} kernel.c caller.c -o kernel.so -lm", include));
   shell(fmt::format("g++ -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only {} kernel.c caller.c", include));
   library = dlopen((folder + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library);
@@ -104,7 +109,8 @@ Exported::~Exported() {
 }
 
 KernelImage imageWithoutCubin(const Variant &variant, const CompileOptions &options, const std::string &arch) {
-  Expected<driver::Lowered> lowered = driver::lower({.variant = &variant}, options, Target::cuda(arch), Stage::Cuda, false);
+  Expected<driver::Lowered> lowered =
+      driver::lower({.variant = &variant}, options, Target::cuda(arch), Stage::Cuda, false);
   if (!lowered)
     FAIL(lowered.error().text());
   KernelImage image;

@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-/// Files of exportKernel in a folder of their own, compiled by the C compiler together with a caller that uses the header as a user does.
+/// Files of exportKernel in a folder of their own, compiled by the C compiler together with a caller that uses the
+/// header as a user does.
 class Exported {
 public:
-  explicit Exported(const std::vector<attune::KernelImage> &images, const attune::ExportOptions &options = {.name = "kernel"});
+  explicit Exported(const std::vector<attune::KernelImage> &images,
+                    const attune::ExportOptions &options = {.name = "kernel"});
   Exported(const Exported &) = delete;
   ~Exported();
 
@@ -29,5 +31,7 @@ private:
   const char *(*errorFunction)() = nullptr;
 };
 
-/// The kernel as compilation makes it, but for the cubin, which the fake driver does not read: needs no NVRTC. The fake driver's entry points.
-attune::KernelImage imageWithoutCubin(const attune::Variant &variant, const attune::CompileOptions &options, const std::string &arch);
+/// The kernel as compilation makes it, but for the cubin, which the fake driver does not read: needs no NVRTC. The fake
+/// driver's entry points.
+attune::KernelImage imageWithoutCubin(const attune::Variant &variant, const attune::CompileOptions &options,
+                                      const std::string &arch);

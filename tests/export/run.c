@@ -2,7 +2,8 @@
 /*
  * Needs the CUDA driver and nothing else of CUDA or attune:
  *
- *     attune export --score 'softcap(s, 30) + slopes[h] * (k - q)' --mask 'q >= k && ids[q] == ids[k]' --tensor slopes=f32 --tensor ids=i32 \
+ *     attune export --score 'softcap(s, 30) + slopes[h] * (k - q)' --mask 'q >= k && ids[q] == ids[k]' --tensor
+ * slopes=f32 --tensor ids=i32 \
  *         --arch sm_80,sm_90a --head-dim 64 --name demo -o out
  *     cc -std=c99 -O2 -Iout tests/export/run.c out/demo.c -lm -ldl -lpthread -o out/run && out/run
  *
@@ -130,7 +131,8 @@ typedef struct {
 } inputs;
 
 /* One row of O; gives its LSE. */
-static double plain_row(const demo_args *args, const inputs *in, int64_t b, int64_t h, int64_t row, double *out, double *scores) {
+static double plain_row(const demo_args *args, const inputs *in, int64_t b, int64_t h, int64_t row, double *out,
+                        double *scores) {
   const int64_t kv = h / (args->heads / args->heads_kv);
   const uint16_t *q = in->q + b * args->q_strides[0] + h * args->q_strides[1] + row * args->q_strides[2];
   double top = -INFINITY, total = 0;
@@ -162,7 +164,8 @@ static double plain_row(const demo_args *args, const inputs *in, int64_t b, int6
 
 /* Whether O and LSE agree. The limits: bf16 has 8 bits, P is rounded once and O once. */
 static int agrees(const demo_args *args, const inputs *in, const uint16_t *o, const float *lse) {
-  double *scores = (double *)malloc((size_t)args->key_length * sizeof *scores + 8), out[head_dim], worst = 0, worst_lse = 0, squares = 0;
+  double *scores = (double *)malloc((size_t)args->key_length * sizeof *scores + 8), out[head_dim], worst = 0,
+         worst_lse = 0, squares = 0;
   int64_t b, h, row;
   int d;
   for (b = 0; b < args->batch; ++b)
@@ -173,15 +176,18 @@ static int agrees(const demo_args *args, const inputs *in, const uint16_t *o, co
         const double off = exact == -INFINITY ? (found == -INFINITY ? 0 : INFINITY) : fabs((double)found - exact);
         worst_lse = off <= worst_lse ? worst_lse : off; /* NaN is kept */
         for (d = 0; d < head_dim; ++d) {
-          const double error = fabs((double)of_bf16(o[b * args->o_strides[0] + h * args->o_strides[1] + row * args->o_strides[2] + d]) - out[d]);
+          const double error =
+              fabs((double)of_bf16(o[b * args->o_strides[0] + h * args->o_strides[1] + row * args->o_strides[2] + d]) -
+                   out[d]);
           worst = error <= worst ? worst : error;
           squares += error * error;
         }
       }
   free(scores);
   squares = sqrt(squares / (double)(args->batch * args->heads * args->query_length * head_dim));
-  printf("  B %d H %d Hkv %d Sq %d Sk %d: O max %.2g (limit 0.03), rms %.2g (limit 0.002), LSE %.2g (limit 0.002)\n", (int)args->batch,
-         (int)args->heads, (int)args->heads_kv, (int)args->query_length, (int)args->key_length, worst, squares, worst_lse);
+  printf("  B %d H %d Hkv %d Sq %d Sk %d: O max %.2g (limit 0.03), rms %.2g (limit 0.002), LSE %.2g (limit 0.002)\n",
+         (int)args->batch, (int)args->heads, (int)args->heads_kv, (int)args->query_length, (int)args->key_length, worst,
+         squares, worst_lse);
   return worst <= 0.03 && squares <= 0.002 && worst_lse <= 0.002;
 }
 
@@ -239,7 +245,11 @@ static int run(const sizes *s) {
 }
 
 int main(void) {
-  const sizes all[] = {{1, 2, 2, 128, 128, 0}, {2, 4, 2, 300, 300, 0}, {2, 6, 2, 517, 517, 1}, {1, 4, 1, 200, 77, 1}, {1, 16, 16, 1024, 1024, 0}};
+  const sizes all[] = {{1, 2, 2, 128, 128, 0},
+                       {2, 4, 2, 300, 300, 0},
+                       {2, 6, 2, 517, 517, 1},
+                       {1, 4, 1, 200, 77, 1},
+                       {1, 16, 16, 1024, 1024, 0}};
   demo_args args;
   size_t i;
   int good = 1;

@@ -42,8 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   text.score = variant->scoreExpr() ? attune::text(*variant->scoreExpr()) : "";
   text.mask = variant->maskExpr() ? attune::text(*variant->maskExpr()) : "";
   Expected<Variant> again = Variant::parse("fuzzed", text);
-  require(bool(again), "the printed text parses", text.score + "\n%\n" + text.mask,
-          again ? "" : again.error().text());
+  require(bool(again), "the printed text parses", text.score + "\n%\n" + text.mask, again ? "" : again.error().text());
   requireEqual(variant->canonical(), again->canonical(), "printed text keeps the canonical form");
   return 0;
 }

@@ -19,10 +19,9 @@ std::string describe(const HostTensor &tensor) {
 
 /// What was read is a tensor whose memory is what its shape says, and survives being written and read.
 void requireSound(const HostTensor &tensor) {
-  require(size_t(tensor.size()) * byteSize(tensor.dtype) == tensor.bytes(),
-          "a tensor has the bytes of its shape", describe(tensor), "");
-  Expected<HostTensor> again =
-      parseNpy(formatNpy(tensor, NarrowFloats::Keep), "again", VoidElements::BFloat16);
+  require(size_t(tensor.size()) * byteSize(tensor.dtype) == tensor.bytes(), "a tensor has the bytes of its shape",
+          describe(tensor), "");
+  Expected<HostTensor> again = parseNpy(formatNpy(tensor, NarrowFloats::Keep), "again", VoidElements::BFloat16);
   require(bool(again), "a written tensor is read back", describe(tensor), again ? "" : again.error().text());
   require(again->dtype == tensor.dtype && again->shape == tensor.shape && again->data == tensor.data,
           "a written tensor is read back as it was", describe(tensor), describe(*again));
@@ -43,8 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     if (tensor)
       requireSound(*tensor);
     else
-      require(tensor.error().message.starts_with("input: "), "an error names the file",
-              tensor.error().message, "");
+      require(tensor.error().message.starts_with("input: "), "an error names the file", tensor.error().message, "");
   }
   return 0;
 }

@@ -24,17 +24,15 @@ struct Span {
   size_t begin, end;
 };
 
-bool isWord(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
-}
+bool isWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; }
 
 /// Names with their sigil, numbers, and every other character by itself; no spaces.
 std::vector<Span> tokensOf(std::string_view text) {
   std::vector<Span> tokens;
   for (size_t at = 0; at < text.size();) {
     size_t end = at + 1;
-    if (isWord(text[at]) || (std::string_view("%#!@^").find(text[at]) != std::string_view::npos &&
-                             end < text.size() && isWord(text[end])))
+    if (isWord(text[at]) ||
+        (std::string_view("%#!@^").find(text[at]) != std::string_view::npos && end < text.size() && isWord(text[end])))
       while (end < text.size() && isWord(text[end]))
         ++end;
     if (!std::isspace(static_cast<unsigned char>(text[at])))
@@ -84,9 +82,7 @@ constexpr std::string_view numbers[] = {"0",
                                         "1e38",
                                         "0.0"};
 
-std::string_view at(std::string_view text, Span span) {
-  return text.substr(span.begin, span.end - span.begin);
-}
+std::string_view at(std::string_view text, Span span) { return text.substr(span.begin, span.end - span.begin); }
 
 std::string changeToken(const std::string &text, Random &random) {
   std::vector<Span> tokens = tokensOf(text);

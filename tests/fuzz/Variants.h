@@ -13,8 +13,7 @@ inline void requireDescribed(const Error &error) {
 
 /// The variant's JSON reads back as the same variant and prints as the same JSON.
 inline void requireRoundTrip(const Variant &variant) {
-  require(!variant.error(), "a variant that was read has no error",
-          variant.error() ? variant.error()->text() : "", "");
+  require(!variant.error(), "a variant that was read has no error", variant.error() ? variant.error()->text() : "", "");
   std::string json = variant.toJson();
   Expected<Variant> again = Variant::fromJson(json);
   require(bool(again), "the JSON of a variant is read back", json, again ? "" : again.error().text());

@@ -38,14 +38,25 @@ Variant parsed(const std::string &name, const TextVariant &text) {
 
 const std::vector<GoldenKernel> &kernels() {
   static const std::vector<GoldenKernel> all = {
-      {"causal", [] { return parsed("causal", {.mask = "q >= k"}); }, {.dtype = bf16, .headDim = 128, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false}, "sm_80", true},
+      {"causal",
+       [] { return parsed("causal", {.mask = "q >= k"}); },
+       {.dtype = bf16, .headDim = 128, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false},
+       "sm_80",
+       true},
       {"gemma_local",
        [] {
-         return parsed("gemma_local", {.score = "softcap(s, 50) + slopes[h] * (k - q)", .mask = "q >= k && q - k < 4096", .dropout = 0.1f});
+         return parsed(
+             "gemma_local",
+             {.score = "softcap(s, 50) + slopes[h] * (k - q)", .mask = "q >= k && q - k < 4096", .dropout = 0.1f});
        },
-       {.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = true}, "sm_90", true},
-      {"documents", [] { return parsed("documents", {.mask = "q >= k && ids[q] == ids[k]", .tensors = {{"ids", i32, 1}}}); },
-       {.dtype = bf16, .headDim = 128, .tileQ = 128, .tileK = 128, .warps = 8, .stages = 2}, "sm_90a", true},
+       {.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = true},
+       "sm_90",
+       true},
+      {"documents",
+       [] { return parsed("documents", {.mask = "q >= k && ids[q] == ids[k]", .tensors = {{"ids", i32, 1}}}); },
+       {.dtype = bf16, .headDim = 128, .tileQ = 128, .tileK = 128, .warps = 8, .stages = 2},
+       "sm_90a",
+       true},
       {"traced",
        [] {
          auto slopes = captured("slopes", f32, rank(1));
@@ -56,22 +67,39 @@ const std::vector<GoldenKernel> &kernels() {
              .mask([=](Index b, Index, Index q, Index k) { return q >= k && ids[b][q] == ids[b][k]; })
              .qOffset();
        },
-       {.dtype = f16, .headDim = 96}, "sm_86"},
+       {.dtype = f16, .headDim = 96},
+       "sm_86"},
       {"scalars",
        [] {
          return Variant("scalars").precise().score([](Score s, Index, Index, Index q, Index k) {
            return s * scalar("factor", f32) + 0.1f * cast((q - k) % scalar("period", i32), f32);
          });
        },
-       {.dtype = f32, .headDim = 64}, "sm_89"},
+       {.dtype = f32, .headDim = 64},
+       "sm_89"},
       {"blocks",
        [] { return Variant("blocks").blocks(captured("pattern", boolean, rank(3)), 128, 64).dropout(0.25f); },
-       {.dtype = bf16, .headDim = 40, .headDimV = 72}, "sm_120"},
+       {.dtype = bf16, .headDim = 40, .headDimV = 72},
+       "sm_120"},
       {"relative",
-       [] { return Variant("relative").score(relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", bf16, rank(3)))); },
-       {.dtype = bf16, .headDim = 64, .tileQ = 64, .tileK = 32, .warps = 4, .stages = 3, .qRegisters = true}, "sm_90"},
-      {"wide", [] { return Variant("wide").mask(causal()).dropout(0.25f); },
-       {.dtype = f16, .headDim = 264, .headDimV = 512, .tileQ = 64, .tileK = 16, .warps = 8, .stages = 1, .qRegisters = false, .dvWarps = 2}, "sm_86"},
+       [] {
+         return Variant("relative")
+             .score(relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", bf16, rank(3))));
+       },
+       {.dtype = bf16, .headDim = 64, .tileQ = 64, .tileK = 32, .warps = 4, .stages = 3, .qRegisters = true},
+       "sm_90"},
+      {"wide",
+       [] { return Variant("wide").mask(causal()).dropout(0.25f); },
+       {.dtype = f16,
+        .headDim = 264,
+        .headDimV = 512,
+        .tileQ = 64,
+        .tileK = 16,
+        .warps = 8,
+        .stages = 1,
+        .qRegisters = false,
+        .dvWarps = 2},
+       "sm_86"},
   };
   return all;
 }
@@ -82,7 +110,9 @@ std::string must(const Expected<std::string> &text) {
   return *text;
 }
 
-std::string cudaOf(const GoldenKernel &kernel) { return must(emit(kernel.variant(), kernel.options, Target::cuda(kernel.arch), Stage::Cuda)); }
+std::string cudaOf(const GoldenKernel &kernel) {
+  return must(emit(kernel.variant(), kernel.options, Target::cuda(kernel.arch), Stage::Cuda));
+}
 
 /// Where two texts part: the line of each.
 std::string difference(const std::string &a, const std::string &b) {
@@ -124,7 +154,8 @@ TEST_CASE("CUDA from printed text is that of the direct path") {
       CHECK(difference(must(emitFromText(ir, options, target, stage)), text) == "");
       for (Stage later : {Stage::Tile, Stage::Sched})
         if (later > stage)
-          CHECK(difference(must(emitFromText(ir, options, target, later)), must(emit(kernel.variant(), kernel.options, target, later))) == "");
+          CHECK(difference(must(emitFromText(ir, options, target, later)),
+                           must(emit(kernel.variant(), kernel.options, target, later))) == "");
     }
   }
 }
@@ -133,8 +164,10 @@ TEST_CASE("two compilations give the same bytes") {
   for (const GoldenKernel &kernel : kernels()) {
     INFO(kernel.name);
     CHECK(difference(cudaOf(kernel), cudaOf(kernel)) == "");
-    Expected<std::string> tile = emit(kernel.variant(), {.dtype = kernel.options.dtype, .headDim = 64}, Target::cpu(), Stage::Tile);
-    CHECK(difference(must(tile), must(emit(kernel.variant(), {.dtype = kernel.options.dtype, .headDim = 64}, Target::cpu(), Stage::Tile))) == "");
+    Expected<std::string> tile =
+        emit(kernel.variant(), {.dtype = kernel.options.dtype, .headDim = 64}, Target::cpu(), Stage::Tile);
+    CHECK(difference(must(tile), must(emit(kernel.variant(), {.dtype = kernel.options.dtype, .headDim = 64},
+                                           Target::cpu(), Stage::Tile))) == "");
   }
 }
 

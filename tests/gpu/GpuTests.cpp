@@ -75,24 +75,52 @@ void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &sche
     bool qRegisters;
     int dvWarps = 1;
   };
-  const Given given[] = {{64, 32, 4, 1, false}, {64, 32, 4, 2, true},   {64, 64, 4, 1, true},  {64, 64, 4, 2, false},
-                         {64, 64, 4, 3, true},  {64, 128, 4, 1, false}, {128, 32, 4, 2, true}, {128, 64, 4, 2, false},
-                         {128, 64, 8, 1, true}, {128, 64, 8, 2, false}, {128, 32, 8, 3, true}, {128, 128, 8, 1, false},
-                         {64, 16, 4, 2, true},  {64, 48, 4, 2, false},  {32, 64, 2, 2, false}, {256, 64, 8, 2, false},
-                         {64, 32, 8, 1, false, 2}, {64, 64, 8, 2, true, 2}, {128, 32, 8, 2, false, 2}, {32, 32, 4, 2, true, 2},
-                         {32, 16, 8, 3, false, 4}, {16, 64, 4, 1, false, 4}, {32, 48, 4, 2, false, 4},
+  const Given given[] = {{64, 32, 4, 1, false},
+                         {64, 32, 4, 2, true},
+                         {64, 64, 4, 1, true},
+                         {64, 64, 4, 2, false},
+                         {64, 64, 4, 3, true},
+                         {64, 128, 4, 1, false},
+                         {128, 32, 4, 2, true},
+                         {128, 64, 4, 2, false},
+                         {128, 64, 8, 1, true},
+                         {128, 64, 8, 2, false},
+                         {128, 32, 8, 3, true},
+                         {128, 128, 8, 1, false},
+                         {64, 16, 4, 2, true},
+                         {64, 48, 4, 2, false},
+                         {32, 64, 2, 2, false},
+                         {256, 64, 8, 2, false},
+                         {64, 32, 8, 1, false, 2},
+                         {64, 64, 8, 2, true, 2},
+                         {128, 32, 8, 2, false, 2},
+                         {32, 32, 4, 2, true, 2},
+                         {32, 16, 8, 3, false, 4},
+                         {16, 64, 4, 1, false, 4},
+                         {32, 48, 4, 2, false, 4},
                          // warpgroups of 64 rows
-                         {64, 16, 4, 8, false}, {64, 128, 4, 3, false}, {64, 176, 4, 2, false}, {128, 32, 8, 4, false},
-                         {128, 80, 8, 2, false}, {128, 128, 8, 2, false}, {192, 16, 12, 3, false}, {192, 48, 12, 2, false},
-                         {256, 64, 16, 3, false}, {256, 16, 16, 2, false}};
+                         {64, 16, 4, 8, false},
+                         {64, 128, 4, 3, false},
+                         {64, 176, 4, 2, false},
+                         {128, 32, 8, 4, false},
+                         {128, 80, 8, 2, false},
+                         {128, 128, 8, 2, false},
+                         {192, 16, 12, 3, false},
+                         {192, 48, 12, 2, false},
+                         {256, 64, 16, 3, false},
+                         {256, 16, 16, 2, false}};
   for (const Given &plan : given)
     for (int dim : {64, 128})
       for (DType dtype : {bf16, f32})
         jobs.push_back({"schedules", [=](const Target &target) {
                           Case test = alone(makeCase(
                               "schedule",
-                              Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f),
-                              dtype, {.batch = 1, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = dim}, 6));
+                              Variant("busy")
+                                  .mask(causal())
+                                  .score(softcap(20) | alibi(captured("slopes", f32, rank(1))))
+                                  .dropout(0.1f),
+                              dtype,
+                              {.batch = 1, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = dim}, 6));
                           test.options.tileQ = plan.tileQ;
                           test.options.tileK = plan.tileK;
                           test.options.warps = plan.warps;
@@ -121,8 +149,9 @@ void addEdits(std::vector<Job> &jobs) {
     jobs.push_back({"edited-text", [=](Target target) {
                       if (target.arch == "sm_90a") // the edits are those of warp-level products
                         target.arch = "sm_90";
-                      Case test = alone(makeCase("edit " + edit.name, edit.variant(), bf16,
-                                           {.batch = 2, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = 64}, 6));
+                      Case test = alone(makeCase(
+                          "edit " + edit.name, edit.variant(), bf16,
+                          {.batch = 2, .heads = 4, .headsKv = 2, .queries = 333, .keys = 300, .headDim = 64}, 6));
                       Expected<std::string> text = emit(*test.variant, editOptions(), target, edit.stage);
                       if (!text)
                         return Verdict{false, test.describe() + ": " + message(text.error()), 0};
@@ -144,65 +173,71 @@ void addDropoutPatterns(std::vector<Job> &jobs) {
   for (DType dtype : {bf16, f16, f32})
     for (int dim : {32, 64, 128, 512})
       for (float p : {0.1f, 0.5f})
-        jobs.push_back({"dropout-pattern", [=](const Target &target) {
-                          Case test = alone(makeCase(fmt::format("pattern of {}", p), Variant("dropped").dropout(p), dtype,
-                                               {.batch = 2, .heads = 6, .headsKv = 2, .queries = 239, .keys = 333, .headDim = dim}, 9));
-                          test.problem.seed = 0xfedcba9876543210ULL;
-                          test.problem.offset = 0x8000000000000001ULL;
-                          test.layout.seedPointers = dim == 64;
-                          Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
-                          if (!kernel)
-                            return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
-                          Expected<std::vector<uint8_t>> keep = recoverKeep(*kernel, test);
-                          if (!keep)
-                            return Verdict{false, test.describe() + ": " + message(keep.error()), 0};
-                          std::vector<uint8_t> formula = formulaKeep(test);
-                          int64_t wrong = 0;
-                          double kept = 0;
-                          for (size_t i = 0; i < formula.size(); ++i) {
-                            wrong += formula[i] != (*keep)[i];
-                            kept += (*keep)[i];
-                          }
-                          // Binomial: five standard deviations.
-                          uint32_t threshold = reference::dropThreshold(p);
-                          double rate = 1 - threshold / 65536.0, count = double(keep->size());
-                          double sigma = std::abs(kept / count - rate) / std::sqrt(rate * (1 - rate) / count);
-                          int64_t cpuWrong = 0;
-                          if (dim == 32) {
-                            Expected<Kernel> cpu = compile(*test.variant, optionsOf(test), Target::cpu());
-                            if (!cpu)
-                              return Verdict{false, test.describe() + ": cpu: " + message(cpu.error()), 0};
-                            Expected<std::vector<uint8_t>> onCpu = recoverKeep(*cpu, test);
-                            if (!onCpu)
-                              return Verdict{false, test.describe() + ": cpu: " + message(onCpu.error()), 0};
-                            for (size_t i = 0; i < keep->size(); ++i)
-                              cpuWrong += (*onCpu)[i] != (*keep)[i];
-                          }
-                          return Verdict{wrong == 0 && cpuWrong == 0 && sigma < 5,
-                                         fmt::format("{}: {} of {} differ from the formula, {} from the CPU; kept {:.5f} of {:.5f}, {:.1f} sigma",
-                                                     test.describe(), wrong, keep->size(), cpuWrong, kept / count, rate, sigma),
-                                         sigma / 5};
-                        }});
+        jobs.push_back(
+            {"dropout-pattern", [=](const Target &target) {
+               Case test = alone(
+                   makeCase(fmt::format("pattern of {}", p), Variant("dropped").dropout(p), dtype,
+                            {.batch = 2, .heads = 6, .headsKv = 2, .queries = 239, .keys = 333, .headDim = dim}, 9));
+               test.problem.seed = 0xfedcba9876543210ULL;
+               test.problem.offset = 0x8000000000000001ULL;
+               test.layout.seedPointers = dim == 64;
+               Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+               if (!kernel)
+                 return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
+               Expected<std::vector<uint8_t>> keep = recoverKeep(*kernel, test);
+               if (!keep)
+                 return Verdict{false, test.describe() + ": " + message(keep.error()), 0};
+               std::vector<uint8_t> formula = formulaKeep(test);
+               int64_t wrong = 0;
+               double kept = 0;
+               for (size_t i = 0; i < formula.size(); ++i) {
+                 wrong += formula[i] != (*keep)[i];
+                 kept += (*keep)[i];
+               }
+               // Binomial: five standard deviations.
+               uint32_t threshold = reference::dropThreshold(p);
+               double rate = 1 - threshold / 65536.0, count = double(keep->size());
+               double sigma = std::abs(kept / count - rate) / std::sqrt(rate * (1 - rate) / count);
+               int64_t cpuWrong = 0;
+               if (dim == 32) {
+                 Expected<Kernel> cpu = compile(*test.variant, optionsOf(test), Target::cpu());
+                 if (!cpu)
+                   return Verdict{false, test.describe() + ": cpu: " + message(cpu.error()), 0};
+                 Expected<std::vector<uint8_t>> onCpu = recoverKeep(*cpu, test);
+                 if (!onCpu)
+                   return Verdict{false, test.describe() + ": cpu: " + message(onCpu.error()), 0};
+                 for (size_t i = 0; i < keep->size(); ++i)
+                   cpuWrong += (*onCpu)[i] != (*keep)[i];
+               }
+               return Verdict{
+                   wrong == 0 && cpuWrong == 0 && sigma < 5,
+                   fmt::format(
+                       "{}: {} of {} differ from the formula, {} from the CPU; kept {:.5f} of {:.5f}, {:.1f} sigma",
+                       test.describe(), wrong, keep->size(), cpuWrong, kept / count, rate, sigma),
+                   sigma / 5};
+             }});
 }
 
 /// Two launches give the same bits; so does a launch in a fresh buffer.
 void addRepeats(std::vector<Job> &jobs) {
   for (int dim : {64, 128, 512})
-    jobs.push_back({"repeats", [=](const Target &target) {
-                      Case test = alone(dropoutCase(bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim}, 0.1f, 8));
-                      Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
-                      if (!kernel)
-                        return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
-                      Expected<Results> first = run(*kernel, test);
-                      if (!first)
-                        return Verdict{false, test.describe() + ": " + message(first.error()), 0};
-                      for (int i = 0; i < 10; ++i) {
-                        Expected<Results> next = run(*kernel, test);
-                        if (!next || next->o.data != first->o.data || next->lse.data != first->lse.data)
-                          return Verdict{false, fmt::format("{}: launch {} gave other bits", test.describe(), i + 2), 0};
-                      }
-                      return Verdict{true, test.describe() + ": 11 launches gave the same bits", 0};
-                    }});
+    jobs.push_back(
+        {"repeats", [=](const Target &target) {
+           Case test = alone(dropoutCase(
+               bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim}, 0.1f, 8));
+           Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+           if (!kernel)
+             return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
+           Expected<Results> first = run(*kernel, test);
+           if (!first)
+             return Verdict{false, test.describe() + ": " + message(first.error()), 0};
+           for (int i = 0; i < 10; ++i) {
+             Expected<Results> next = run(*kernel, test);
+             if (!next || next->o.data != first->o.data || next->lse.data != first->lse.data)
+               return Verdict{false, fmt::format("{}: launch {} gave other bits", test.describe(), i + 2), 0};
+           }
+           return Verdict{true, test.describe() + ": 11 launches gave the same bits", 0};
+         }});
 }
 
 void addSkippedTiles(std::vector<Job> &jobs) {
@@ -222,7 +257,8 @@ void addGraphs(std::vector<Job> &jobs) {
         jobs.push_back({"graphs", [=](const Target &target) {
                           std::vector<Case> problems;
                           for (uint64_t seed : {3, 4, 3}) {
-                            Variant variant = Variant("captured").mask(causal()).score(alibi(captured("slopes", f32, rank(1))));
+                            Variant variant =
+                                Variant("captured").mask(causal()).score(alibi(captured("slopes", f32, rank(1))));
                             if (dropped)
                               variant = std::move(variant).dropout(0.1f);
                             Shape sized = shape;
@@ -247,7 +283,10 @@ struct Tally {
 };
 
 int usage(const char *problem) {
-  fmt::print(stderr, "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--arch ARCH] [--threads N] [--random N] [--seed N] [--verbose] [--cpu]\n", problem);
+  fmt::print(stderr,
+             "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--arch ARCH] [--threads N] [--random N] [--seed N] "
+             "[--verbose] [--cpu]\n",
+             problem);
   return 2;
 }
 
@@ -381,7 +420,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     all.failed += tally.failed;
   }
   fmt::print("{:<18} {:>6} {:>6}  in {:.1f} s on {} threads\n", "all", all.cases, all.failed, seconds, threads);
-  bool ranSchedules = target.isCuda() && std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
+  bool ranSchedules =
+      target.isCuda() && std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
   if (ranSchedules)
     fmt::print("schedules: {} ran, {} refused\n", schedules->ran.load(), schedules->refused.load());
   if (ranSchedules && schedules->ran < 8) {

@@ -74,7 +74,8 @@ public:
   /// Copies the inputs to their places, fills O and LSE with NaN, replays, and reads them back.
   Expected<Results> replay(const reference::Problem &problem) {
     const int64_t numbers[] = {int64_t(problem.seed), int64_t(problem.offset)};
-    std::vector<std::pair<std::string, const HostTensor *>> inputs = {{"q", &problem.q}, {"k", &problem.k}, {"v", &problem.v}};
+    std::vector<std::pair<std::string, const HostTensor *>> inputs = {
+        {"q", &problem.q}, {"k", &problem.k}, {"v", &problem.v}};
     for (const auto &[name, tensor] : problem.tensors)
       inputs.push_back({"captured " + name, &tensor});
     for (const auto &[name, tensor] : inputs)
@@ -88,7 +89,8 @@ public:
     // Copies and fills are the default stream's, with which this stream does not synchronise.
     if (Expected<void> done = cuda->result(cuda->cuStreamSynchronize(nullptr), "copies"); !done)
       return done.error();
-    if (Expected<void> launched = cuda->result(graphs.launch(executable, stream.get()), "launch of the graph"); !launched)
+    if (Expected<void> launched = cuda->result(graphs.launch(executable, stream.get()), "launch of the graph");
+        !launched)
       return launched.error();
     if (Expected<void> done = stream.synchronize(); !done)
       return done.error();
@@ -127,8 +129,12 @@ private:
     LaunchArgs args;
     Tensor lse, seeds;
     const std::tuple<const char *, DType, std::vector<int64_t>, Tensor *> fixed[] = {
-        {"q", dtype, problem.q.shape, &args.q},  {"k", dtype, problem.k.shape, &args.k}, {"v", dtype, problem.v.shape, &args.v},
-        {"o", dtype, out, &args.o}, {"lse", DType::F32, {out[0], out[1], out[2]}, &lse}, {"seeds", DType::I64, {2}, &seeds}};
+        {"q", dtype, problem.q.shape, &args.q},
+        {"k", dtype, problem.k.shape, &args.k},
+        {"v", dtype, problem.v.shape, &args.v},
+        {"o", dtype, out, &args.o},
+        {"lse", DType::F32, {out[0], out[1], out[2]}, &lse},
+        {"seeds", DType::I64, {2}, &seeds}};
     for (const auto &[name, type, shape, to] : fixed) {
       Expected<Tensor> placed = place(name, type, shape, device);
       if (!placed)
@@ -148,7 +154,8 @@ private:
     }
     // Other tests run in other threads meanwhile: only this thread's calls are held to the rules of a capture.
     constexpr int threadLocal = 1; // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-    if (Expected<void> begun = cuda->result(graphs.beginCapture(stream.get(), threadLocal), "begin of a capture"); !begun)
+    if (Expected<void> begun = cuda->result(graphs.beginCapture(stream.get(), threadLocal), "begin of a capture");
+        !begun)
       return begun;
     Expected<void> launched = kernel.launch(stream.get(), args);
     Expected<void> ended = cuda->result(graphs.endCapture(stream.get(), &graph), "end of a capture");
@@ -218,7 +225,10 @@ Verdict attune::tests::checkGraphDropout(DType dtype, int headDim, const Target 
     for (size_t i = 0; i < keep.size(); ++i)
       keep[i] = results->o.at(int64_t(i)) != 0;
     if (keep != formulaKeep(test))
-      return {false, fmt::format("{}: with seed {:#x} and offset {:#x} a replay keeps others than the formula", test.describe(), seed, offset), 0};
+      return {false,
+              fmt::format("{}: with seed {:#x} and offset {:#x} a replay keeps others than the formula",
+                          test.describe(), seed, offset),
+              0};
     if (std::find(kept.begin(), kept.end(), keep) != kept.end())
       return {false, test.describe() + ": two replays keep the same", 0};
     kept.push_back(std::move(keep));

@@ -1,7 +1,7 @@
 //===- MaskAnalysisTest.cpp - The mask analysis against every element ---------===//
 
-#include "ir/attn/FromVariant.h"
 #include "passes/MaskAnalysis.h"
+#include "ir/attn/FromVariant.h"
 #include "tests/attn/RegionInterpreter.h"
 
 #include "attune/Builtins.h"
@@ -36,8 +36,8 @@ std::ostream &operator<<(std::ostream &out, const Sizes &s) {
   return out;
 }
 
-/// One mask as attn, with the domain and the cuts that the analysis emits for it. A tile is full where what is left beside the cuts holds for
-/// all of it, and no cut goes through it.
+/// One mask as attn, with the domain and the cuts that the analysis emits for it. A tile is full where what is left
+/// beside the cuts holds for all of it, and no cut goes through it.
 class Case {
 public:
   Case(mlir::MLIRContext &context, const Variant &variant, int64_t tileQ, int64_t tileK, bool canonical) {
@@ -60,7 +60,8 @@ public:
     auto arguments = block.getArguments();
     builder.setInsertionPointToStart(&block);
     BlockValues values{arguments[0], arguments[1], arguments[2], variant.hasQOffset() ? arguments[3] : mlir::Value(),
-                       arguments[4], arguments[5], arguments[6], arguments[7], tileQ, tileK};
+                       arguments[4], arguments[5], arguments[6], arguments[7],
+                       tileQ,        tileK};
     domain = buildDomain(builder, op, values, bounds).getDefiningOp<tile::DomainOp>();
     cuts = splitMask(builder, op, values, bounds).cuts;
     // tile.param wants its kernel, which this block stands for.
@@ -79,7 +80,8 @@ public:
   };
 
   /// Calls `tell` for each tile of the segments.
-  std::vector<Segment> segments(const Sizes &sizes, int64_t q0, const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
+  std::vector<Segment> segments(const Sizes &sizes, int64_t q0,
+                                const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
     auto domainLeaf = [&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
       if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
@@ -164,7 +166,8 @@ private:
   /// Entry 2n is the least, 2n + 1 the greatest element that the rows of tile n read.
   static Scalar bound(const Sizes &sizes, tile::BoundsAttr table, int64_t entry) {
     bool ofKeys = table.getAxis() == "k";
-    int64_t rows = table.getRows(), first = entry / 2 * rows, end = std::min(first + rows, ofKeys ? sizes.Sk : sizes.Sq);
+    int64_t rows = table.getRows(), first = entry / 2 * rows,
+            end = std::min(first + rows, ofKeys ? sizes.Sk : sizes.Sq);
     REQUIRE(first < end);
     std::optional<int64_t> result;
     for (int64_t row = first; row < end; ++row) {
@@ -235,7 +238,9 @@ void check(Case &mask, const Sizes &sizes, Tight tight, Found &found) {
       if (!mask.op.getMask().empty())
         uniform |= !mask.op.getMask().getArgument(0).use_empty() || !mask.op.getMask().getArgument(1).use_empty();
       for (int64_t t = 0; t < tiles && !uniform; ++t) {
-        int expected = t >= numbers.fullBegin && t < numbers.fullEnd ? 2 : t >= numbers.begin && t < numbers.end ? 1 : 0;
+        int expected = t >= numbers.fullBegin && t < numbers.fullEnd ? 2
+                       : t >= numbers.begin && t < numbers.end       ? 1
+                                                                     : 0;
         CHECK(kind[t] == expected);
       }
     }
@@ -278,10 +283,11 @@ Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int round
 
 Variant masked(Mask mask) { return Variant("mask").mask(mask); }
 Variant parsed(const std::string &mask, bool qOffset = false) {
-  auto variant = Variant::parse("mask", {.mask = mask,
-                                         .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}},
-                                         .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}},
-                                         .qOffset = qOffset});
+  auto variant = Variant::parse(
+      "mask", {.mask = mask,
+               .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}},
+               .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}},
+               .qOffset = qOffset});
   if (!variant)
     FAIL(variant.error().text());
   return *variant;
@@ -293,7 +299,8 @@ void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
     static const int64_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT32_MIN + 1, 1 << 30, -(1 << 30)};
     return random() % 4 == 0 ? edges[random() % 9] : draw(-40, 340);
   };
-  sizes.scalars = {{"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
+  sizes.scalars = {
+      {"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
   sizes.tensors = {{"lengths", {value(), value()}},
                    {"wide", {random() % 4 ? value() : int64_t(random()), random() % 4 ? value() : INT64_MIN}}};
   for (int64_t i = 0; i < 300; ++i) {
@@ -388,7 +395,7 @@ TEST_CASE("masks that are recognised exactly") {
 TEST_CASE("masks that are only bounded stay sound") {
   for (const char *mask : {
            "k % 8 == 0",
-           "3 * k >= 2 * q - 50", // 3 * k may wrap
+           "3 * k >= 2 * q - 50",  // 3 * k may wrap
            "q - w <= k && k <= q", // q - w may wrap
            "abs(k - q) < w",       // with w <= 0 empty for each query, but not the hull over the queries
            "(k ^ q) < 50",
@@ -490,9 +497,18 @@ public:
     default:
       break;
     }
-    static const char *const whole[] = {"causal()", "causalBottomRight()", "slidingWindow(30, 10)", "prefixLm(w)",
-                                        "chunked(48)", "documents(ids)", "keyPadding(lengths)", "on", "flags[k]",
-                                        "flags[q]", "(ids[q] <= ids[k])", "(wide[q] < wide[k])"};
+    static const char *const whole[] = {"causal()",
+                                        "causalBottomRight()",
+                                        "slidingWindow(30, 10)",
+                                        "prefixLm(w)",
+                                        "chunked(48)",
+                                        "documents(ids)",
+                                        "keyPadding(lengths)",
+                                        "on",
+                                        "flags[k]",
+                                        "flags[q]",
+                                        "(ids[q] <= ids[k])",
+                                        "(wide[q] < wide[k])"};
     if (draw(0, 4) == 0)
       return whole[draw(0, 11)];
     static const char *const comparisons[] = {"<", "<=", ">", ">=", "==", "!="};
@@ -508,7 +524,8 @@ private:
   }
 
   std::string integer(int depth) {
-    static const char *const leaves[] = {"k", "k", "k", "q", "q", "q", "Sk", "Sq", "w", "n", "lengths[b]", "h", "b * H + h", "ids[q]", "ids[k]"};
+    static const char *const leaves[] = {"k", "k", "k",          "q", "q",         "q",      "Sk",    "Sq",
+                                         "w", "n", "lengths[b]", "h", "b * H + h", "ids[q]", "ids[k]"};
     if (depth == 0)
       return draw(0, 3) == 0 ? constant() : leaves[draw(0, 14)];
     std::string x = integer(depth - 1), y = integer(depth - 1);
@@ -601,7 +618,8 @@ TEST_CASE("few ops are emitted") {
   auto count = [&](const Variant &variant) {
     Case mask(context, variant, 128, 64, true);
     mlir::OpBuilder builder(&context);
-    return llvm::count_if(mask.block, [](mlir::Operation &op) { return !mlir::isa<mlir::arith::ConstantOp, tile::DomainOp>(op); });
+    return llvm::count_if(mask.block,
+                          [](mlir::Operation &op) { return !mlir::isa<mlir::arith::ConstantOp, tile::DomainOp>(op); });
   };
   // The domain's, and the cuts' ends.
   CHECK(count(Variant("plain")) <= 3);

@@ -38,9 +38,7 @@ struct Builder {
 };
 
 /// causal, softcap and ALiBi in one: every stage of the softmax has work.
-Variant busy() {
-  return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1))));
-}
+Variant busy() { return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))); }
 
 //===----------------------------------------------------------------------===//
 // Groups
@@ -50,7 +48,8 @@ Group builtinGroup() {
   Builder b{{"builtins", {}}};
   for (const Variant &variant : builtinsForTests())
     for (DType dtype : dtypes)
-      b.add(variant.name(), variant, dtype, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 64});
+      b.add(variant.name(), variant, dtype,
+            {.batch = 2, .heads = 4, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 64});
   // The argument forms that the registry does not list.
   auto ids = captured("ids", i64, rank(2));
   auto lengths = captured("lengths", i64, rank(1));
@@ -61,8 +60,10 @@ Group builtinGroup() {
   b.add("bias of rank 2", Variant("v").score(bias(captured("bias", f32, rank(2)))), bf16, shape);
   b.add("bias of rank 4", Variant("v").score(bias(captured("bias", bf16, rank(4)))), bf16, shape);
   b.add("not, or, and", Variant("v").mask((!causal() || slidingWindow(9, 0)) && !chunked(50)), bf16, shape);
-  b.add("everything", Variant("v").mask(causal() && documents(captured("ids", i32, rank(1)))).score(
-                          softcap(10) | alibi(captured("slopes", f32, rank(1))) | bias(captured("bias", f32, rank(3)))),
+  b.add("everything",
+        Variant("v")
+            .mask(causal() && documents(captured("ids", i32, rank(1))))
+            .score(softcap(10) | alibi(captured("slopes", f32, rank(1))) | bias(captured("bias", f32, rank(3)))),
         f32, shape);
   b.add("scale", Variant("v").scale(0.37f).mask(causal()), bf16, shape);
   b.add("negative scale", Variant("v").scale(-0.25f), f32, shape);
@@ -80,7 +81,12 @@ Group lengthGroup(bool gpu) {
         bool long_ = queries * keys > 400000;
         if (long_ && !gpu && (dtype == f16 || !hidden))
           continue;
-        Shape shape{.batch = long_ ? 1 : 2, .heads = long_ ? 1 : 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64};
+        Shape shape{.batch = long_ ? 1 : 2,
+                    .heads = long_ ? 1 : 2,
+                    .headsKv = 1,
+                    .queries = queries,
+                    .keys = keys,
+                    .headDim = 64};
         b.add(hidden ? "causal" : "plain", hidden ? Variant("causal").mask(causal()) : Variant("plain"), dtype, shape);
       }
   Shape one{.batch = 1, .heads = 1, .headsKv = 1, .queries = 4224, .keys = 4224, .headDim = 64};
@@ -104,7 +110,8 @@ Group lengthGroup(bool gpu) {
 
 Group headDimGroup(bool gpu) {
   Builder b{{"head-dims", {}}};
-  std::vector<int> dims = {8, 16, 24, 32, 40, 56, 64, 72, 80, 96, 112, 128, 136, 160, 192, 200, 256, 264, 320, 400, 512};
+  std::vector<int> dims = {8,   16,  24,  32,  40,  56,  64,  72,  80,  96, 112,
+                           128, 136, 160, 192, 200, 256, 264, 320, 400, 512};
   if (gpu)
     dims = {8, 16, 32, 40, 64, 80, 96, 128, 192, 256};
   for (int dim : dims)
@@ -113,7 +120,8 @@ Group headDimGroup(bool gpu) {
       if (dtype == bf16)
         b.add("plain", Variant("plain"), dtype, {.queries = 77, .keys = 200, .headDim = dim});
     }
-  std::vector<std::pair<int, int>> unequal = {{64, 128}, {128, 64}, {192, 128}, {40, 72}, {96, 16}, {8, 64}, {80, 96}, {200, 256}};
+  std::vector<std::pair<int, int>> unequal = {{64, 128}, {128, 64}, {192, 128}, {40, 72},
+                                              {96, 16},  {8, 64},   {80, 96},   {200, 256}};
   if (!gpu)
     unequal.insert(unequal.end(), {{512, 8}, {8, 512}, {576 - 64, 256}});
   for (auto [dim, dimV] : unequal)
@@ -130,14 +138,19 @@ Group wideHeadGroup(bool gpu) {
     dims.insert(dims.end(), {{264, 264}, {320, 320}, {400, 400}, {512, 512}, {512, 8}, {8, 512}, {328, 264}});
   for (auto [dim, dimV] : dims)
     for (DType dtype : dtypes)
-      b.add("busy", busy(), dtype, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV});
-  for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 77}, {77, 1}, {17, 33}, {65, 129}, {203, 113}})
+      b.add("busy", busy(), dtype,
+            {.batch = 2, .heads = 4, .headsKv = 2, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV});
+  for (auto [queries, keys] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 77}, {77, 1}, {17, 33}, {65, 129}, {203, 113}})
     for (int dim : {320, 512})
       b.add("lengths", Variant("causal_br").mask(causalBottomRight()), bf16,
             {.batch = 2, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim});
   b.add("no keys", busy(), bf16, {.queries = 70, .keys = 0, .headDim = 512});
   for (DType dtype : dtypes)
-    b.add([=] { return dropoutCase(dtype, {.batch = 2, .heads = 3, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 512}, 0.3f, 7); });
+    b.add([=] {
+      return dropoutCase(dtype, {.batch = 2, .heads = 3, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 512},
+                         0.3f, 7);
+    });
   b.add([] { return dropoutCase(bf16, {.queries = 150, .keys = 170, .headDim = 264, .headDimV = 512}, 0.1f, 8); });
   Shape shape{.batch = 2, .heads = 4, .headsKv = 1, .queries = 113, .keys = 200, .headDim = 512};
   auto pattern = captured("pattern", boolean, rank(3));
@@ -145,30 +158,38 @@ Group wideHeadGroup(bool gpu) {
   b.add("documents", Variant("v").mask(documents(captured("ids", i64, rank(2))) && causal()), f16,
         {.batch = 2, .heads = 4, .headsKv = 1, .queries = 200, .keys = 200, .headDim = 512});
   b.add("bias", Variant("v").score(bias(captured("bias", f32, rank(3)))), bf16, shape);
-  b.add("layout", busy(), bf16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
+  b.add("layout", busy(), bf16, shape,
+        [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
   b.add("no LSE", busy(), bf16, shape, [](Case &test) { test.layout.withoutLse = true; });
-  b.add("every third row hidden", Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), bf16, shape);
+  b.add("every third row hidden",
+        Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), bf16, shape);
   return b.group;
 }
 
 Group groupedHeadGroup() {
   Builder b{{"grouped-heads", {}}};
-  for (auto [heads, headsKv] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 1}, {8, 1}, {6, 2}, {9, 3}, {7, 7}, {12, 4}, {14, 2}, {15, 3}})
+  for (auto [heads, headsKv] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {5, 1}, {8, 1}, {6, 2}, {9, 3}, {7, 7}, {12, 4}, {14, 2}, {15, 3}})
     for (DType dtype : dtypes)
-      b.add("busy", busy(), dtype, {.batch = 2, .heads = heads, .headsKv = headsKv, .queries = 70, .keys = 90, .headDim = 32});
+      b.add("busy", busy(), dtype,
+            {.batch = 2, .heads = heads, .headsKv = headsKv, .queries = 70, .keys = 90, .headDim = 32});
   return b.group;
 }
 
 Group layoutGroup() {
   Builder b{{"layouts", {}}};
   Shape shape{.batch = 2, .heads = 6, .headsKv = 2, .queries = 113, .keys = 75, .headDim = 40, .headDimV = 72};
-  auto relative = Variant("relative").mask(causal()).score(
-      relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", f16, rank(3))));
+  auto relative = Variant("relative")
+                      .mask(causal())
+                      .score(relativeBias(captured("table", f32, rank(2))) | bias(captured("bias", f16, rank(3))));
   for (DType dtype : dtypes)
     for (bool rowsFirst : {false, true})
       for (int64_t pad : {0, 8, 4096}) {
         b.add("layout", relative, dtype, shape, [=](Case &test) {
-          test.layout = {.rowsBeforeHeads = rowsFirst, .guardRows = pad == 8 ? 5 : 1, .padColumns = pad, .reversedTensors = pad != 0};
+          test.layout = {.rowsBeforeHeads = rowsFirst,
+                         .guardRows = pad == 8 ? 5 : 1,
+                         .padColumns = pad,
+                         .reversedTensors = pad != 0};
         });
       }
   for (DType dtype : dtypes)
@@ -190,10 +211,9 @@ Group hiddenGroup() {
     b.add("first rows hidden", Variant("v").mask(causalBottomRight()), dtype,
           {.queries = 200, .keys = 60, .headDim = 32});
     b.add("nothing visible", Variant("v").mask([](Index, Index, Index, Index k) { return k < 0; }), dtype, shape);
-    b.add("hidden by the score",
-          Variant("v").score([](Score s, Index, Index, Index q, Index k) {
-            return select(q < k || q % 5 == 0, -std::numeric_limits<float>::infinity(), s);
-          }),
+    b.add("hidden by the score", Variant("v").score([](Score s, Index, Index, Index q, Index k) {
+      return select(q < k || q % 5 == 0, -std::numeric_limits<float>::infinity(), s);
+    }),
           dtype, shape);
     b.add("bias of -inf rows", Variant("v").score(bias(captured("bias", f32, rank(3)))), dtype, shape, [](Case &test) {
       HostTensor &bias = test.problem.tensors["bias"];
@@ -243,10 +263,11 @@ Group hardInputGroup() {
       for (int64_t i = 0; i < test.problem.v.size(); ++i)
         test.problem.v.set(i, test.problem.v.at(i) * 1000);
     });
-    b.add("a distant bias", Variant("alibi").score(alibi(captured("slopes", f32, rank(1)))), dtype, shape, [](Case &test) {
-      for (int64_t i = 0; i < 2; ++i)
-        test.problem.tensors["slopes"].set(i, i ? -40 : 40);
-    });
+    b.add("a distant bias", Variant("alibi").score(alibi(captured("slopes", f32, rank(1)))), dtype, shape,
+          [](Case &test) {
+            for (int64_t i = 0; i < 2; ++i)
+              test.problem.tensors["slopes"].set(i, i ? -40 : 40);
+          });
   }
   return b.group;
 }
@@ -311,21 +332,30 @@ Group largeScoreGroup() {
         test.problem.tensors[name] = tensor;
       };
     };
-    b.add("rows hidden by a bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, least("bias", {2, 130, 300}));
-    b.add("distances hidden by a table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) { return s + captured("t", f32, rank(2))[h][q - k + 300]; }), dtype,
-          shape, least("t", {2, 430}));
-    b.add("a large bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape, large("bias", {2, 130, 300}));
-    b.add("a large table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) { return s + captured("t", f32, rank(2))[h][q - k + 300]; }), dtype, shape,
-          large("t", {2, 430}));
-    b.add("keys hidden by a tensor", Variant("keys").score([](Score s, Index, Index, Index, Index k) { return s + captured("t", f32, rank(1))[k]; }), dtype, shape,
-          least("t", {300}));
+    b.add("rows hidden by a bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape,
+          least("bias", {2, 130, 300}));
+    b.add("distances hidden by a table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) {
+      return s + captured("t", f32, rank(2))[h][q - k + 300];
+    }),
+          dtype, shape, least("t", {2, 430}));
+    b.add("a large bias", Variant("bias").score(bias(captured("bias", f32, rank(3)))), dtype, shape,
+          large("bias", {2, 130, 300}));
+    b.add("a large table", Variant("table").score([](Score s, Index, Index h, Index q, Index k) {
+      return s + captured("t", f32, rank(2))[h][q - k + 300];
+    }),
+          dtype, shape, large("t", {2, 430}));
+    b.add("keys hidden by a tensor", Variant("keys").score([](Score s, Index, Index, Index, Index k) {
+      return s + captured("t", f32, rank(1))[k];
+    }),
+          dtype, shape, least("t", {300}));
   }
   return b.group;
 }
 
 Group patternGroup() {
   Builder b{{"patterns", {}}};
-  for (auto [rows, columns] : std::vector<std::pair<int, int>>{{16, 16}, {64, 64}, {128, 64}, {48, 80}, {128, 128}, {112, 16}, {256, 512}})
+  for (auto [rows, columns] :
+       std::vector<std::pair<int, int>>{{16, 16}, {64, 64}, {128, 64}, {48, 80}, {128, 128}, {112, 16}, {256, 512}})
     for (DType dtype : dtypes) {
       auto pattern = captured("pattern", boolean, rank(dtype == f32 ? 2 : 3));
       Variant variant = Variant("pattern").blocks(pattern, rows, columns);
@@ -378,15 +408,15 @@ Group boundsGroup() {
       b.add(label, variant, dtypes[turn++ % 3], shape, given({{"ids", ints(i32, {333}, id)}}));
     }
   b.add("documents of each batch", Variant("v").mask(documents(byBatch)), bf16, shape, [=](Case &test) {
-    test.problem.tensors["ids"] = ints(i64, {2, 333}, [](int64_t i) {
-      return i < 333 ? (i / 100 - 1) * (int64_t(1) << 61) : -(i / 50);
-    });
+    test.problem.tensors["ids"] =
+        ints(i64, {2, 333}, [](int64_t i) { return i < 333 ? (i / 100 - 1) * (int64_t(1) << 61) : -(i / 50); });
     test.layout.reversedTensors = true;
   });
   // Fewer ids than rows: the last one stands for the rest.
   auto sameId = [=](Index, Index, Index q, Index k) { return clamped(ids[q]) == clamped(ids[k]); };
   b.add("few ids", Variant("v").mask(sameId), bf16, shape, given({{"ids", ints(i32, {150}, packed({40}))}}));
-  for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 300}, {300, 1}, {17, 0}, {65, 129}, {500, 200}})
+  for (auto [queries, keys] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 300}, {300, 1}, {17, 0}, {65, 129}, {500, 200}})
     b.add("lengths", Variant("v").mask(documents(ids)), bf16, {.queries = queries, .keys = keys, .headDim = 32},
           given({{"ids", ints(i32, {500}, packed({33}))}}));
   for (int64_t offset : {0, 37, 260, -50})
@@ -397,17 +427,20 @@ Group boundsGroup() {
           });
   auto pattern = captured("pattern", boolean, rank(3));
   for (auto [rows, columns] : {std::pair(128, 128), std::pair(48, 80)})
-    b.add("documents in a block pattern", Variant("v").blocks(pattern, rows, columns).mask(causal() && documents(ids)), bf16, shape,
-          given({{"ids", ints(i32, {333}, packed({150, 60}))}}));
+    b.add("documents in a block pattern", Variant("v").blocks(pattern, rows, columns).mask(causal() && documents(ids)),
+          bf16, shape, given({{"ids", ints(i32, {333}, packed({150, 60}))}}));
 
   auto windows = captured("windows", i32, rank(1)), wide = captured("windows", i64, rank(1));
-  auto flags = captured("flags", boolean, rank(1)), table = captured("table", i32, rank(2)), marks = captured("marks", boolean, rank(2));
+  auto flags = captured("flags", boolean, rank(1)), table = captured("table", i32, rank(2)),
+       marks = captured("marks", boolean, rank(2));
   using Rule = std::function<Expr(Index, Index, Index, Index)>;
   const std::pair<const char *, Rule> rules[] = {
       {"a window for each query", [=](Index, Index, Index q, Index k) { return q - k < windows[q] && q >= k; }},
-      {"a window for each query, i64", [=](Index, Index, Index q, Index k) { return cast(q - k, i64) < wide[q] && q >= k; }},
+      {"a window for each query, i64",
+       [=](Index, Index, Index q, Index k) { return cast(q - k, i64) < wide[q] && q >= k; }},
       {"a window for each key", [=](Index, Index, Index q, Index k) { return abs(q - k) < windows[k]; }},
-      {"windows of both", [=](Index, Index, Index q, Index k) { return q - k < min(windows[q], windows[k]) && k - q < 20; }},
+      {"windows of both",
+       [=](Index, Index, Index q, Index k) { return q - k < min(windows[q], windows[k]) && k - q < 20; }},
       {"sums that wrap", [=](Index, Index, Index q, Index k) { return windows[q] + 2147483647 < windows[k] - k; }},
       {"documents or a prefix", [=](Index, Index, Index q, Index k) { return ids[q] == ids[k] || k < 10; }},
       {"not other documents", [=](Index, Index, Index q, Index k) { return !(ids[q] != ids[k] || q < k); }},
@@ -431,19 +464,22 @@ Group boundsGroup() {
       const HostTensor lengths = ints(i32, {333}, [](int64_t i) { return i / 60 % 2 ? i % 19 * 9 : i % 5; });
       for (const TensorDecl &decl : test.variant->tensors())
         test.problem.tensors[decl.name] =
-            decl.name == "ids"       ? ints(i32, {333}, packed({90, 1, 130, 16}))
-            : decl.name == "windows" ? (decl.dtype == i32 ? lengths : ints(i64, {333}, [&](int64_t i) { return lengths.intAt(i); }))
-            : decl.name == "flags"   ? ints(boolean, {333}, [](int64_t i) { return i < 130 || (i > 270 && i % 2); })
-            : decl.name == "table"   ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
-                                     : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
+            decl.name == "ids" ? ints(i32, {333}, packed({90, 1, 130, 16}))
+            : decl.name == "windows"
+                ? (decl.dtype == i32 ? lengths : ints(i64, {333}, [&](int64_t i) { return lengths.intAt(i); }))
+            : decl.name == "flags" ? ints(boolean, {333}, [](int64_t i) { return i < 130 || (i > 270 && i % 2); })
+            : decl.name == "table" ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
+                                   : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
     });
   auto weights = captured("weights", f32, rank(1));
   for (bool documents : {false, true})
     b.add("what the score reads by key too",
-          Variant("v").score([=](Score s, Index, Index, Index, Index k) { return s + weights[k]; }).mask([=](Index, Index, Index q, Index k) {
-            Expr heavy = weights[k] > 0.0f;
-            return documents ? heavy && ids[q] == ids[k] : heavy;
-          }),
+          Variant("v")
+              .score([=](Score s, Index, Index, Index, Index k) { return s + weights[k]; })
+              .mask([=](Index, Index, Index q, Index k) {
+                Expr heavy = weights[k] > 0.0f;
+                return documents ? heavy && ids[q] == ids[k] : heavy;
+              }),
           bf16, shape, [=](Case &test) {
             test.problem.tensors["weights"] = HostTensor::random(f32, {333}, 5);
             if (documents)
@@ -502,8 +538,8 @@ Group capturedGroup() {
   // In the mask, and an index from a tensor.
   auto window = captured("window", i32, rank(1)), order = captured("order", i64, rank(1));
   b.add("gather in the mask", Variant("gather").mask([=](Index, Index, Index q, Index k) {
-          return order[q] - order[k] < cast(window[q], i64);
-        }),
+    return order[q] - order[k] < cast(window[q], i64);
+  }),
         bf16, shape, [](Case &test) {
           test.problem.tensors["window"] = ints(i32, {90}, [](int64_t i) { return i % 11 * 4 - 8; });
           test.problem.tensors["order"] = ints(i64, {110}, [](int64_t i) { return i * 37 % 110; });
@@ -521,13 +557,14 @@ Group scalarGroup() {
                      .mask([=](Index, Index, Index q, Index k) { return q - k <= left && k - q < cast(far, i32); });
   for (DType dtype : dtypes)
     for (int set = 0; set < 3; ++set)
-      b.add(fmt::format("scalars, set {}", set), variant, dtype, {.queries = 150, .keys = 170, .headDim = 64}, [=](Case &test) {
-        using reference::scalarOf;
-        test.problem.scalars = {{"cap", scalarOf(f32, set == 0 ? 2.5 : 50)},
-                                {"left", scalarOf(i32, set == 1 ? -3 : 40)},
-                                {"far", scalarOf(i64, set == 2 ? 1000 : 7)},
-                                {"on", scalarOf(boolean, set != 2)}};
-      });
+      b.add(fmt::format("scalars, set {}", set), variant, dtype, {.queries = 150, .keys = 170, .headDim = 64},
+            [=](Case &test) {
+              using reference::scalarOf;
+              test.problem.scalars = {{"cap", scalarOf(f32, set == 0 ? 2.5 : 50)},
+                                      {"left", scalarOf(i32, set == 1 ? -3 : 40)},
+                                      {"far", scalarOf(i64, set == 2 ? 1000 : 7)},
+                                      {"on", scalarOf(boolean, set != 2)}};
+            });
   // Rows of Q at an offset, with every coordinate's use.
   for (int64_t offset : {0, 1, 64, 100, -20})
     for (DType dtype : {bf16, f32})
@@ -535,12 +572,16 @@ Group scalarGroup() {
             [=](Case &test) { test.problem.qOffset = offset; });
   for (int64_t offset : {0, 64, 100})
     b.add(fmt::format("q offset {} in a window with dropout", offset),
-          Variant("window").qOffset().mask(slidingWindow(30, 0)).dropout(0.3f), bf16, {.queries = 70, .keys = 170, .headDim = 64},
-          [=](Case &test) { test.problem.qOffset = offset; });
+          Variant("window").qOffset().mask(slidingWindow(30, 0)).dropout(0.3f), bf16,
+          {.queries = 70, .keys = 170, .headDim = 64}, [=](Case &test) { test.problem.qOffset = offset; });
   // Extents in expressions.
-  b.add("extents", Variant("extents").score([](Score s, Index b, Index h, Index q, Index k) {
-          return s + cast(q + queryLength() - k, f32) / cast(keyLength(), f32) + cast(b * headCount() + h, f32) / cast(batchSize() * headCount(), f32);
-        }).mask([](Index, Index, Index q, Index k) { return k * queryLength() <= (q + 1) * keyLength(); }),
+  b.add("extents",
+        Variant("extents")
+            .score([](Score s, Index b, Index h, Index q, Index k) {
+              return s + cast(q + queryLength() - k, f32) / cast(keyLength(), f32) +
+                     cast(b * headCount() + h, f32) / cast(batchSize() * headCount(), f32);
+            })
+            .mask([](Index, Index, Index q, Index k) { return k * queryLength() <= (q + 1) * keyLength(); }),
         bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 90, .keys = 200, .headDim = 64});
   return b.group;
 }
@@ -569,7 +610,8 @@ Group expressionGroup() {
     if (has("windows"))
       test.problem.tensors["windows"] = ints(i32, {200}, [](int64_t i) { return i * 13 % 60; });
     if (has("bits"))
-      test.problem.tensors["bits"] = ints(i32, {4, 200, 10}, [](int64_t i) { return int32_t(reference::randomBits(3, uint64_t(i))); });
+      test.problem.tensors["bits"] =
+          ints(i32, {4, 200, 10}, [](int64_t i) { return int32_t(reference::randomBits(3, uint64_t(i))); });
   };
   auto score = [&](const char *label, auto f) {
     for (DType dtype : dtypes)
@@ -579,13 +621,13 @@ Group expressionGroup() {
     for (DType dtype : {bf16, f32})
       b.add(label, Variant("mask").mask(f), dtype, shape, addTensors);
   };
-  auto headScale = captured("head_scale", f32, rank(1)), head = captured("head", f16, rank(1)), pos = captured("pos", bf16, rank(1)),
-       batch = captured("batch", f32, rank(1)), full = captured("full", bf16, rank(3)), buckets = captured("buckets", f32, rank(2)),
+  auto headScale = captured("head_scale", f32, rank(1)), head = captured("head", f16, rank(1)),
+       pos = captured("pos", bf16, rank(1)), batch = captured("batch", f32, rank(1)),
+       full = captured("full", bf16, rank(3)), buckets = captured("buckets", f32, rank(2)),
        windows = captured("windows", i32, rank(1)), bits = captured("bits", i32, rank(3));
   // Sine and cosine of one value, the same for a whole block: the CPU's compiler makes one call of both.
-  score("sin and cos of a head's value", [=](Score s, Index, Index h, Index, Index) {
-    return s + sin(headScale[h]) / (abs(cos(headScale[h])) + 0.5f);
-  });
+  score("sin and cos of a head's value",
+        [=](Score s, Index, Index h, Index, Index) { return s + sin(headScale[h]) / (abs(cos(headScale[h])) + 0.5f); });
   score("s", [](Score s, Index, Index, Index, Index) { return s; });
   score("2s", [](Score s, Index, Index, Index, Index) { return 2 * s; });
   score("s^2", [](Score s, Index, Index, Index, Index) { return s * s; });
@@ -626,8 +668,10 @@ Group expressionGroup() {
   mask("dilated window", [](Index, Index, Index q, Index k) { return abs(q - k) <= 80 && (q - k) % 4 == 0; });
   mask("a window for each query", [=](Index, Index, Index q, Index k) { return q - k <= windows[q] && q >= k; });
   mask("packed bits", [=](Index, Index h, Index q, Index k) { return ((bits[h][q][k >> 5] >> (k & 31)) & 1) != 0; });
-  mask("prefix or window", [](Index, Index, Index q, Index k) { return (k < 20 || abs(q - k) < 10) && !(q % 2 == 1 && k % 2 == 1); });
-  mask("by head and batch", [](Index b, Index h, Index q, Index k) { return (h % 2 == 0 && q >= k) || (b == 1 && k < 64); });
+  mask("prefix or window",
+       [](Index, Index, Index q, Index k) { return (k < 20 || abs(q - k) < 10) && !(q % 2 == 1 && k % 2 == 1); });
+  mask("by head and batch",
+       [](Index b, Index h, Index q, Index k) { return (h % 2 == 0 && q >= k) || (b == 1 && k < 64); });
   return b.group;
 }
 
@@ -635,7 +679,10 @@ Group dropoutGroup() {
   Builder b{{"dropout", {}}};
   for (DType dtype : dtypes)
     for (float p : {0.1f, 0.5f, 0.99f})
-      b.add([=] { return dropoutCase(dtype, {.batch = 2, .heads = 6, .headsKv = 2, .queries = 150, .keys = 170, .headDim = 64}, p, 3); });
+      b.add([=] {
+        return dropoutCase(dtype, {.batch = 2, .heads = 6, .headsKv = 2, .queries = 150, .keys = 170, .headDim = 64}, p,
+                           3);
+      });
   b.add([] {
     Case test = dropoutCase(bf16, {.queries = 150, .keys = 170, .headDim = 64}, 0.3f, 4);
     test.label += " by pointers";
@@ -665,19 +712,23 @@ Group dropoutGroup() {
 
 const std::vector<std::pair<int64_t, int64_t>> &attune::tests::peerLengths() {
   static const std::vector<std::pair<int64_t, int64_t>> lengths = {
-      {1, 1},     {64, 128},  {128, 192}, {239, 1},   {799, 3},   {113, 203},   {113, 128},
+      {1, 1},     {64, 128},  {128, 192}, {239, 1},   {799, 3},     {113, 203},  {113, 128},
       {128, 217}, {108, 256}, {384, 256}, {640, 128}, {1024, 1023}, {1023, 1024}};
   return lengths;
 }
 
 std::vector<Variant> attune::tests::builtinsForTests() {
   const std::map<std::string, std::map<std::string, double>> parameters = {
-      {"sliding-window", {{"left", 40}, {"right", 11}}}, {"prefix-lm", {{"prefix", 70}}}, {"chunked", {{"chunk", 50}}},
-      {"softcap", {{"cap", 2}}},                         {"block-sparse", {{"rows", 64}, {"columns", 64}}}};
+      {"sliding-window", {{"left", 40}, {"right", 11}}},
+      {"prefix-lm", {{"prefix", 70}}},
+      {"chunked", {{"chunk", 50}}},
+      {"softcap", {{"cap", 2}}},
+      {"block-sparse", {{"rows", 64}, {"columns", 64}}}};
   std::vector<Variant> variants;
   for (const BuiltinVariant &builtin : builtinVariants()) {
     auto given = parameters.find(builtin.name);
-    Expected<Variant> variant = builtin.make(given == parameters.end() ? std::map<std::string, double>{} : given->second);
+    Expected<Variant> variant =
+        builtin.make(given == parameters.end() ? std::map<std::string, double>{} : given->second);
     assert(variant && "the parameters above are those of the registry");
     variants.push_back(*variant);
   }
@@ -734,7 +785,9 @@ Group attune::tests::smallGroup() {
   b.add("layout", busy(), f16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .padColumns = 8}; });
   b.add([=] { return dropoutCase(bf16, shape, 0.2f, 3); });
   auto t = captured("values", f32, rank(1));
-  b.add("clamped", Variant("clamped").score([=](Score s, Index, Index, Index q, Index k) { return s + clamped(t[q - k]) + clamped(t[k + 1000]); }), bf16,
-        shape, [](Case &test) { test.problem.tensors["values"] = HostTensor::random(f32, {50}, 5); });
+  b.add("clamped", Variant("clamped").score([=](Score s, Index, Index, Index q, Index k) {
+    return s + clamped(t[q - k]) + clamped(t[k + 1000]);
+  }),
+        bf16, shape, [](Case &test) { test.problem.tensors["values"] = HostTensor::random(f32, {50}, 5); });
   return b.group;
 }

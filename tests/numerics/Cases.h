@@ -15,9 +15,9 @@ struct Group {
   std::vector<std::function<Case()>> cases;
 };
 
-/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "bounds", "captured",
-/// "scalars", "expressions", "dropout". `gpu` leaves out the head dims that take a GPU compiler long, and adds long
-/// sequences.
+/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns",
+/// "bounds", "captured", "scalars", "expressions", "dropout". `gpu` leaves out the head dims that take a GPU compiler
+/// long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.

@@ -58,8 +58,8 @@ TEST_CASE("tiles that captured integers hide are neither loaded nor computed") {
 TEST_CASE("NaN and infinities at hidden keys of the same sequence reach a row or do not, and what is finite is right") {
   for (DType dtype : {f32, bf16})
     for (bool inKeys : {false, true}) {
-      Case test = makeCase("padded keys", Variant("padded").mask([](Index, Index, Index, Index k) { return k < 100; }), dtype,
-                           {.queries = 70, .keys = 130, .headDim = 32}, 4);
+      Case test = makeCase("padded keys", Variant("padded").mask([](Index, Index, Index, Index k) { return k < 100; }),
+                           dtype, {.queries = 70, .keys = 130, .headDim = 32}, 4);
       HostTensor &poisoned = inKeys ? test.problem.k : test.problem.v;
       for (int64_t head = 0; head < 2; ++head)
         for (int64_t i = 100 * 32; i < 130 * 32; ++i)
@@ -102,8 +102,9 @@ TEST_CASE("a wrong result, a write outside and an unwritten element are found") 
 TEST_CASE("the dropout pattern is that of the formula, bit for bit") {
   for (DType dtype : {f32, bf16, f16})
     for (float p : {0.1f, 0.5f, 0.9f}) {
-      Case test = makeCase("pattern", Variant("dropped").dropout(p), dtype,
-                           {.batch = 2, .heads = 3, .headsKv = 1, .queries = 77, .keys = 130, .headDim = 16, .headDimV = 64}, 9);
+      Case test = makeCase(
+          "pattern", Variant("dropped").dropout(p), dtype,
+          {.batch = 2, .heads = 3, .headsKv = 1, .queries = 77, .keys = 130, .headDim = 16, .headDimV = 64}, 9);
       test.problem.seed = 0xfedcba9876543210ULL;
       test.problem.offset = 0x8000000000000001ULL;
       Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), Target::cpu());
@@ -121,7 +122,8 @@ TEST_CASE("the dropout pattern is that of the formula, bit for bit") {
 }
 
 TEST_CASE("a run-time scalar, a length and a probability do not recompile") {
-  Variant variant = Variant("scalar").score([](Score s, Index, Index, Index, Index) { return softcap(s, scalar("cap", f32)); });
+  Variant variant =
+      Variant("scalar").score([](Score s, Index, Index, Index, Index) { return softcap(s, scalar("cap", f32)); });
   CompileOptions options{.dtype = f32, .headDim = 32};
   Expected<std::string> key = cacheKey(variant, options, Target::cpu());
   REQUIRE(key);
@@ -134,7 +136,8 @@ TEST_CASE("a run-time scalar, a length and a probability do not recompile") {
 }
 
 TEST_CASE("two launches of a kernel give the same bits") {
-  Case test = dropoutCase(bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 200, .keys = 300, .headDim = 64}, 0.1f, 8);
+  Case test =
+      dropoutCase(bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 200, .keys = 300, .headDim = 64}, 0.1f, 8);
   Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), Target::cpu());
   REQUIRE(kernel);
   Expected<Results> first = run(*kernel, test), second = run(*kernel, test);
@@ -145,7 +148,8 @@ TEST_CASE("two launches of a kernel give the same bits") {
 }
 
 TEST_CASE("tiles other than the chosen ones") {
-  for (auto [tileQ, tileK] : std::vector<std::pair<int, int>>{{16, 16}, {16, 64}, {32, 32}, {48, 80}, {64, 16}, {64, 128}, {128, 64}, {128, 128}})
+  for (auto [tileQ, tileK] : std::vector<std::pair<int, int>>{
+           {16, 16}, {16, 64}, {32, 32}, {48, 80}, {64, 16}, {64, 128}, {128, 64}, {128, 128}})
     for (DType dtype : {f32, bf16}) {
       Case test = makeCase("tiles", Variant("busy").mask(causal()).score(softcap(20)).dropout(0.1f), dtype,
                            {.queries = 150, .keys = 170, .headDim = 64}, 6);

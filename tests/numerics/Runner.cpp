@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <fmt/format.h>
+#include <numeric>
 
 using namespace attune;
 using namespace attune::tests;
@@ -31,7 +31,8 @@ public:
       return memory;
     }
     // Untouched pages cost nothing, so a view may span more than the machine has.
-    void *pages = mmap(nullptr, memory.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *pages =
+        mmap(nullptr, memory.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED)
       return Error{fmt::format("{} bytes cannot be mapped", memory.bytes)};
     memory.pages = std::shared_ptr<void>(pages, [size = memory.bytes](void *p) { munmap(p, size); });
@@ -68,8 +69,8 @@ struct Placed {
   HostTensor const *values = nullptr;
   DType dtype = DType::F32;
   std::vector<int64_t> shape, strides;
-  int64_t origin = 0;      ///< elements before element 0 of a chunk
-  int64_t chunk = 0;       ///< elements of a batch's memory
+  int64_t origin = 0; ///< elements before element 0 of a chunk
+  int64_t chunk = 0;  ///< elements of a batch's memory
   int64_t chunks = 1;
   int64_t chunkStride = 0; ///< elements from a batch to the next
   std::vector<std::byte> image;
@@ -105,8 +106,8 @@ struct Placed {
     memory = std::move(*made);
     for (int64_t c = 0; c < chunks; ++c)
       if (chunk)
-        if (Expected<void> written = memory.write(size_t(c * chunkStride) * size, &image[size_t(c * chunk) * size],
-                                                  size_t(chunk) * size);
+        if (Expected<void> written =
+                memory.write(size_t(c * chunkStride) * size, &image[size_t(c * chunk) * size], size_t(chunk) * size);
             !written)
           return written;
     return {};
@@ -121,8 +122,8 @@ struct Placed {
     size_t size = byteSize(dtype);
     for (int64_t c = 0; c < chunks; ++c)
       if (chunk)
-        if (Expected<void> done = memory.read(&image[size_t(c * chunk) * size], size_t(c * chunkStride) * size,
-                                              size_t(chunk) * size);
+        if (Expected<void> done =
+                memory.read(&image[size_t(c * chunk) * size], size_t(c * chunkStride) * size, size_t(chunk) * size);
             !done)
           return done.error();
     to = HostTensor::zeros(dtype, shape);
@@ -205,8 +206,8 @@ std::string oneLine(std::string text) {
 
 std::string Case::describe() const {
   const std::vector<int64_t> &q = problem.q.shape, &k = problem.k.shape, &v = problem.v.shape;
-  std::string text = fmt::format("{} {} B {} H {}/{} S {} x {} D {} x {}", label, name(problem.q.dtype), q[0], q[1], k[1],
-                                 q[2], k[2], q[3], v[3]);
+  std::string text = fmt::format("{} {} B {} H {}/{} S {} x {} D {} x {}", label, name(problem.q.dtype), q[0], q[1],
+                                 k[1], q[2], k[2], q[3], v[3]);
   if (layout.rowsBeforeHeads)
     text += " [B, S, H, D]";
   if (layout.padColumns)
@@ -254,13 +255,15 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
     } else if (decl.name == "lengths") {
       tensor = HostTensor::zeros(decl.dtype, {shape.batch}); // the last batch, of two or more, has no keys
       for (int64_t b = 0; b < shape.batch; ++b)
-        tensor.setInt(b, shape.batch == 1 ? shape.keys - shape.keys / 3 : shape.keys * (shape.batch - 1 - b) / (shape.batch - 1));
+        tensor.setInt(b, shape.batch == 1 ? shape.keys - shape.keys / 3
+                                          : shape.keys * (shape.batch - 1 - b) / (shape.batch - 1));
     } else if (decl.name == "slopes") {
       tensor = HostTensor::zeros(decl.dtype, {shape.heads});
       for (int64_t h = 0; h < shape.heads; ++h)
         tensor.set(h, std::exp2(-8.0 * double(h + 1) / double(shape.heads)));
     } else if (decl.name == "table") {
-      tensor = HostTensor::random(decl.dtype, {shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 1)}, seed * 100 + 4);
+      tensor = HostTensor::random(decl.dtype, {shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 1)},
+                                  seed * 100 + 4);
     } else if (decl.name == "bias") {
       std::vector<int64_t> dims = {shape.batch, shape.heads, shape.queries, shape.keys};
       dims.erase(dims.begin(), dims.end() - decl.rank);
@@ -318,7 +321,8 @@ Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test)
   std::map<std::string, Placed> captured;
   for (const auto &[name, tensor] : problem.tensors)
     captured[name] = arrangeCaptured(tensor, test.layout.reversedTensors);
-  HostTensor numbers = HostTensor::fromInts(DType::I64, {2}, std::array{int64_t(problem.seed), int64_t(problem.offset)});
+  HostTensor numbers =
+      HostTensor::fromInts(DType::I64, {2}, std::array{int64_t(problem.seed), int64_t(problem.offset)});
   Placed seeds = arrangeCaptured(numbers, false);
   std::vector<Placed *> all = {&q, &k, &v, &o, &lse, &seeds};
   for (auto &[name, placed] : captured)
@@ -457,14 +461,17 @@ Verdict attune::tests::checkSkippedTiles(const Target &target, DType dtype, int 
     finite += hidden && !std::isnan(poisoned->o.at(i));
   }
   return {changed == 0 && finite == 0,
-          fmt::format("{}: {} elements of O differ where the NaN is hidden, {} lack it where it is not", test.describe(), changed, finite), 0};
+          fmt::format("{}: {} elements of O differ where the NaN is hidden, {} lack it where it is not",
+                      test.describe(), changed, finite),
+          0};
 }
 
 Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const Kernel &kernel, Case test) {
   return recoverKeep([&](const Case &each) { return run(kernel, each); }, std::move(test));
 }
 
-Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const std::function<Expected<Results>(const Case &)> &run, Case test) {
+Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const std::function<Expected<Results>(const Case &)> &run,
+                                                          Case test) {
   reference::Problem &problem = test.problem;
   int64_t batch = problem.q.shape[0], heads = problem.q.shape[1], queries = problem.q.shape[2];
   int64_t headsKv = problem.k.shape[1], keys = problem.k.shape[2], columns = problem.v.shape[3];
@@ -488,7 +495,8 @@ Expected<std::vector<uint8_t>> attune::tests::recoverKeep(const std::function<Ex
 
 std::vector<uint8_t> attune::tests::formulaKeep(const Case &test) {
   const reference::Problem &problem = test.problem;
-  int64_t batch = problem.q.shape[0], heads = problem.q.shape[1], queries = problem.q.shape[2], keys = problem.k.shape[2];
+  int64_t batch = problem.q.shape[0], heads = problem.q.shape[1], queries = problem.q.shape[2],
+          keys = problem.k.shape[2];
   uint32_t threshold = reference::dropThreshold(problem.dropout.value_or(test.variant->dropoutProbability()));
   std::vector<uint8_t> keep;
   keep.reserve(size_t(batch * heads * queries * keys));

@@ -33,13 +33,13 @@ namespace attune::tests {
 
 /// How a case's tensors lie in memory.
 struct Layout {
-  bool rowsBeforeHeads = false;     ///< [B, S, H, D] in place of [B, H, S, D]; LSE [B, S, H]
-  int64_t guardRows = 2;            ///< rows of NaN before and after each sequence
-  int64_t padColumns = 0;           ///< columns of NaN after each row, a multiple of 8
-  int64_t batchGap = 0;             ///< elements between the batches of K and V that belong to no tensor
-  bool reversedTensors = false;     ///< captured tensors with the first dimension the fastest
-  bool withoutLse = false;          ///< no LSE asked for
-  bool seedPointers = false;        ///< dropout's seed and offset by pointer
+  bool rowsBeforeHeads = false; ///< [B, S, H, D] in place of [B, H, S, D]; LSE [B, S, H]
+  int64_t guardRows = 2;        ///< rows of NaN before and after each sequence
+  int64_t padColumns = 0;       ///< columns of NaN after each row, a multiple of 8
+  int64_t batchGap = 0;         ///< elements between the batches of K and V that belong to no tensor
+  bool reversedTensors = false; ///< captured tensors with the first dimension the fastest
+  bool withoutLse = false;      ///< no LSE asked for
+  bool seedPointers = false;    ///< dropout's seed and offset by pointer
 };
 
 struct Shape {
@@ -86,8 +86,8 @@ Expected<Expectation> expect(const Case &test);
 
 struct Verdict {
   bool pass = false;
-  std::string text;   ///< one line: the case, errors and limits, what is wrong
-  double ratio = 0;   ///< the larger of O's and LSE's error over its limit
+  std::string text; ///< one line: the case, errors and limits, what is wrong
+  double ratio = 0; ///< the larger of O's and LSE's error over its limit
 };
 Verdict judge(const Case &test, const Expectation &expected, const Expected<Results> &results);
 
@@ -96,8 +96,8 @@ CompileOptions optionsOf(const Case &test);
 /// Compiles, runs, and compares.
 Verdict check(const Case &test, const Target &target);
 
-/// Three documents of whole tiles, of which the middle one has NaN for keys and values: the others' rows have the bits that they have
-/// without NaN, where tiles of other documents are neither loaded nor computed (0 * NaN is NaN).
+/// Three documents of whole tiles, of which the middle one has NaN for keys and values: the others' rows have the bits
+/// that they have without NaN, where tiles of other documents are neither loaded nor computed (0 * NaN is NaN).
 Verdict checkSkippedTiles(const Target &target, DType dtype, int headDim);
 
 /// Which keys each row keeps, recovered from the kernel's own output: with q = 0 all scores are 0, and where V is

@@ -126,12 +126,10 @@ TEST_CASE("NaN and infinities at visible keys spread, at hidden keys they do not
 TEST_CASE("the score is float32: finite values of any size have one right result") {
   Variant shifted("shifted"), hiddenByLowest("hidden"), half("half"), plain("plain");
   shifted.score([](Score s, Index, Index, Index, Index) { return s + 1e10f; });
-  hiddenByLowest.score([](Score s, Index, Index, Index q, Index) {
-    return select(q == 1, std::numeric_limits<float>::lowest(), s);
-  });
-  half.score([](Score s, Index, Index, Index, Index k) {
-    return select(k < 3, std::numeric_limits<float>::lowest(), s);
-  });
+  hiddenByLowest.score(
+      [](Score s, Index, Index, Index q, Index) { return select(q == 1, std::numeric_limits<float>::lowest(), s); });
+  half.score(
+      [](Score s, Index, Index, Index, Index k) { return select(k < 3, std::numeric_limits<float>::lowest(), s); });
   Problem problem = randomProblem(shifted, f32, 1, 1, 1, 3, 7, 8, 8);
   std::vector<double> mean(8);
   for (int64_t i = 0; i < problem.v.size(); ++i)
@@ -162,12 +160,10 @@ TEST_CASE("the score is float32: finite values of any size have one right result
 
 TEST_CASE("an x of +inf gives NaN, one of -inf hides its key") {
   Variant overflow("overflow"), hidden("hidden");
-  overflow.score([](Score s, Index, Index, Index q, Index k) {
-    return select(q == 1 && k == 2, (s + 1e38f) * 1e38f, s);
-  });
-  hidden.score([](Score s, Index, Index, Index q, Index k) {
-    return select(q == 1 && k == 2, (s + 1e38f) * -1e38f, s);
-  });
+  overflow.score(
+      [](Score s, Index, Index, Index q, Index k) { return select(q == 1 && k == 2, (s + 1e38f) * 1e38f, s); });
+  hidden.score(
+      [](Score s, Index, Index, Index q, Index k) { return select(q == 1 && k == 2, (s + 1e38f) * -1e38f, s); });
   Problem problem = randomProblem(overflow, f32, 1, 1, 1, 3, 4, 8, 8);
   for (const Output &output : {solve(problem), solvePlain(problem)}) {
     CHECK(std::isnan(output.lse[1]));
@@ -342,8 +338,7 @@ TEST_CASE("a long row of runs equals the sum over its pieces") {
     double a = std::exp(first.lse[q]), b = std::exp(second.lse[q]);
     CHECK(whole.lse[q] == Approx(std::log(a + b)).epsilon(1e-12));
     for (size_t d = 0; d < 8; ++d)
-      CHECK(whole.o[q * 8 + d] ==
-            Approx((a * first.o[q * 8 + d] + b * second.o[q * 8 + d]) / (a + b)).epsilon(1e-10));
+      CHECK(whole.o[q * 8 + d] == Approx((a * first.o[q * 8 + d] + b * second.o[q * 8 + d]) / (a + b)).epsilon(1e-10));
   }
 }
 
@@ -386,9 +381,8 @@ TEST_CASE("problems that do not fit together are errors") {
   CHECK(errorOf(problem) == "computed");
   Problem odd = problem;
   odd.k = odd.v = HostTensor::zeros(f32, {1, 3, 4, 8});
-  CHECK(errorOf(odd) ==
-        "q is f32[1, 2, 4, 8], k is f32[1, 3, 4, 8], v is f32[1, 3, 4, 8], but the heads of q must "
-        "be a multiple of those of k");
+  CHECK(errorOf(odd) == "q is f32[1, 2, 4, 8], k is f32[1, 3, 4, 8], v is f32[1, 3, 4, 8], but the heads of q must "
+                        "be a multiple of those of k");
   odd = problem;
   odd.k = HostTensor::zeros(f16, {1, 2, 4, 8});
   CHECK(errorOf(odd) == "k is f16[1, 2, 4, 8], but q, k and v must share one of f32, f16, bf16");
@@ -401,9 +395,8 @@ TEST_CASE("problems that do not fit together are errors") {
   blocks.blocks(captured("pattern", boolean, rank(2)), 16, 16);
   problem = randomProblem(blocks, f32, 1, 2, 2, 17, 4, 8, 8);
   problem.tensors = {{"pattern", HostTensor::zeros(boolean, {1, 1})}};
-  CHECK(errorOf(problem) ==
-        "block pattern pattern is bool[1, 1], but must be bool of [H or 1, ceil(Sq / 16), "
-        "ceil(Sk / 16)]");
+  CHECK(errorOf(problem) == "block pattern pattern is bool[1, 1], but must be bool of [H or 1, ceil(Sq / 16), "
+                            "ceil(Sk / 16)]");
 }
 
 TEST_CASE("S 1024, D 64, H 2 takes well under a second", "[.speed]") {

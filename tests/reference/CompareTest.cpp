@@ -26,8 +26,7 @@ Problem randomProblem(const Variant &variant, DType dtype, int64_t heads, int64_
 
 /// Results of a kernel, in the dtypes that kernels write.
 HostTensor oOf(const Output &output, DType dtype) {
-  return HostTensor::fromDoubles(dtype, {output.batch, output.heads, output.queryLength, output.headDimV},
-                                 output.o);
+  return HostTensor::fromDoubles(dtype, {output.batch, output.heads, output.queryLength, output.headDimV}, output.o);
 }
 HostTensor lseOf(const Output &output) {
   return HostTensor::fromDoubles(f32, {output.batch, output.heads, output.queryLength}, output.lse);
@@ -121,10 +120,9 @@ TEST_CASE("a failed check says row, error and limit") {
                  .worstRow = {0, 1, 3},
                  .worstError = 0.125,
                  .worstLimit = 0.0625};
-  CHECK(bad.describe() ==
-        "o: row [0, 1, 3] has an error of 0.125, allowed is 0.0625; 2 of 40 rows are bad; rms 0.01 "
-        "(limit 0.008, plain 0.004), max 0.25; 3 of 40 rows not checked, keys hidden from them hold "
-        "NaN or infinities");
+  CHECK(bad.describe() == "o: row [0, 1, 3] has an error of 0.125, allowed is 0.0625; 2 of 40 rows are bad; rms 0.01 "
+                          "(limit 0.008, plain 0.004), max 0.25; 3 of 40 rows not checked, keys hidden from them hold "
+                          "NaN or infinities");
   CHECK(bad.ratio() == 2);
   Comparison whole{.name = "o",
                    .pass = false,
@@ -157,9 +155,8 @@ TEST_CASE("errors that no row shows are found in the whole") {
   CHECK_FALSE(o.pass);
 }
 
-TEST_CASE(
-    "hidden keys that hold NaN: their rows count as not checked where NaN arrives, and are held to the limit "
-    "where it does not") {
+TEST_CASE("hidden keys that hold NaN: their rows count as not checked where NaN arrives, and are held to the limit "
+          "where it does not") {
   Variant padded("padded");
   padded.mask([](Index, Index, Index q, Index k) { return k < 7 && q >= k; });
   for (DType dtype : {f32, bf16})
@@ -182,8 +179,7 @@ TEST_CASE(
       CHECK(o.uncheckedRows == 2);
       CHECK(lse.pass == inKeys); // V does not reach LSE
       CHECK(lse.uncheckedRows == inKeys);
-      CHECK(
-          o.describe().ends_with("; 2 of 18 rows not checked, keys hidden from them hold NaN or infinities"));
+      CHECK(o.describe().ends_with("; 2 of 18 rows not checked, keys hidden from them hold NaN or infinities"));
 
       // What is finite has to be right, in the same row too; the other head hides nothing.
       HostTensor wrong = reached;
@@ -330,8 +326,7 @@ TEST_CASE("losing the newest key fails in every row that it weighs something in,
     one.lseError = {exact.lseError[size_t(q)]};
     bool o = !compareO(oOf(rowOf(without), bf16), one, rowOf(plain)).pass;
     bool lse = !compareLse(lseOf(rowOf(without)), one, rowOf(plain)).pass;
-    double weight = 1 - std::exp(without.lse[size_t(q)] - exact.lse[size_t(q)]),
-           unit = 1 / std::sqrt(double(q + 1));
+    double weight = 1 - std::exp(without.lse[size_t(q)] - exact.lse[size_t(q)]), unit = 1 / std::sqrt(double(q + 1));
     heavy += weight > 0.1 * unit;
     foundInO += weight > 0.1 * unit && o;
     light += weight > 0.04 * unit;

@@ -147,7 +147,7 @@ TEST_CASE("comparisons and logic") {
   CHECK(intOf(nan != nan) == 1);
   CHECK(intOf(nan < 1.0f) == 0);
   CHECK(floatOf(select(q < k, s, 0.0f)) == 50);
-  CHECK(intOf(select(q < k, q<0, k> 0)) == 0);
+  CHECK(intOf(select(q < k, q < 0, k > 0)) == 0);
 }
 
 TEST_CASE("captured tensors of every dtype, indices clamped per dimension") {
@@ -200,10 +200,8 @@ TEST_CASE("what is not bound, or bound to something else, is an error") {
     return program ? "compiled" : program.error().message;
   };
   CHECK(messageOf(captured("u", f32, rank(1))(0)) == "tensor u is not bound");
-  CHECK(messageOf(captured("t", f32, rank(1))(0)) ==
-        "tensor t is bound to f32[2, 2], but declared f32 of rank 1");
-  CHECK(messageOf(captured("t", f16, rank(2))(0, 0)) ==
-        "tensor t is bound to f32[2, 2], but declared f16 of rank 2");
+  CHECK(messageOf(captured("t", f32, rank(1))(0)) == "tensor t is bound to f32[2, 2], but declared f32 of rank 1");
+  CHECK(messageOf(captured("t", f16, rank(2))(0, 0)) == "tensor t is bound to f32[2, 2], but declared f16 of rank 2");
   CHECK(messageOf(scalar("d", f32)) == "scalar d is not bound");
   CHECK(messageOf(scalar("c", f32)) == "scalar c is bound to i32[], but declared f32");
   CHECK(messageOf(coordinate(Coordinate::Q) + (coordinate(Coordinate::Q) < 1)) != "compiled");

@@ -42,8 +42,7 @@ TEST_CASE("what does not fit is an error with its largest parts") {
   CHECK(refusal(need, 399) == "this run needs 400 bytes (k 300, q 100), available are 399; make it smaller");
   need.add("v", 1);
   need.add("o", 2);
-  CHECK(refusal(need, 0) ==
-        "this run needs 403 bytes (k 300, q 100, o 2, ...), available are 0; make it smaller");
+  CHECK(refusal(need, 0) == "this run needs 403 bytes (k 300, q 100, o 2, ...), available are 0; make it smaller");
   need.add("bias", most);
   CHECK(need.total() == most);
   CHECK(refusal(need, 7) == "this run needs 2^64 or more bytes (bias 2^64 or more, k 300, q 100, ...), "

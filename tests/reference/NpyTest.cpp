@@ -34,9 +34,7 @@ std::string messageOf(const std::vector<std::byte> &bytes) {
   return tensor ? "parsed" : tensor.error().message;
 }
 
-std::string messageOf(const std::string &dictionary, size_t payload) {
-  return messageOf(file(dictionary, payload));
-}
+std::string messageOf(const std::string &dictionary, size_t payload) { return messageOf(file(dictionary, payload)); }
 
 bool same(const HostTensor &a, const HostTensor &b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.data == b.data;
@@ -68,8 +66,8 @@ TEST_CASE("narrow floats are widened unless kept") {
 
 TEST_CASE("all three versions of the header are read, in any spelling") {
   for (int version : {1, 2, 3}) {
-    Expected<HostTensor> tensor = parseNpy(
-        file("{\"shape\":( 2 ,3L),'fortran_order':False , 'descr':'<i4'}  \n", 24, version), "x.npy");
+    Expected<HostTensor> tensor =
+        parseNpy(file("{\"shape\":( 2 ,3L),'fortran_order':False , 'descr':'<i4'}  \n", 24, version), "x.npy");
     REQUIRE(tensor);
     CHECK(tensor->dtype == i32);
     CHECK(tensor->shape == std::vector<int64_t>{2, 3});
@@ -78,8 +76,7 @@ TEST_CASE("all three versions of the header are read, in any spelling") {
 
 TEST_CASE("float64 is rounded to f32, bytes become bool") {
   std::vector<double> values = {0.1, -2};
-  std::string path =
-      (std::filesystem::temp_directory_path() / ("attune-npy-" + std::to_string(getpid()))).string();
+  std::string path = (std::filesystem::temp_directory_path() / ("attune-npy-" + std::to_string(getpid()))).string();
   std::vector<int64_t> shape = {2};
   REQUIRE(writeNpy(path, shape, values));
   Expected<HostTensor> tensor = readNpy(path);
@@ -89,7 +86,9 @@ TEST_CASE("float64 is rounded to f32, bytes become bool") {
   CHECK(tensor->dtype == f32);
   CHECK(tensor->at(0) == double(0.1f));
   REQUIRE(!rejected);
-  CHECK(rejected.error().message == path + ": the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
+  CHECK(rejected.error().message ==
+        path +
+            ": the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
   CHECK(tensor->at(1) == -2);
 
   std::vector<std::byte> flags = file("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", 2);
@@ -133,8 +132,7 @@ TEST_CASE("a corrupt file is an error that says what is wrong") {
   CHECK(messageOf("{'descr': '<f4', 'color': 'red'}", 8) ==
         "x.npy: malformed .npy file: the header has the unknown key 'color'");
   CHECK(messageOf("[1, 2]", 8) == "x.npy: malformed .npy file: the header is not a dictionary");
-  CHECK(messageOf("{descr: 1}", 8) ==
-        "x.npy: malformed .npy file: the header is not a dictionary with quoted keys");
+  CHECK(messageOf("{descr: 1}", 8) == "x.npy: malformed .npy file: the header is not a dictionary with quoted keys");
 }
 
 TEST_CASE("every prefix of a file is an error, never a crash") {
@@ -188,12 +186,14 @@ TEST_CASE("every narrow value survives widening, and roundTo agrees with narrowB
 
 namespace {
 
-/// The definition, one element at a time: Marsaglia's polar method on randomBits(seed, i, attempt), with log(m * 2^e) by the series of atanh.
+/// The definition, one element at a time: Marsaglia's polar method on randomBits(seed, i, attempt), with log(m * 2^e)
+/// by the series of atanh.
 double normalElement(uint64_t seed, uint64_t i) {
 #pragma STDC FP_CONTRACT OFF
   for (uint32_t attempt = 0;; ++attempt) {
     const uint64_t bits = randomBits(seed, i, attempt);
-    const double x = (double(uint32_t(bits)) + 0.5) * 0x1p-31 - 1, y = (double(uint32_t(bits >> 32)) + 0.5) * 0x1p-31 - 1;
+    const double x = (double(uint32_t(bits)) + 0.5) * 0x1p-31 - 1,
+                 y = (double(uint32_t(bits >> 32)) + 0.5) * 0x1p-31 - 1;
     const double xx = x * x, yy = y * y, square = xx + yy;
     if (square >= 1)
       continue;
@@ -207,7 +207,8 @@ double normalElement(uint64_t seed, uint64_t i) {
       const double scaled = sum * zz;
       sum = scaled + 1.0 / term;
     }
-    const double fromExponent = exponent * 0.69314718055994531, fromMantissa = 2 * z * sum, logarithm = fromExponent + fromMantissa;
+    const double fromExponent = exponent * 0.69314718055994531, fromMantissa = 2 * z * sum,
+                 logarithm = fromExponent + fromMantissa;
     return x * std::sqrt(-2 * logarithm / square);
   }
 }

@@ -1,5 +1,5 @@
-#include "tools/reference/Compare.h"
 #include "tools/reference/RandomVariant.h"
+#include "tools/reference/Compare.h"
 
 #include <catch2/catch.hpp>
 
@@ -95,13 +95,12 @@ TEST_CASE("random variants are well conditioned: float32 sums are near float64's
       sameHidden &= std::isfinite(exact->lse[i]) == std::isfinite(plain->lse[i]);
     CHECK(largest < 2e-4);
     CHECK(sameHidden);
-    CHECK(compareO(HostTensor::fromDoubles(
-                       f32, {exact->batch, exact->heads, exact->queryLength, exact->headDimV}, plain->o),
-                   *exact, *plain)
+    CHECK(compareO(
+              HostTensor::fromDoubles(f32, {exact->batch, exact->heads, exact->queryLength, exact->headDimV}, plain->o),
+              *exact, *plain)
               .pass);
-    CHECK(
-        compareLse(HostTensor::fromDoubles(f32, {exact->batch, exact->heads, exact->queryLength}, plain->lse),
-                   *exact, *plain)
-            .pass);
+    CHECK(compareLse(HostTensor::fromDoubles(f32, {exact->batch, exact->heads, exact->queryLength}, plain->lse), *exact,
+                     *plain)
+              .pass);
   }
 }

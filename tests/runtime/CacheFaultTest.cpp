@@ -1,8 +1,8 @@
 //===- CacheFaultTest.cpp - The cache under attack --------------------------===//
 //
-// Other users, odd files, truncations, forgeries, killed processes and full disks. Whatever lies in the folder, a request gives
-// the right kernel, and says what it did not use. The tests mean the same for root and for a user; each says what it leaves out where
-// the system does not let it be tried.
+// Other users, odd files, truncations, forgeries, killed processes and full disks. Whatever lies in the folder, a
+// request gives the right kernel, and says what it did not use. The tests mean the same for root and for a user; each
+// says what it leaves out where the system does not let it be tried.
 //
 //===----------------------------------------------------------------------===//
 
@@ -133,10 +133,10 @@ TEST_CASE("a folder that others may write to is neither read nor written", "[cac
     const std::string folder = s.cache->directory();
     chmod(folder.c_str(), mode);
     s.restart();
-    const std::string problem =
-        fmt::format("cache folder {} is not used: its mode {:04o} lets others write to it, required is {:04o}; correct that, or choose a folder of "
-                    "your own, such as by ATTUNE_CACHE_DIR",
-                    folder, mode, mode & ~022u);
+    const std::string problem = fmt::format("cache folder {} is not used: its mode {:04o} lets others write to it, "
+                                            "required is {:04o}; correct that, or choose a folder of "
+                                            "your own, such as by ATTUNE_CACHE_DIR",
+                                            folder, mode, mode & ~022u);
     checkMiss(s, "a", {problem});
     checkMiss(s, "b", {}); // said once
     CHECK(errorOf(s.cache->list()) == problem);
@@ -155,7 +155,8 @@ TEST_CASE("an entry that others may write to is a miss and is replaced", "[cache
     REQUIRE(s.get("b"));
     for (const char *key : {"a", "b"})
       chmod(s.pathOf(key).c_str(), mode);
-    const std::string problem = fmt::format("its mode {:04o} lets others write to it, required is {:04o}", mode, mode & ~022u);
+    const std::string problem =
+        fmt::format("its mode {:04o} lets others write to it, required is {:04o}", mode, mode & ~022u);
     const std::vector<CacheEntry> bad = *s.cache->verify();
     CHECK(bad.size() == 2);
     for (const CacheEntry &entry : bad)
@@ -252,7 +253,9 @@ TEST_CASE("what root owns outside a user's namespace belongs to another user ins
       return impossible;
     FileProblem problem;
     const bool opened = CacheFolder::open("/usr", problem).has_value();
-    return !opened && problem.kind == FileProblem::Kind::Untrusted && problem.text.starts_with("it belongs to user ") ? 0 : 1;
+    return !opened && problem.kind == FileProblem::Kind::Untrusted && problem.text.starts_with("it belongs to user ")
+               ? 0
+               : 1;
   });
   if (code == impossible)
     WARN("left out: this system gives users no namespaces");
@@ -263,7 +266,8 @@ TEST_CASE("what root owns outside a user's namespace belongs to another user ins
 TEST_CASE("what is exchanged while it is read is not used", "[cache-faults]") {
   Setup s;
   REQUIRE(s.get("a"));
-  const std::string path = s.pathOf("a"), forged = s.folder + "/forged", good = s.folder + "/good", fifo = s.folder + "/fifo";
+  const std::string path = s.pathOf("a"), forged = s.folder + "/forged", good = s.folder + "/good",
+                    fifo = s.folder + "/fifo";
   fs::copy_file(path, good);
   REQUIRE(s.cache->write("a", imageOf("of another")));
   fs::rename(path, forged);
@@ -313,7 +317,8 @@ bool makeSocket(const std::string &path) {
 
 bool makeDevice(const std::string &path, mode_t type, unsigned major, unsigned minor) {
   struct statvfs system = {};
-  return statvfs(".", &system) == 0 && !(system.f_flag & ST_NODEV) && mknod(path.c_str(), type | 0600, makedev(major, minor)) == 0;
+  return statvfs(".", &system) == 0 && !(system.f_flag & ST_NODEV) &&
+         mknod(path.c_str(), type | 0600, makedev(major, minor)) == 0;
 }
 
 bool makeSparse(const std::string &path, off_t bytes) {
@@ -323,7 +328,9 @@ bool makeSparse(const std::string &path, off_t bytes) {
 
 std::vector<Oddity> oddities() {
   const std::string irregular = "it is not a regular file";
-  auto link = [](const std::string &to) { return [to](const std::string &path) { return symlink(to.c_str(), path.c_str()) == 0; }; };
+  auto link = [](const std::string &to) {
+    return [to](const std::string &path) { return symlink(to.c_str(), path.c_str()) == 0; };
+  };
   return {
       {"FIFO", [](const std::string &path) { return mkfifo(path.c_str(), 0600) == 0; }, irregular},
       {"folder", [](const std::string &path) { return mkdir(path.c_str(), 0700) == 0; }, irregular},
@@ -331,16 +338,19 @@ std::vector<Oddity> oddities() {
       {"socket", [](const std::string &path) { return makeSocket("s") && rename("s", path.c_str()) == 0; }, irregular},
       {"null device", [](const std::string &path) { return makeDevice(path, S_IFCHR, 1, 3); }, irregular},
       {"endless device", [](const std::string &path) { return makeDevice(path, S_IFCHR, 1, 5); }, irregular},
-      {"device without a driver", [](const std::string &path) { return makeDevice(path, S_IFBLK, 250, 250); }, irregular},
+      {"device without a driver", [](const std::string &path) { return makeDevice(path, S_IFBLK, 250, 250); },
+       irregular},
       {"link to a good entry", [](const std::string &path) { return symlink("good", path.c_str()) == 0; }, irregular},
       {"link to nothing", link("/nowhere"), irregular},
       {"link to a device", link("/dev/zero"), irregular},
-      {"loop", [](const std::string &path) { return symlink(fs::path(path).filename().c_str(), path.c_str()) == 0; }, irregular},
+      {"loop", [](const std::string &path) { return symlink(fs::path(path).filename().c_str(), path.c_str()) == 0; },
+       irregular},
       {"100 GB without content", [](const std::string &path) { return makeSparse(path, 100'000'000'000); },
        "it has 100000000000 bytes, the most is 67108864"},
       {"a byte too many", [](const std::string &path) { return makeSparse(path, off_t(maxEntryBytes) + 1); },
        "it has 67108865 bytes, the most is 67108864"},
-      {"as large as allowed", [](const std::string &path) { return makeSparse(path, off_t(maxEntryBytes)); }, "it is not a cache entry"},
+      {"as large as allowed", [](const std::string &path) { return makeSparse(path, off_t(maxEntryBytes)); },
+       "it is not a cache entry"},
       {"empty", [](const std::string &path) { return makeSparse(path, 0); }, "it is cut off at 0 bytes"},
   };
 }
@@ -374,7 +384,8 @@ TEST_CASE("an odd file in the place of an entry is a miss at once, and goes", "[
     CHECK(s.cache->verify()->front().problem == odd.problem);
     s.restart();
     const bool stays = fs::is_directory(fs::symlink_status(s.pathOf("a")));
-    std::vector<std::string> warnings = {"cache entry " + s.pathOf("a") + " is bad: " + odd.problem + "; compiling again"};
+    std::vector<std::string> warnings = {"cache entry " + s.pathOf("a") + " is bad: " + odd.problem +
+                                         "; compiling again"};
     if (stays) // no file replaces a folder
       warnings.push_back("cache entry " + s.pathOf("a") + " cannot be written: Is a directory; the kernel is not kept");
     checkMiss(s, "a", warnings);
@@ -399,7 +410,8 @@ TEST_CASE("an entry that its owner may not read", "[cache-faults]") {
   REQUIRE(s.get("a"));
   chmod(s.pathOf("a").c_str(), 0);
   s.restart();
-  checkMiss(s, "a", {"cache entry " + s.pathOf("a") + " is bad: it cannot be read: Permission denied; compiling again"});
+  checkMiss(s, "a",
+            {"cache entry " + s.pathOf("a") + " is bad: it cannot be read: Permission denied; compiling again"});
   checkHit(s, "a");
 }
 
@@ -468,7 +480,8 @@ std::string problemOf(Setup &s, const std::string &metadata) {
   if (s.cache->read("a"))
     return "";
   REQUIRE(s.warnings.size() == 1);
-  const std::string start = "cache entry " + s.pathOf("a") + " is bad: ", end = "; compiling again", &text = s.warnings[0];
+  const std::string start = "cache entry " + s.pathOf("a") + " is bad: ", end = "; compiling again",
+                    &text = s.warnings[0];
   REQUIRE(text.starts_with(start));
   REQUIRE(text.ends_with(end));
   return text.substr(start.size(), text.size() - start.size() - end.size());
@@ -491,8 +504,9 @@ bool isUsable(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
   bool usable = within(image.tileQ, 1, 1 << 30) && within(image.tileK, 0, 1 << 30) && within(image.threads, 1, 1024) &&
-                image.sharedBytes <= size_t(1) << 30 && within(signature.headDim, 8, 512) && within(signature.headDimV, 8, 512) &&
-                signature.packedBytes() <= maxPackedBytes && signature.tensorMaps.size() <= 31;
+                image.sharedBytes <= size_t(1) << 30 && within(signature.headDim, 8, 512) &&
+                within(signature.headDimV, 8, 512) && signature.packedBytes() <= maxPackedBytes &&
+                signature.tensorMaps.size() <= 31;
   for (const TensorParam &tensor : signature.tensors)
     usable &= within(tensor.rank, 0, 4);
   for (const TensorMapParam &map : signature.tensorMaps)
@@ -504,8 +518,13 @@ bool isUsable(const KernelImage &image) {
 void tryLaunch(KernelImage image) {
   image.sharedBytes = std::min<size_t>(image.sharedBytes, 4096);
   std::vector<float> memory(1 << 20);
-  auto view = [&](DType type, std::initializer_list<int64_t> shape) { return Tensor::contiguous(memory.data(), type, shape); };
-  LaunchArgs args{.q = view(f32, {1, 1, 16, 64}), .k = view(f32, {1, 1, 16, 64}), .v = view(f32, {1, 1, 16, 64}), .o = view(f32, {1, 1, 16, 64})};
+  auto view = [&](DType type, std::initializer_list<int64_t> shape) {
+    return Tensor::contiguous(memory.data(), type, shape);
+  };
+  LaunchArgs args{.q = view(f32, {1, 1, 16, 64}),
+                  .k = view(f32, {1, 1, 16, 64}),
+                  .v = view(f32, {1, 1, 16, 64}),
+                  .o = view(f32, {1, 1, 16, 64})};
   args.tensors = {{"slopes", view(f32, {16, 16})}, {"blocks", view(boolean, {1, 1, 1})}, {"ids", view(i32, {16})}};
   args.scalars = {{"cap", 1.0f}};
   args.workspace = memory.data();
@@ -553,16 +572,38 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
   }
   json crowded = good;
   crowded["signature"]["scalars"] = std::vector<json>(500, {{"name", "x"}, {"dtype", "f32"}});
-  CHECK(problemOf(s, crowded.dump()) == "kernel 'a' takes 4672 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+  CHECK(problemOf(s, crowded.dump()) ==
+        "kernel 'a' takes 4672 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
 }
 
 TEST_CASE("any value in any field of the metadata is read in range or refused", "[cache-faults]") {
   Setup s;
   s.cache->write("a", imageOf("a"));
   const json good = json::parse(fullImage().metadata());
-  const std::vector<json> values = {nullptr, true, "", "q", std::string(100000, 'x'), 0, 1, 2, -1, 5, 7, 300, 65537, int64_t(1) << 31, int64_t(1) << 32,
-                                    std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), ~uint64_t(0), 0.5, 1e308,
-                                    json::array(), json::object(), json::array({nullptr}), json::array({json::object()})};
+  const std::vector<json> values = {nullptr,
+                                    true,
+                                    "",
+                                    "q",
+                                    std::string(100000, 'x'),
+                                    0,
+                                    1,
+                                    2,
+                                    -1,
+                                    5,
+                                    7,
+                                    300,
+                                    65537,
+                                    int64_t(1) << 31,
+                                    int64_t(1) << 32,
+                                    std::numeric_limits<int64_t>::min(),
+                                    std::numeric_limits<int64_t>::max(),
+                                    ~uint64_t(0),
+                                    0.5,
+                                    1e308,
+                                    json::array(),
+                                    json::object(),
+                                    json::array({nullptr}),
+                                    json::array({json::object()})};
   size_t read = 0, refused = 0;
   bool usable = true;
   const json fields = good.flatten();
@@ -595,9 +636,11 @@ TEST_CASE("metadata that would take much memory or depth", "[cache-faults]") {
       result += text;
     return result;
   };
-  CHECK(problemOf(s, repeated("[", maxMetadataBytes)) == "kernel metadata is not a JSON object; compile the kernel again");
+  CHECK(problemOf(s, repeated("[", maxMetadataBytes)) ==
+        "kernel metadata is not a JSON object; compile the kernel again");
   const std::string nested = repeated(R"({"":)", maxMetadataBytes / 2);
-  CHECK(problemOf(s, nested + "0" + std::string(nested.size() / 4, '}')) == "kernel metadata lacks 'name' or has it with another type; compile the kernel again");
+  CHECK(problemOf(s, nested + "0" + std::string(nested.size() / 4, '}')) ==
+        "kernel metadata lacks 'name' or has it with another type; compile the kernel again");
   CHECK(problemOf(s, std::string(maxMetadataBytes + 1, ' ')) == "its metadata has 4194305 bytes, the most is 4194304");
   CHECK(problemOf(s, "\xff\xfe") == "kernel metadata is not a JSON object; compile the kernel again");
   CHECK(problemOf(s, R"({"tileQ": 1e999})") == "kernel metadata is not a JSON object; compile the kernel again");
@@ -612,7 +655,8 @@ TEST_CASE("metadata that would take much memory or depth", "[cache-faults]") {
   KernelImage verbose = imageOf("verbose");
   verbose.log.assign(maxMetadataBytes, 'x');
   CHECK_FALSE(s.cache->write("verbose", verbose));
-  CHECK(s.warnings[1].starts_with("kernel 'verbose' is not kept: its cache entry could not be read again: its metadata has 419"));
+  CHECK(s.warnings[1].starts_with(
+      "kernel 'verbose' is not kept: its cache entry could not be read again: its metadata has 419"));
   CHECK(filesIn(s.cache->directory()) == 1);
 }
 
@@ -620,7 +664,8 @@ TEST_CASE("forged sizes of sections", "[cache-faults]") {
   Setup s;
   s.cache->write("a", imageOf("a"));
   const std::vector<std::string> sections = {"a", imageOf("a").metadata(), "source", "binary"};
-  const uint64_t sizes[] = {0, 1, 2, 6, uint64_t(1) << 31, uint64_t(1) << 32, uint64_t(1) << 63, ~uint64_t(0), ~uint64_t(0) - 79};
+  const uint64_t sizes[] = {
+      0, 1, 2, 6, uint64_t(1) << 31, uint64_t(1) << 32, uint64_t(1) << 63, ~uint64_t(0), ~uint64_t(0) - 79};
   size_t missed = 0, tried = 0;
   for (size_t section = 0; section < 4; ++section)
     for (uint64_t size : sizes)
@@ -743,9 +788,9 @@ TEST_CASE("a write removes the temporary files of killed processes, an hour afte
 
 namespace {
 /// In a child: each check's line is its exit code.
-#define REQUIRE_IN_CHILD(condition)                                                                                                                  \
-  if (!(condition))                                                                                                                                  \
-    return __LINE__ % 70 + 1
+#define REQUIRE_IN_CHILD(condition)                                                                                    \
+  if (!(condition))                                                                                                    \
+  return __LINE__ % 70 + 1
 
 Expected<Kernel> getLarge(Setup &s, const std::string &key) {
   return s.cache->getOrCompile(
@@ -758,7 +803,8 @@ int useFullDisk(Setup &s, const std::string &reason) {
   REQUIRE_IN_CHILD(getLarge(s, "a"));
   REQUIRE_IN_CHILD(getLarge(s, "b"));
   REQUIRE_IN_CHILD(getLarge(s, "a")->cacheHit()); // in memory
-  REQUIRE_IN_CHILD(s.warnings == std::vector<std::string>{"cache folder " + s.cache->directory() + " cannot be written: " + reason + "; kernels are not kept"});
+  REQUIRE_IN_CHILD(s.warnings == std::vector<std::string>{"cache folder " + s.cache->directory() +
+                                                          " cannot be written: " + reason + "; kernels are not kept"});
   REQUIRE_IN_CHILD(filesIn(s.cache->directory()) == 0);
   return 0;
 }

@@ -24,8 +24,7 @@ TEST_CASE("SHA-256 of the standard's examples", "[cache]") {
   CHECK(sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(sha256Hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  CHECK(sha256Hex(std::string(1000000, 'a')) ==
-        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  CHECK(sha256Hex(std::string(1000000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 TEST_CASE("memory, then disk, then the compiler", "[cache]") {
@@ -127,8 +126,7 @@ TEST_CASE("an entry of another key is not used", "[cache]") {
   CHECK_FALSE(kernel->cacheHit());
   CHECK(kernel->image().name == "b");
   REQUIRE(s.warnings.size() == 1);
-  CHECK(s.warnings[0] ==
-        "cache entry " + s.pathOf("b") + " is bad: it belongs to another key; compiling again");
+  CHECK(s.warnings[0] == "cache entry " + s.pathOf("b") + " is bad: it belongs to another key; compiling again");
 }
 
 TEST_CASE("an entry that does not load is compiled again", "[cache]") {
@@ -154,8 +152,8 @@ TEST_CASE("failures are reported and not kept", "[cache]") {
   auto load = [](KernelImage image) -> Expected<Kernel> {
     return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
   };
-  Expected<Kernel> failed = s.cache->getOrCompile(
-      "a", "cpu", []() -> Expected<KernelImage> { return Error{"no tile fits"}; }, load);
+  Expected<Kernel> failed =
+      s.cache->getOrCompile("a", "cpu", []() -> Expected<KernelImage> { return Error{"no tile fits"}; }, load);
   REQUIRE(!failed);
   CHECK(failed.error().message == "no tile fits");
   Expected<Kernel> notLoaded = s.cache->getOrCompile(
@@ -164,8 +162,7 @@ TEST_CASE("failures are reported and not kept", "[cache]") {
   REQUIRE(!notLoaded);
   CHECK(s.cache->list()->empty());
   REQUIRE(s.get("a"));
-  CHECK_THROWS(s.cache->getOrCompile(
-      "b", "cpu", []() -> Expected<KernelImage> { throw 1; }, load));
+  CHECK_THROWS(s.cache->getOrCompile("b", "cpu", []() -> Expected<KernelImage> { throw 1; }, load));
   CHECK(s.get("b"));
 }
 
@@ -254,7 +251,8 @@ TEST_CASE("a folder that cannot be written", "[cache]") {
                              "/file/cache cannot be written: Not a directory; kernels are not "
                              "kept");
   CHECK(s.cache->list().error().message ==
-        "cache folder " + s.folder + "/file/cache cannot be read: Not a directory; choose another one, such as by ATTUNE_CACHE_DIR");
+        "cache folder " + s.folder +
+            "/file/cache cannot be read: Not a directory; choose another one, such as by ATTUNE_CACHE_DIR");
   CHECK(s.cache->clear().error().message == s.cache->list().error().message);
 
   s.warnings.clear();
@@ -316,9 +314,7 @@ TEST_CASE("list, verify and clear", "[cache]") {
 }
 
 TEST_CASE("where the cache lies", "[cache]") {
-  auto value = [](const char *name) {
-    return std::getenv(name) ? std::string(std::getenv(name)) : std::string();
-  };
+  auto value = [](const char *name) { return std::getenv(name) ? std::string(std::getenv(name)) : std::string(); };
   std::string chosen = value("ATTUNE_CACHE_DIR"), base = value("XDG_CACHE_HOME"), home = value("HOME");
   setenv("ATTUNE_CACHE_DIR", "/x/y", 1);
   setenv("XDG_CACHE_HOME", "/x/cache", 1);
@@ -356,8 +352,7 @@ TEST_CASE("a memory hit takes under 20 microseconds", "[cache][timing]") {
   auto begin = std::chrono::steady_clock::now();
   REQUIRE(s.get(key));
   std::chrono::duration<double, std::micro> disk = std::chrono::steady_clock::now() - begin;
-  fmt::print("cache: memory hit {:.2f} us with a key of 8000 bytes, disk hit {:.0f} us\n", best,
-             disk.count());
+  fmt::print("cache: memory hit {:.2f} us with a key of 8000 bytes, disk hit {:.0f} us\n", best, disk.count());
 #if defined(NDEBUG) && !__has_feature(address_sanitizer)
   CHECK(best < 20);
 #endif

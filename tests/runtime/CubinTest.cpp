@@ -111,8 +111,7 @@ TEST_CASE("cubin facts agree with ptxas -v on every architecture", "[cubin][nvrt
 }
 
 TEST_CASE("cubin errors", "[cubin]") {
-  CHECK(readCubin({}).error().message ==
-        "the cubin is damaged: it is not a 64-bit ELF file; compile the kernel again");
+  CHECK(readCubin({}).error().message == "the cubin is damaged: it is not a 64-bit ELF file; compile the kernel again");
   std::vector<char> text(200, 'x');
   CHECK(readCubin(text).error().message ==
         "the cubin is damaged: it is not a 64-bit ELF file; compile the kernel again");

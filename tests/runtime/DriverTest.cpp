@@ -111,7 +111,8 @@ TEST_CASE("fake: a captured tensor that is too small does not launch", "[fake][.
   CHECK(kernel->launch(nullptr, s.args));
   s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {3}, Device::cuda(0))}};
   CHECK(kernel->launch(nullptr, s.args).error().message ==
-        "captured tensor 'slopes' has 3 elements in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write clamped(slopes[h]) "
+        "captured tensor 'slopes' has 3 elements in dimension 0 and is indexed by h, but H is 4; pass at least 4, or "
+        "write clamped(slopes[h]) "
         "where reading the last element is meant");
   CHECK(s.fake.launches == 1);
 }
@@ -167,7 +168,8 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
     }
 }
 
-TEST_CASE("fake: the counter of claims is reset in the same stream before, and each multiprocessor has a block", "[fake][.]") {
+TEST_CASE("fake: the counter of claims is reset in the same stream before, and each multiprocessor has a block",
+          "[fake][.]") {
   FakeSetup s;
   s.image.persistent = true;
   s.image.signature.claimsWork = true;
@@ -358,7 +360,7 @@ TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake]
   CHECK(s.map(1).dimensions[2] == 2);
   CHECK(s.map(1).strides[1] == 70 * 128);
   CHECK(s.map(1).box[1] == 80);
-  CHECK(s.map(1).type == 9);    // CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+  CHECK(s.map(1).type == 9); // CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
   CHECK(s.map(1).rank == 4);
   CHECK(s.map(1).swizzle == 3); // CU_TENSOR_MAP_SWIZZLE_128B
   CHECK(encodes() == 4);
@@ -387,7 +389,8 @@ TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake]
   s.fake.encodeResult = 1;
   s.args.k.strides[0] = -64;
   CHECK(kernel->launch(nullptr, s.args).error().message ==
-        "k with row, head and batch strides of 128, 8960 and -128 bytes cannot be described to the copy engine; make it contiguous, or "
+        "k with row, head and batch strides of 128, 8960 and -128 bytes cannot be described to the copy engine; make "
+        "it contiguous, or "
         "compile for sm_90: CUDA_ERROR_INVALID_VALUE (invalid argument)");
 }
 
@@ -485,9 +488,8 @@ TEST_CASE("fake: load errors", "[fake][.]") {
   s.fake.loadResult = 209;
   CHECK(launched() == "kernel 'variant' does not load: CUDA_ERROR_NO_BINARY_FOR_GPU (a text)");
   s.image.nvrtcVersion = 14010;
-  CHECK(launched() ==
-        "the driver supports CUDA 13.0, the kernel was compiled by NVRTC 14.1; install a driver for CUDA "
-        "14.1 or newer, or set ATTUNE_NVRTC_PATH to an NVRTC 13.x");
+  CHECK(launched() == "the driver supports CUDA 13.0, the kernel was compiled by NVRTC 14.1; install a driver for CUDA "
+                      "14.1 or newer, or set ATTUNE_NVRTC_PATH to an NVRTC 13.x");
   s.fake.loadResult = 0;
   s.fake.paramBytes = 8;
   CHECK(launched() ==
@@ -538,16 +540,14 @@ TEST_CASE("fake: the checked mode asks about every pointer", "[fake][.]") {
   s.args.k = k;
   Tensor slopes = Tensor::contiguous(s.memory + (1 << 20) - 8, f32, {4}, Device::cuda(0));
   s.args.tensors = {{"slopes", slopes}};
-  CHECK(
-      message() ==
-      "captured tensor 'slopes' reaches bytes 1048568 to 1048583 of an allocation of 1048576 bytes; correct "
-      "its shape or strides");
+  CHECK(message() ==
+        "captured tensor 'slopes' reaches bytes 1048568 to 1048583 of an allocation of 1048576 bytes; correct "
+        "its shape or strides");
   s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}};
   uint64_t seed = 0;
   s.args.seedPointer = &seed;
-  CHECK(message() ==
-        fmt::format("seedPointer points at {:#x}, which is not memory that CUDA knows; pass device memory",
-                    reinterpret_cast<uintptr_t>(&seed)));
+  CHECK(message() == fmt::format("seedPointer points at {:#x}, which is not memory that CUDA knows; pass device memory",
+                                 reinterpret_cast<uintptr_t>(&seed)));
   CHECK(s.fake.launches == 1);
 }
 
@@ -563,8 +563,7 @@ TEST_CASE("fake: buffers, streams, events and device facts", "[fake][.]") {
     CHECK(moved.copyToHost(back, 16));
     CHECK(back[3] == 4);
     CHECK(moved.copyToHost(back, 17).error().message == "copy of 17 bytes out of a buffer of 16; copy fewer");
-    CHECK(moved.copyFromHost(back, 17).error().message ==
-          "copy of 17 bytes into a buffer of 16; allocate it larger");
+    CHECK(moved.copyFromHost(back, 17).error().message == "copy of 17 bytes into a buffer of 16; allocate it larger");
     CHECK(moved.fill(0));
     CHECK(s.fake.liveAllocations == 1);
     CHECK(DeviceBuffer::allocate(size_t(1) << 40).error().message ==
@@ -620,8 +619,7 @@ TEST_CASE("gpu: a kernel sees its packed parameters", "[gpu][.]") {
   image.threads = 32;
   image.sharedBytes = 65536;
   image.nvrtcVersion = nvrtc->version();
-  image.signature = {
-      .dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
+  image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
   // O's address is the fourth pointer; each block writes its index, then come n and t's extent.
   std::string source =
       fmt::format("struct Params {{ long long words[{}]; }};\n"

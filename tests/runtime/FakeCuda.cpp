@@ -19,14 +19,10 @@ FakeCuda *fakeCuda() { return &state; }
 int cuInit(unsigned) { return state.initResult; }
 int cuDriverGetVersion(int *version) { return *version = state.version, 0; }
 int cuGetErrorName(int code, const char **name) {
-  *name = code == 1     ? "CUDA_ERROR_INVALID_VALUE"
-          : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
-                        : "CUDA_ERROR_UNKNOWN";
+  *name = code == 1 ? "CUDA_ERROR_INVALID_VALUE" : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_UNKNOWN";
   return 0;
 }
-int cuGetErrorString(int code, const char **text) {
-  return *text = code == 1 ? "invalid argument" : "a text", 0;
-}
+int cuGetErrorString(int code, const char **text) { return *text = code == 1 ? "invalid argument" : "a text", 0; }
 int cuDeviceGetCount(int *count) { return *count = state.devices, 0; }
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, 0; }
 int cuDeviceGetName(char *name, int size, int device) {
@@ -52,9 +48,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   }
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = size_t(1) << 37, 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) {
-  return *context = contextOf(uintptr_t(device) + 1), 0;
-}
+int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = contextOf(uintptr_t(device) + 1), 0; }
 int cuCtxGetCurrent(void **context) { return *context = stack.empty() ? nullptr : stack.back(), 0; }
 int cuCtxSetCurrent(void *context) {
   stack.clear();
@@ -93,8 +87,8 @@ int cuFuncGetParamInfo(void *, size_t index, size_t *offset, size_t *size) {
   return *offset = 0, *size = state.paramBytes, 0;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t) { return 0; }
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **params, void **) {
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **params, void **) {
   auto number = reinterpret_cast<uintptr_t>(function);
   if (number != 1000 + current() && number != 2000 + current())
     return 400; // a function of another context
@@ -119,14 +113,16 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   return 0;
 }
 int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, void **params, void **extra) {
-  const int code = cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
-                                  config->block[2], config->sharedBytes, config->stream, params, extra);
+  const int code =
+      cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                     config->block[2], config->sharedBytes, config->stream, params, extra);
   for (unsigned i = 0; i < config->attributeCount; ++i)
     state.programmatic |= config->attributes[i].id == 6 && config->attributes[i].value[0];
   return code;
 }
-int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions, const uint64_t *strides,
-                           const uint32_t *box, const uint32_t *, int, int swizzle, int promotion, int) {
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *, int, int swizzle,
+                           int promotion, int) {
   if (state.encodeResult)
     return state.encodeResult;
   ++state.encodes;
@@ -168,9 +164,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     return 2;
   return *address = reinterpret_cast<uint64_t>(std::malloc(bytes)), ++state.liveAllocations, 0;
 }
-int cuMemFree_v2(uint64_t address) {
-  return std::free(reinterpret_cast<void *>(address)), --state.liveAllocations, 0;
-}
+int cuMemFree_v2(uint64_t address) { return std::free(reinterpret_cast<void *>(address)), --state.liveAllocations, 0; }
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
   return std::memcpy(reinterpret_cast<void *>(to), from, bytes), 0;
 }
@@ -180,9 +174,7 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
 int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t bytes) {
   return std::memset(reinterpret_cast<void *>(to), value, bytes), 0;
 }
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) {
-  return cuMemsetD8_v2(to, value, bytes);
-}
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) { return cuMemsetD8_v2(to, value, bytes); }
 int cuStreamCreate(void **stream, unsigned) { return *stream = contextOf(77), 0; }
 int cuStreamDestroy_v2(void *) { return 0; }
 int cuStreamSynchronize(void *) { return 0; }

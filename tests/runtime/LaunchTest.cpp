@@ -121,21 +121,27 @@ TEST_CASE("the workspace holds the bounds of tensors, made before the call", "[l
     ids[i] = i * 7919 % 1000 - 500;
   uint8_t flags[70] = {};
   std::fill(flags + 32, flags + 65, uint8_t(2)); // any byte but 0 is true
-  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {2, 90}, {1, 2})}, {"flags", Tensor::contiguous(flags, boolean, {70})}};
+  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {2, 90}, {1, 2})},
+                    {"flags", Tensor::contiguous(flags, boolean, {70})}};
   s.args.qOffset = 5;
   // 7 tiles of queries, 3 of keys: 2 * 7 and 2 * 3 pairs of 4 bytes, 3 pairs of a byte, each from a multiple of 16 on.
   CHECK(s.kernel.workspaceBytes(s.args) == 112 + 48 + 16);
-  CHECK(s.message() == "the launch needs a workspace of 176 bytes, .workspace is null; allocate Kernel::workspaceBytes(args) bytes and "
-                       "pass them in .workspace and .workspaceBytes");
+  CHECK(
+      s.message() ==
+      "the launch needs a workspace of 176 bytes, .workspace is null; allocate Kernel::workspaceBytes(args) bytes and "
+      "pass them in .workspace and .workspaceBytes");
   alignas(16) std::byte workspace[177];
   s.args.workspace = workspace;
   s.args.workspaceBytes = 175;
-  CHECK(s.message() == "the launch needs a workspace of 176 bytes, .workspaceBytes is 175; allocate Kernel::workspaceBytes(args) bytes "
-                       "and pass them in .workspace and .workspaceBytes");
+  CHECK(
+      s.message() ==
+      "the launch needs a workspace of 176 bytes, .workspaceBytes is 175; allocate Kernel::workspaceBytes(args) bytes "
+      "and pass them in .workspace and .workspaceBytes");
   s.args.workspace = workspace + 1;
   s.args.workspaceBytes = 176;
-  CHECK(s.message() == fmt::format("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
-                                   reinterpret_cast<uintptr_t>(workspace + 1)));
+  CHECK(s.message() ==
+        fmt::format("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
+                    reinterpret_cast<uintptr_t>(workspace + 1)));
   s.args.workspace = workspace;
   REQUIRE(s.message() == "success");
   // ids: address, 2 strides, 2 extents; flags: address, stride, extent; then the tables.
@@ -172,9 +178,11 @@ TEST_CASE("the workspace holds the bounds of tensors, made before the call", "[l
   s.args.tensors = {};
   CHECK(s.kernel.workspaceBytes(s.args) == 0);
   // A view that repeats elements may have more tiles than a launch can make.
-  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {int64_t(1) << 40, 90}, {0, 1})}, {"flags", Tensor::contiguous(flags, boolean, {70})}};
+  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {int64_t(1) << 40, 90}, {0, 1})},
+                    {"flags", Tensor::contiguous(flags, boolean, {70})}};
   s.args.workspaceBytes = size_t(-1);
-  CHECK(s.message() == "the captured tensors have 10995116277763 tiles under all of their other indices, the most is 17179869176; pass views "
+  CHECK(s.message() == "the captured tensors have 10995116277763 tiles under all of their other indices, the most is "
+                       "17179869176; pass views "
                        "of fewer elements");
 }
 
@@ -229,8 +237,7 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
   Setup s;
   SECTION("dtype") {
     s.args.q.dtype = f16;
-    CHECK(s.message() ==
-          "q is f16, the kernel was compiled for bf16; convert q or compile with .dtype = f16");
+    CHECK(s.message() == "q is f16, the kernel was compiled for bf16; convert q or compile with .dtype = f16");
     s.args.q.dtype = bf16;
     s.args.v.dtype = i32;
     CHECK(s.message() == "v is i32, the kernel was compiled for bf16; convert v");
@@ -264,14 +271,11 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
   }
   SECTION("heads") {
     s.args.k.shape[1] = 3;
-    CHECK(s.message() ==
-          "q has 4 heads, k has 3; the number of query heads must be a multiple of the key heads");
+    CHECK(s.message() == "q has 4 heads, k has 3; the number of query heads must be a multiple of the key heads");
     s.args.k.shape[1] = 0;
-    CHECK(s.message() ==
-          "q has 4 heads, k has 0; the number of query heads must be a multiple of the key heads");
+    CHECK(s.message() == "q has 4 heads, k has 0; the number of query heads must be a multiple of the key heads");
     s.args.k.shape[1] = 8;
-    CHECK(s.message() ==
-          "q has 4 heads, k has 8; the number of query heads must be a multiple of the key heads");
+    CHECK(s.message() == "q has 4 heads, k has 8; the number of query heads must be a multiple of the key heads");
     s.args.k.shape[1] = 4;
     CHECK(s.message() == "v has 2 heads, k has 4; keys and values need the same number of heads");
   }
@@ -287,8 +291,7 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
   }
   SECTION("outputs") {
     s.args.o.shape[1] = 8;
-    CHECK(s.message() ==
-          "o has shape [2, 8, 100, 32], required is [2, 4, 100, 32]; allocate it as [B, H, Sq, Dv]");
+    CHECK(s.message() == "o has shape [2, 8, 100, 32], required is [2, 4, 100, 32]; allocate it as [B, H, Sq, Dv]");
     s.args.o.shape[1] = 4;
     s.args.lse->shape[2] = 99;
     CHECK(s.message() == "lse has shape [2, 4, 99], required is [2, 4, 100]; allocate it as [B, H, Sq]");
@@ -317,16 +320,14 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
   Setup s;
   SECTION("head dimension") {
     s.args.k.strides[3] = 2;
-    CHECK(s.message() ==
-          "k has stride 2 in the head dimension, required is 1; make its last dimension contiguous");
+    CHECK(s.message() == "k has stride 2 in the head dimension, required is 1; make its last dimension contiguous");
   }
   SECTION("base") {
     s.args.v.data = reinterpret_cast<void *>(uintptr_t(0x1008));
     CHECK(s.message() == "v starts at address 0x1008, which is not a multiple of 16 bytes; align its memory");
     s.args.v.data = s.memory;
     s.args.lse->data = reinterpret_cast<void *>(uintptr_t(0x1002));
-    CHECK(s.message() ==
-          "lse starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
+    CHECK(s.message() == "lse starts at address 0x1002, which is not a multiple of 4 bytes; align its memory");
   }
   SECTION("strides") {
     s.args.q.strides[2] = 100;
@@ -362,12 +363,10 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
   }
   SECTION("broadcast outputs") {
     s.args.o.strides[0] = 0;
-    CHECK(s.message() ==
-          "o has stride 0 along its batch dimension of extent 2; an output cannot be broadcast");
+    CHECK(s.message() == "o has stride 0 along its batch dimension of extent 2; an output cannot be broadcast");
     s.args.o.strides[0] = 4 * 100 * 32;
     s.args.lse->strides[2] = 0;
-    CHECK(s.message() ==
-          "lse has stride 0 along its row dimension of extent 100; an output cannot be broadcast");
+    CHECK(s.message() == "lse has stride 0 along its row dimension of extent 100; an output cannot be broadcast");
   }
   SECTION("null") {
     s.args.q.data = nullptr;
@@ -397,16 +396,14 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     s.args.dropout = 0.0f;
     CHECK(s.message() == "success");
     s.args.dropout = 0.1f;
-    CHECK(s.message() ==
-          "the kernel was compiled without dropout but .dropout is 0.1; add .dropout to the variant");
+    CHECK(s.message() == "the kernel was compiled without dropout but .dropout is 0.1; add .dropout to the variant");
   }
   SECTION("with dropout") {
     s.image.signature.dropout = true;
     s.build();
     for (float bad : {1.0f, -0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
       s.args.dropout = bad;
-      CHECK(s.message() ==
-            fmt::format("dropout probability {} is outside [0, 1); pass 0 for no dropout", bad));
+      CHECK(s.message() == fmt::format("dropout probability {} is outside [0, 1); pass 0 for no dropout", bad));
     }
     s.args.dropout = 0.1f;
     CHECK(s.message() == "success");
@@ -425,12 +422,10 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     CHECK(s.params().seedPointer == &seeds[0]);
     CHECK(s.params().offsetPointer == &seeds[1]);
     s.args.seedPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
-    CHECK(s.message() ==
-          "seedPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+    CHECK(s.message() == "seedPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
     s.args.seedPointer = nullptr;
     s.args.offsetPointer = reinterpret_cast<const uint64_t *>(uintptr_t(0x1004));
-    CHECK(s.message() ==
-          "offsetPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
+    CHECK(s.message() == "offsetPointer is address 0x1004, which is not a multiple of 8 bytes; align its memory");
   }
   SECTION("query offset") {
     s.args.qOffset = 0;
@@ -443,9 +438,8 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
     CHECK(s.message() == "success");
     CHECK(s.params().qOffset == 5);
     s.args.qOffset = std::numeric_limits<int32_t>::min();
-    CHECK(s.message() ==
-          "qOffset -2147483648 is outside [-1073741824, 1073741824]; pass the position of the first "
-          "query");
+    CHECK(s.message() == "qOffset -2147483648 is outside [-1073741824, 1073741824]; pass the position of the first "
+                         "query");
   }
 }
 
@@ -504,10 +498,8 @@ TEST_CASE("captured tensor errors", "[launch]") {
       s.args.tensors = {{"slopes", slopes}, {"ids", tensor}};
       return s.message();
     };
-    CHECK(with(s.captured(i64, {2, 70})) ==
-          "captured tensor 'ids' is i64, the variant declares i32; convert it");
-    CHECK(with(s.captured(i32, {70})) ==
-          "captured tensor 'ids' has rank 1, the variant declares 2; reshape it");
+    CHECK(with(s.captured(i64, {2, 70})) == "captured tensor 'ids' is i64, the variant declares i32; convert it");
+    CHECK(with(s.captured(i32, {70})) == "captured tensor 'ids' has rank 1, the variant declares 2; reshape it");
     CHECK(with(s.captured(i32, {2, 0})) ==
           "captured tensor 'ids' has extent 0 in dimension 1; every extent is at least 1");
     CHECK(with(s.captured(i32, {-2, 7})) ==
@@ -520,9 +512,8 @@ TEST_CASE("captured tensor errors", "[launch]") {
                        "align its memory");
     bad = ids;
     bad.device = Device::cuda(0);
-    CHECK(
-        with(bad) ==
-        "captured tensor 'ids' is on cuda:0, the kernel is on cpu; move it there or compile for its device");
+    CHECK(with(bad) ==
+          "captured tensor 'ids' is on cuda:0, the kernel is on cpu; move it there or compile for its device");
     bad = ids;
     bad.strides[0] = 0;
     bad.strides[1] = -3;
@@ -565,9 +556,8 @@ TEST_CASE("block patterns", "[launch]") {
   CHECK(with({1, 4, 4}) ==
         "block pattern 'blocks' has 4 x 4 blocks of 32 x 16, required are 4 x 5 for Sq = 100 and Sk = "
         "70; pass one entry per block");
-  CHECK(
-      with({2, 4, 5}) ==
-      "block pattern 'blocks' has 2 heads, required is 1 or 4; pass one plane for all heads or one per head");
+  CHECK(with({2, 4, 5}) ==
+        "block pattern 'blocks' has 2 heads, required is 1 or 4; pass one plane for all heads or one per head");
   CHECK(with({4, 5}) == "block pattern 'blocks' has rank 2, the variant declares 3; reshape it");
   // Without keys the pattern has no columns.
   s.args.k = Tensor::contiguous(nullptr, bf16, {2, 2, 0, 64});
@@ -588,10 +578,12 @@ TEST_CASE("block patterns", "[launch]") {
 
 namespace {
 
-/// A launch of the setup's sizes, with the score's captured tensors of f32 (the mask's of i32) and what the compiler says of their indices.
+/// A launch of the setup's sizes, with the score's captured tensors of f32 (the mask's of i32) and what the compiler
+/// says of their indices.
 struct Indexed : Setup {
   Indexed(std::string score, std::string mask = "", bool qOffset = false) {
-    Expected<Variant> variant = Variant::parse("v", {.score = score, .mask = mask, .tensors = {{"ids", i32, inferRank}}, .qOffset = qOffset});
+    Expected<Variant> variant =
+        Variant::parse("v", {.score = score, .mask = mask, .tensors = {{"ids", i32, inferRank}}, .qOffset = qOffset});
     if (!variant)
       FAIL(variant.error().text());
     image.signature.qOffset = qOffset;
@@ -619,34 +611,45 @@ TEST_CASE("plain indices lie within their tensors", "[launch]") {
   Indexed heads("s + t[h]"), keys("", "ids[k] == 0"), batches("s + t[b, q]");
   CHECK(heads.with({{4}}) == "success");
   CHECK(heads.with({{5}}) == "success");
-  CHECK(heads.with({{1}}) == "captured tensor 't' has 1 element in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write "
-                             "clamped(t[h]) where reading the last element is meant");
+  CHECK(heads.with({{1}}) ==
+        "captured tensor 't' has 1 element in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write "
+        "clamped(t[h]) where reading the last element is meant");
   CHECK(keys.with({{70}}) == "success");
-  CHECK(keys.with({{69}}) == "captured tensor 'ids' has 69 elements in dimension 0 and is indexed by k, but Sk is 70; pass at least 70, or "
-                             "write clamped(ids[k]) where reading the last element is meant");
+  CHECK(keys.with({{69}}) ==
+        "captured tensor 'ids' has 69 elements in dimension 0 and is indexed by k, but Sk is 70; pass at least 70, or "
+        "write clamped(ids[k]) where reading the last element is meant");
   CHECK(batches.with({{2, 100}}) == "success");
-  CHECK(batches.with({{1, 100}}) == "captured tensor 't' has 1 element in dimension 0 and is indexed by b, but B is 2; pass at least 2, or "
-                                    "write clamped(t[b, q]) where reading the last element is meant");
-  CHECK(batches.with({{2, 99}}) == "captured tensor 't' has 99 elements in dimension 1 and is indexed by q, but Sq is 100; pass at least 100, "
-                                   "or write clamped(t[b, q]) where reading the last element is meant");
+  CHECK(batches.with({{1, 100}}) ==
+        "captured tensor 't' has 1 element in dimension 0 and is indexed by b, but B is 2; pass at least 2, or "
+        "write clamped(t[b, q]) where reading the last element is meant");
+  CHECK(batches.with({{2, 99}}) ==
+        "captured tensor 't' has 99 elements in dimension 1 and is indexed by q, but Sq is 100; pass at least 100, "
+        "or write clamped(t[b, q]) where reading the last element is meant");
 }
 
 TEST_CASE("indices with constants and extents lie within their tensors", "[launch]") {
-  Indexed constant("s + t[7]"), distance("s + t[q - k + Sk - 1]"), back("s + t[q - 3]"), last("s + t[Sk - 71]"), twice("s + t[2 * k + h]");
+  Indexed constant("s + t[7]"), distance("s + t[q - k + Sk - 1]"), back("s + t[q - 3]"), last("s + t[Sk - 71]"),
+      twice("s + t[2 * k + h]");
   CHECK(constant.with({{8}}) == "success");
-  CHECK(constant.with({{7}}) == "captured tensor 't' has 7 elements in dimension 0 and is indexed by 7; pass at least 8, or write "
-                                "clamped(t[7]) where reading the last element is meant");
+  CHECK(constant.with({{7}}) ==
+        "captured tensor 't' has 7 elements in dimension 0 and is indexed by 7; pass at least 8, or write "
+        "clamped(t[7]) where reading the last element is meant");
   CHECK(distance.with({{169}}) == "success");
   CHECK(distance.with({{168}}) ==
-        "captured tensor 't' has 168 elements in dimension 0 and is indexed by q - k + Sk - 1, which reaches 168 for Sq 100 and Sk 70; pass "
+        "captured tensor 't' has 168 elements in dimension 0 and is indexed by q - k + Sk - 1, which reaches 168 for "
+        "Sq 100 and Sk 70; pass "
         "at least 169, or write clamped(t[q - k + Sk - 1]) where reading the last element is meant");
-  CHECK(back.with({{1000}}) == "captured tensor 't' is indexed by q - 3 in dimension 0, which begins at -3; correct the index, or write "
-                               "clamped(t[q - 3]) where reading the first element is meant");
-  CHECK(last.with({{1000}}) == "captured tensor 't' is indexed by Sk - 71 in dimension 0, which begins at -1 for Sk 70; correct the index, or "
-                               "write clamped(t[Sk - 71]) where reading the first element is meant");
+  CHECK(back.with({{1000}}) ==
+        "captured tensor 't' is indexed by q - 3 in dimension 0, which begins at -3; correct the index, or write "
+        "clamped(t[q - 3]) where reading the first element is meant");
+  CHECK(last.with({{1000}}) ==
+        "captured tensor 't' is indexed by Sk - 71 in dimension 0, which begins at -1 for Sk 70; correct the index, or "
+        "write clamped(t[Sk - 71]) where reading the first element is meant");
   CHECK(twice.with({{142}}) == "success");
-  CHECK(twice.with({{141}}) == "captured tensor 't' has 141 elements in dimension 0 and is indexed by 2 * k + h, which reaches 141 for H 4 and "
-                               "Sk 70; pass at least 142, or write clamped(t[2 * k + h]) where reading the last element is meant");
+  CHECK(
+      twice.with({{141}}) ==
+      "captured tensor 't' has 141 elements in dimension 0 and is indexed by 2 * k + h, which reaches 141 for H 4 and "
+      "Sk 70; pass at least 142, or write clamped(t[2 * k + h]) where reading the last element is meant");
 }
 
 TEST_CASE("the q offset counts in an index of q", "[launch]") {
@@ -654,10 +657,12 @@ TEST_CASE("the q offset counts in an index of q", "[launch]") {
   CHECK(s.with({{100}}) == "success");
   s.args.qOffset = 5;
   CHECK(s.with({{105}}) == "success");
-  CHECK(s.with({{104}}) == "captured tensor 't' has 104 elements in dimension 0 and is indexed by q, which reaches 104 for Sq 100 and qOffset "
+  CHECK(s.with({{104}}) == "captured tensor 't' has 104 elements in dimension 0 and is indexed by q, which reaches 104 "
+                           "for Sq 100 and qOffset "
                            "5; pass at least 105, or write clamped(t[q]) where reading the last element is meant");
   s.args.qOffset = -5;
-  CHECK(s.with({{100}}) == "captured tensor 't' is indexed by q in dimension 0, which begins at -5 for qOffset -5; correct the index, or write "
+  CHECK(s.with({{100}}) == "captured tensor 't' is indexed by q in dimension 0, which begins at -5 for qOffset -5; "
+                           "correct the index, or write "
                            "clamped(t[q]) where reading the first element is meant");
   keys.args.qOffset = 5;
   CHECK(keys.with({{70}}) == "success");
@@ -669,17 +674,24 @@ TEST_CASE("what is meant passes", "[launch]") {
   Indexed bias("s + broadcast(t[b, h, q, k])");
   CHECK(bias.with({{1, 1, 100, 70}}) == "success");
   CHECK(bias.with({{2, 4, 1, 1}}) == "success");
-  CHECK(bias.with({{2, 2, 100, 70}}) == "captured tensor 't' has 2 elements in dimension 1 and is indexed by h, but H is 4; pass at least 4, or "
-                                        "write clamped(t[b, h, q, k]) where reading the last element is meant");
+  CHECK(bias.with({{2, 2, 100, 70}}) ==
+        "captured tensor 't' has 2 elements in dimension 1 and is indexed by h, but H is 4; pass at least 4, or "
+        "write clamped(t[b, h, q, k]) where reading the last element is meant");
   // An index that wraps is another one.
   CHECK(Indexed("s + t[k + 2147483647]").with({{5}}) == "success");
 }
 
 TEST_CASE("a guarded index fails where the guard surely lets it through", "[launch]") {
   CHECK(Indexed("s + select(k < 5, t[k], 0)").with({{5}}) == "success");
-  CHECK(Indexed("s + select(k >= 65, t[k], 0)").with({{69}}).starts_with("captured tensor 't' has 69 elements in dimension 0"));
-  CHECK(Indexed("", "q >= k && ids[q] == ids[k]").with({{99}}).starts_with("captured tensor 'ids' has 99 elements in dimension 0"));
-  CHECK(Indexed("", "q >= k && ids[k] == 0").with({{69}}).starts_with("captured tensor 'ids' has 69 elements in dimension 0"));
+  CHECK(Indexed("s + select(k >= 65, t[k], 0)")
+            .with({{69}})
+            .starts_with("captured tensor 't' has 69 elements in dimension 0"));
+  CHECK(Indexed("", "q >= k && ids[q] == ids[k]")
+            .with({{99}})
+            .starts_with("captured tensor 'ids' has 99 elements in dimension 0"));
+  CHECK(Indexed("", "q >= k && ids[k] == 0")
+            .with({{69}})
+            .starts_with("captured tensor 'ids' has 69 elements in dimension 0"));
   // Keys from 5 on are seen by none of the queries that are left.
   Indexed few("", "k > q + 64 && ids[q] == 0");
   CHECK(few.with({{5}}) == "success");
@@ -691,14 +703,17 @@ TEST_CASE("a guarded index fails where the guard surely lets it through", "[laun
 
 TEST_CASE("a mask guards the score's indices", "[launch]") {
   // Distances of a causal mask, and of a window.
-  Indexed causal("s + t[q - k]", "q >= k"), window("s + t[q - k]", "q >= k && q - k < 16"), heads("s + t[h]", "q >= k && q - k < 16", true);
+  Indexed causal("s + t[q - k]", "q >= k"), window("s + t[q - k]", "q >= k && q - k < 16"),
+      heads("s + t[h]", "q >= k && q - k < 16", true);
   CHECK(causal.with({{100}}) == "success");
-  CHECK(causal.with({{99}}).starts_with("captured tensor 't' has 99 elements in dimension 0 and is indexed by q - k, which reaches 99 for Sq 100"));
+  CHECK(causal.with({{99}}).starts_with(
+      "captured tensor 't' has 99 elements in dimension 0 and is indexed by q - k, which reaches 99 for Sq 100"));
   CHECK(window.with({{16}}) == "success");
   // The window's diagonals are no corners.
   CHECK(heads.with({{4}}) == "success");
   heads.args.qOffset = 50;
-  CHECK(heads.with({{3}}).starts_with("captured tensor 't' has 3 elements in dimension 0 and is indexed by h, but H is 4"));
+  CHECK(heads.with({{3}}).starts_with(
+      "captured tensor 't' has 3 elements in dimension 0 and is indexed by h, but H is 4"));
   heads.args.qOffset = 200; // no query sees a key
   CHECK(heads.with({{3}}) == "success");
 }
@@ -733,14 +748,12 @@ TEST_CASE("a signature that does not fit", "[launch]") {
   for (int i = 0; i < 60; ++i)
     image.signature.tensors.push_back({"t" + std::to_string(i), f32, 4});
   CHECK(checkSignature(image).error().message ==
-        fmt::format(
-            "kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
-            sizeof(LaunchParams) + 60 * 72));
+        fmt::format("kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
+                    sizeof(LaunchParams) + 60 * 72));
   image.signature.tensors.clear();
   image.tileQ = 0;
-  CHECK(checkSignature(image).error().message ==
-        "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
-        "positive; the image is damaged");
+  CHECK(checkSignature(image).error().message == "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
+                                                 "positive; the image is damaged");
 }
 
 TEST_CASE("metadata round-trips", "[launch]") {
@@ -748,18 +761,22 @@ TEST_CASE("metadata round-trips", "[launch]") {
   image.name = "gemma_local";
   image.entry = "attune_gemma_local";
   image.arch = "sm_90";
-  image.signature = {.dtype = f16,
-                     .headDim = 128,
-                     .headDimV = 64,
-                     .dropout = true,
-                     .qOffset = true,
-                     .scalars = {{"cap", f32}},
-                     .tensors = {{"slopes", f32, 1, {{0, {7, {1, 2, 3, 4}, {-1, -2, -3, -4}}, {{1, {}, {}}, {2, {}, {}}}, true, "h", "slopes[h]"}}},
-                                 {"blocks", boolean, 3}},
-                     .blockPattern = {{"blocks", 64, 32}},
-                     .bounds = {{"blocks", 1, true, 64}},
-                     .claimsWork = true,
-                     .waitsForBounds = true};
+  image.signature = {
+      .dtype = f16,
+      .headDim = 128,
+      .headDimV = 64,
+      .dropout = true,
+      .qOffset = true,
+      .scalars = {{"cap", f32}},
+      .tensors = {{"slopes",
+                   f32,
+                   1,
+                   {{0, {7, {1, 2, 3, 4}, {-1, -2, -3, -4}}, {{1, {}, {}}, {2, {}, {}}}, true, "h", "slopes[h]"}}},
+                  {"blocks", boolean, 3}},
+      .blockPattern = {{"blocks", 64, 32}},
+      .bounds = {{"blocks", 1, true, 64}},
+      .claimsWork = true,
+      .waitsForBounds = true};
   image.tileQ = 128;
   image.tileK = 64;
   image.persistent = true;
@@ -797,8 +814,10 @@ TEST_CASE("metadata round-trips", "[launch]") {
     return read ? "no error" : read.error().message;
   };
   CHECK(damaged("\"dim\":0", "\"dim\":1") == "kernel metadata has dim 1, required is 0 to 0; compile the kernel again");
-  CHECK(damaged("[1,2,3,4]", "[1,2,3]") == "kernel metadata lacks 'coordinates' or has it with another type; compile the kernel again");
-  CHECK(damaged("[1,2,3,4]", "[1,2,3,65537]") == "kernel metadata lacks 'index' or has it with another type; compile the kernel again");
+  CHECK(damaged("[1,2,3,4]", "[1,2,3]") ==
+        "kernel metadata lacks 'coordinates' or has it with another type; compile the kernel again");
+  CHECK(damaged("[1,2,3,4]", "[1,2,3,65537]") ==
+        "kernel metadata lacks 'index' or has it with another type; compile the kernel again");
   std::string text = image.metadata();
   text.replace(text.find("\"bool\""), 6, "\"b\"");
   CHECK(KernelImage::fromMetadata(text).error().message ==

@@ -66,12 +66,10 @@ TEST_CASE("an NVRTC failure keeps the source and says how to reproduce", "[nvrtc
   REQUIRE(at != std::string::npos);
   std::string path = error.message.substr(at + 14, error.message.find(';', at) - at - 14);
   CHECK(error.message ==
-        fmt::format(
-            "NVRTC {} does not compile 'my kernel' for sm_90 (NVRTC_ERROR_COMPILATION); the source is {}; "
-            "reproduce with: nvcc --gpu-architecture=sm_90 --std=c++17 --cubin -o /dev/null {}",
-            cudaVersionText(nvrtc->version()), path, path));
-  CHECK(error.excerpt.find("my kernel.cu(1): error: identifier \"undeclared\" is undefined") !=
-        std::string::npos);
+        fmt::format("NVRTC {} does not compile 'my kernel' for sm_90 (NVRTC_ERROR_COMPILATION); the source is {}; "
+                    "reproduce with: nvcc --gpu-architecture=sm_90 --std=c++17 --cubin -o /dev/null {}",
+                    cudaVersionText(nvrtc->version()), path, path));
+  CHECK(error.excerpt.find("my kernel.cu(1): error: identifier \"undeclared\" is undefined") != std::string::npos);
   std::ifstream kept(path);
   std::stringstream content;
   content << kept.rdbuf();
@@ -102,8 +100,7 @@ TEST_CASE("where NVRTC is looked for", "[nvrtc]") {
   char folder[] = "/tmp/attune-nvrtc-XXXXXX";
   REQUIRE(mkdtemp(folder));
   std::string library = std::string(folder) + "/nvidia/cu13/lib/libnvrtc.so.13";
-  REQUIRE(std::system(fmt::format("mkdir -p {0}/nvidia/cu13/lib && touch {1}", folder, library).c_str()) ==
-          0);
+  REQUIRE(std::system(fmt::format("mkdir -p {0}/nvidia/cu13/lib && touch {1}", folder, library).c_str()) == 0);
   setenv("ATTUNE_NVRTC_PATH", folder, 1);
   CHECK(Nvrtc::candidates()[0] == library);
   unsetenv("ATTUNE_NVRTC_PATH");

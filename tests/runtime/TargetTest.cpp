@@ -23,16 +23,20 @@ TEST_CASE("target errors", "[target]") {
   CHECK(message("sm_77") ==
         "architecture 'sm_77' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   for (auto [written, meant] : {std::pair("sm_12", "sm_120"), {"sm90a", "sm_90a"}, {"SM_90", "sm_90"}, {"CPU", "cpu"}})
-    CHECK(message(written) == fmt::format("architecture '{}' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean {}?",
-                                          written, meant));
+    CHECK(
+        message(written) ==
+        fmt::format(
+            "architecture '{}' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean {}?",
+            written, meant));
   // No slip, but another architecture.
-  CHECK(message("sm_70") == "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
+  CHECK(message("sm_70") ==
+        "architecture 'sm_70' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   CHECK(message("") == "architecture '' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   CHECK(message("sm_100a") ==
         "architecture sm_100a is not supported yet; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu");
   for (const char *text : {"sm_90:x", "sm_90:", "sm_90:-1", "sm_90:1x", "cpu:0", "sm_90:99999999999"})
-    CHECK(message(text) == "target '" + std::string(text) +
-                               "' is not an architecture with a device; write for example sm_90:1");
+    CHECK(message(text) ==
+          "target '" + std::string(text) + "' is not an architecture with a device; write for example sm_90:1");
 }
 
 TEST_CASE("architecture for a device", "[target]") {

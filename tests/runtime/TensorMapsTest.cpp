@@ -97,7 +97,8 @@ TEST_CASE("threads share tensor maps", "[tensor-maps]") {
       for (int i = 0; i < calls; ++i) {
         // Half of the calls meet in a few places.
         TensorMapKey key = keyOf(uint64_t(generator() % (i % 2 ? 4 : 2000)) << 12);
-        wrong += cache->get(key, out, [&](const TensorMapKey &k, std::byte *to) { return ++encoded, encode(k, to); }) != 0;
+        wrong +=
+            cache->get(key, out, [&](const TensorMapKey &k, std::byte *to) { return ++encoded, encode(k, to); }) != 0;
         wrong += !isMapOf(key, out);
       }
     });
@@ -108,8 +109,11 @@ TEST_CASE("threads share tensor maps", "[tensor-maps]") {
 }
 
 TEST_CASE("what a tensor map says", "[tensor-maps]") {
-  const KernelSignature signature = {.dtype = bf16, .headDim = 64, .headDimV = 40,
-                                     .tensorMaps = {{"q", 64, 64, 128}, {"k", 128, 64, 128}, {"v", 128, 40, 64}, {"o", 64, 40, 64}}};
+  const KernelSignature signature = {
+      .dtype = bf16,
+      .headDim = 64,
+      .headDimV = 40,
+      .tensorMaps = {{"q", 64, 64, 128}, {"k", 128, 64, 128}, {"v", 128, 40, 64}, {"o", 64, 40, 64}}};
   LaunchParams params = {};
   params.q = reinterpret_cast<const void *>(0x1000);
   params.v = reinterpret_cast<const void *>(0x3000);
@@ -125,9 +129,13 @@ TEST_CASE("what a tensor map says", "[tensor-maps]") {
 }
 
 TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
-  const KernelSignature signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"cap", f32}},
-                                     .tensors = {{"slopes", f32, 1}, {"wide", f32, 2}, {"bias", f16, 4}},
-                                     .tensorMaps = {{"k", 64, 64, 128}, {"bias", 128, 64, 128}, {"wide", 128, 32, 128}}};
+  const KernelSignature signature = {
+      .dtype = bf16,
+      .headDim = 64,
+      .headDimV = 64,
+      .scalars = {{"cap", f32}},
+      .tensors = {{"slopes", f32, 1}, {"wide", f32, 2}, {"bias", f16, 4}},
+      .tensorMaps = {{"k", 64, 64, 128}, {"bias", 128, 64, 128}, {"wide", 128, 32, 128}}};
   struct {
     LaunchParams fixed = {};
     int64_t cap = 0;
@@ -153,7 +161,8 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
   CHECK(!isCaptured(signature, 0));
   CHECK(isCaptured(signature, 1));
 
-  // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives it back.
+  // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives
+  // it back.
   CHECK(mappedTensors(signature, params) == 7);
   auto without = [&](auto &field, std::remove_reference_t<decltype(field)> value) {
     const auto before = std::exchange(field, value);

@@ -119,8 +119,7 @@ TEST_CASE("DLPack", "[tensor]") {
     CHECK(fromDLPack(&managed)->rank == 0);
   }
   SECTION("null") {
-    CHECK(fromDLPack(nullptr).error().message ==
-          "the DLPack tensor is null; pass the pointer that the capsule holds");
+    CHECK(fromDLPack(nullptr).error().message == "the DLPack tensor is null; pass the pointer that the capsule holds");
     CHECK(fromDLPackVersioned(nullptr).error().message ==
           "the DLPack tensor is null; pass the pointer that the capsule holds");
   }

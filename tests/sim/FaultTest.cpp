@@ -26,10 +26,12 @@ std::string lineOf(const std::string &text, unsigned line) {
   return result;
 }
 
-/// A causal kernel with the first tiles of both kinds, full and partial, or one whose warpgroups all visit the same tiles.
+/// A causal kernel with the first tiles of both kinds, full and partial, or one whose warpgroups all visit the same
+/// tiles.
 class Sound {
 public:
-  explicit Sound(const Schedule &schedule, int64_t keys = 170, const Variant &variant = Variant("causal").mask(causal()))
+  explicit Sound(const Schedule &schedule, int64_t keys = 170,
+                 const Variant &variant = Variant("causal").mask(causal()))
       : test(makeCase("sound", variant, bf16,
                       {.batch = 1, .heads = 1, .headsKv = 1, .queries = 130, .keys = keys, .headDim = 64}, 6)) {
     schedule.applyTo(test.options);
@@ -39,8 +41,8 @@ public:
     text = *made;
   }
 
-  /// What is found in the text with match number `which` of `pattern` replaced, without " (block ...)". The op in the finding stands
-  /// at its line.
+  /// What is found in the text with match number `which` of `pattern` replaced, without " (block ...)". The op in the
+  /// finding stands at its line.
   std::string find(const std::string &pattern, const std::string &replacement, int which = 1, uint64_t seed = 0) const {
     std::string edited = text;
     std::regex regex(pattern);
@@ -97,18 +99,21 @@ TEST_CASE("sound kernels have no findings", "[faults]") {
 TEST_CASE("asynchronous copies by threads", "[faults]") {
   const Sound &kernel = warpLevel();
   SECTION("a dropped wait") {
-    CHECK(kernel.find("sched.wait_copies pending 0.*", "") == "'sched.load_matrix' op reads q_tile while a copy into it is under way");
+    CHECK(kernel.find("sched.wait_copies pending 0.*", "") ==
+          "'sched.load_matrix' op reads q_tile while a copy into it is under way");
   }
   SECTION("a wait for too little") {
-    CHECK(kernel.find("pending 0", "pending 1") == "'sched.load_matrix' op reads q_tile while a copy into it is under way");
+    CHECK(kernel.find("pending 0", "pending 1") ==
+          "'sched.load_matrix' op reads q_tile while a copy into it is under way");
   }
   SECTION("a dropped barrier after the wait: other threads' copies") {
     CHECK(kernel.find("sched.barrier.*", "", 1, 2) ==
           "'sched.load_matrix' op reads q_tile, which another thread wrote, and no barrier or ring orders the two");
   }
   SECTION("a dropped barrier before a buffer is written again") {
-    CHECK(kernel.find("sched.barrier.*", "", 2) ==
-          "'sched.store_shared' op writes o_tile, which another warp may still read; no barrier or ring orders the two");
+    CHECK(
+        kernel.find("sched.barrier.*", "", 2) ==
+        "'sched.store_shared' op writes o_tile, which another warp may still read; no barrier or ring orders the two");
   }
   SECTION("a copy without a group") {
     CHECK(kernel.find("sched.commit_copies loc", "sched.fence_async loc", 2) ==
@@ -124,8 +129,8 @@ TEST_CASE("asynchronous copies by threads", "[faults]") {
               .find("'sched.copy_async' op accesses q at index 13") == 0);
   }
   SECTION("rows outside of the shared tile") {
-    CHECK(kernel.find("to (%[0-9]*)\\[%c0_i32, (%[0-9]*)\\] if", "to $1[%c1_i32, $2] if", 1).find("outside of its 1 x 64 x 64") !=
-          std::string::npos);
+    CHECK(kernel.find("to (%[0-9]*)\\[%c0_i32, (%[0-9]*)\\] if", "to $1[%c1_i32, $2] if", 1)
+              .find("outside of its 1 x 64 x 64") != std::string::npos);
   }
 }
 
@@ -133,8 +138,8 @@ TEST_CASE("registers and memory that hold nothing", "[faults]") {
   const Sound &kernel = warpLevel();
   SECTION("registers") {
     // The second: of l, behind that of m.
-    CHECK(kernel.find("sched.set (%cst_[0-9]*), (%[0-9]*)\\[%c0_i32, %arg3\\]", "sched.set $1, $2[%c0_i32, %c0_i32]", 2) ==
-          "'sched.get' op reads an element of l that nothing has written");
+    CHECK(kernel.find("sched.set (%cst_[0-9]*), (%[0-9]*)\\[%c0_i32, %arg3\\]", "sched.set $1, $2[%c0_i32, %c0_i32]",
+                      2) == "'sched.get' op reads an element of l that nothing has written");
   }
   SECTION("shared memory") {
     CHECK(kernel.find("sched.copy_async .*", "") == "'sched.load_matrix' op reads q_tile, which nothing has written");
@@ -144,14 +149,16 @@ TEST_CASE("registers and memory that hold nothing", "[faults]") {
 TEST_CASE("part of a warp", "[faults]") {
   const Sound &kernel = warpgroupLevel();
   CHECK(kernel.find("sched.sync_warps (%[0-9]*) threads 128 loc\\(#loc\\)\\n((?:.*\\n)*?.*scf.if %[0-9]* \\{)",
-                    "$2\nsched.sync_warps $1 threads 128") == "'sched.sync_warps' op needs the whole warp, 1 of its lanes are here");
+                    "$2\nsched.sync_warps $1 threads 128") ==
+        "'sched.sync_warps' op needs the whole warp, 1 of its lanes are here");
 }
 
 TEST_CASE("rings", "[faults]") {
   const Sound &kernel = warpgroupLevel();
   const std::string anyStage = "%[0-9]*\\[%arg[0-9]*\\] phase %arg[0-9]* .*";
   SECTION("a dropped wait") {
-    CHECK(kernel.find("sched.wait " + anyStage, "") == "'sched.mma_async' op reads k_ring, stage 0, while a copy into it is under way");
+    CHECK(kernel.find("sched.wait " + anyStage, "") ==
+          "'sched.mma_async' op reads k_ring, stage 0, while a copy into it is under way");
   }
   SECTION("a dropped acquire") {
     CHECK(kernel.find("sched.acquire " + anyStage, "", 2) ==
@@ -164,36 +171,39 @@ TEST_CASE("rings", "[faults]") {
   SECTION("a wrong phase: the acquire never passes") {
     std::string found = kernel.find("(sched.acquire %[0-9]*\\[%arg[0-9]*\\] phase) %arg5", "$1 %c1_i32");
     INFO(found);
-    CHECK(std::regex_match(found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
-                                             "to be empty, where 8 of 8 arrivals are "
-                                             "missing \\(line [0-9]+\\); warps 4 to 11 wait for stage 0 of k_barriers to be full, where 1 "
-                                             "of 1 arrivals are missing \\(line [0-9]+\\)")));
+    CHECK(std::regex_match(
+        found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
+                          "to be empty, where 8 of 8 arrivals are "
+                          "missing \\(line [0-9]+\\); warps 4 to 11 wait for stage 0 of k_barriers to be full, where 1 "
+                          "of 1 arrivals are missing \\(line [0-9]+\\)")));
   }
   SECTION("an early release") {
     CHECK(kernel.find("(sched.mma_wait pending 0 .*\\n)(.*sched.release .*\\n)", "$2$1", 1) ==
           "'sched.load_box' op fills k_ring, stage 0, while an asynchronous op still reads it");
   }
   SECTION("a dropped release") {
-    CHECK(kernel.find("sched.release .*", "", 4) == "'sched.kernel' op ends with v_barriers, stage 0, filled 3 times and released 2 times");
+    CHECK(kernel.find("sched.release .*", "", 4) ==
+          "'sched.kernel' op ends with v_barriers, stage 0, filled 3 times and released 2 times");
   }
   SECTION("a release too many") {
     // The stage counts as empty before all warps have released it.
-    CHECK(kernel.find("(sched.release .*)", "$1\n$1", 1) ==
-          "'sched.load_box' op fills k_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
+    CHECK(kernel.find("(sched.release .*)", "$1\n$1", 1) == "'sched.load_box' op fills k_ring, stage 0, which another "
+                                                            "warp may still read; no barrier or ring orders the two");
   }
   SECTION("fewer releases than the ring asks for") {
-    CHECK(kernel.find("emptied_by 8", "emptied_by 7", 2) ==
-          "'sched.load_box' op fills k_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
+    CHECK(kernel.find("emptied_by 8", "emptied_by 7", 2) == "'sched.load_box' op fills k_ring, stage 0, which another "
+                                                            "warp may still read; no barrier or ring orders the two");
   }
   SECTION("bytes expected and not copied") {
     CHECK(kernel.find("expect_bytes 4096", "expect_bytes 4112").find("and 16 bytes") != std::string::npos);
   }
   SECTION("bytes copied and not expected") {
-    CHECK(kernel.find("expect_bytes 4096", "expect_bytes 4080").find("although copies bring more bytes than expect_bytes has named") !=
-          std::string::npos);
+    CHECK(kernel.find("expect_bytes 4096", "expect_bytes 4080")
+              .find("although copies bring more bytes than expect_bytes has named") != std::string::npos);
   }
   SECTION("not initialised") {
-    CHECK(kernel.find("sched.init_ring .*", "") == "'sched.wait' op uses q_barriers, which no init_ring has initialised");
+    CHECK(kernel.find("sched.init_ring .*", "") ==
+          "'sched.wait' op uses q_barriers, which no init_ring has initialised");
   }
   SECTION("initialised, and not yet seen") {
     std::string found;
@@ -213,14 +223,15 @@ TEST_CASE("what the lanes of a warp store beside a copy", "[faults]") {
   auto ids = captured("ids", i32, rank(1));
   const Sound kernel({"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, 150, Variant("documents").mask(documents(ids)));
   CHECK(kernel.findIn(kernel.text) == "nothing");
-  // Each lane awaits the stage before it stores there, and arrives for what it has stored. They meet before the next stage.
+  // Each lane awaits the stage before it stores there, and arrives for what it has stored. They meet before the next
+  // stage.
   std::string early = kernel.text;
   const size_t waiting = early.rfind("sched.acquire", early.find("sched.store_shared"));
   early.erase(waiting, early.find('\n', waiting) - waiting);
-  CHECK(kernel.findIn(early) ==
-        "'sched.store_shared' op writes column_ids_ring, stage 0, which another warp may still read; no barrier or ring orders the two");
-  CHECK(kernel.find("sched.sync_lanes.*", "") ==
-        "'sched.expect_bytes' op arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
+  CHECK(kernel.findIn(early) == "'sched.store_shared' op writes column_ids_ring, stage 0, which another warp may still "
+                                "read; no barrier or ring orders the two");
+  CHECK(kernel.find("sched.sync_lanes.*", "") == "'sched.expect_bytes' op arrives after stores of other lanes, which "
+                                                 "it does not hand on; a sync_lanes between them is missing");
 }
 
 TEST_CASE("named barriers", "[faults]") {
@@ -234,8 +245,8 @@ TEST_CASE("named barriers", "[faults]") {
           "'sched.arrive_warps' op reaches barrier 5 a second time before all 256 threads have reached it once");
   }
   SECTION("too few arrive") {
-    CHECK(kernel.find("sched.arrive_warps .*", "").find("warps 4 to 7 wait at barrier 5, where 128 of 256 threads have arrived") !=
-          std::string::npos);
+    CHECK(kernel.find("sched.arrive_warps .*", "")
+              .find("warps 4 to 7 wait at barrier 5, where 128 of 256 threads have arrived") != std::string::npos);
   }
 }
 
@@ -246,10 +257,12 @@ TEST_CASE("asynchronous MMAs", "[faults]") {
           "'sched.mma_async' op uses s without an mma_fence since ordinary instructions touched it");
   }
   SECTION("no wait") {
-    CHECK(kernel.find("sched.mma_wait .*", "") == "'sched.get' op touches s while an asynchronous MMA on it is under way");
+    CHECK(kernel.find("sched.mma_wait .*", "") ==
+          "'sched.get' op touches s while an asynchronous MMA on it is under way");
   }
   SECTION("a wait for too little") {
-    CHECK(kernel.find("mma_wait pending 0", "mma_wait pending 1") == "'sched.mma_wait' op names s, whose MMA may still be under way");
+    CHECK(kernel.find("mma_wait pending 0", "mma_wait pending 1") ==
+          "'sched.mma_wait' op names s, whose MMA may still be under way");
   }
   SECTION("a wait that does not name the registers") {
     CHECK(kernel.find("mma_wait pending 0 .*", "mma_wait pending 0") ==
@@ -260,7 +273,9 @@ TEST_CASE("asynchronous MMAs", "[faults]") {
           "'sched.set' op touches p, which no mma_wait has named since its MMA");
   }
   SECTION("rows that the hardware's swizzle does not start at") {
-    CHECK(kernel.find("(sched.mma_async %[0-9]*, %[0-9]*\\[%c0_i32, %[0-9]*, %[0-9]*\\], %[0-9]*\\[%arg[0-9]*), %c0_i32,", "$1, %c1_i32,")
+    CHECK(kernel
+              .find("(sched.mma_async %[0-9]*, %[0-9]*\\[%c0_i32, %[0-9]*, %[0-9]*\\], %[0-9]*\\[%arg[0-9]*), %c0_i32,",
+                    "$1, %c1_i32,")
               .find("outside of its 2 x 32 x 64") != std::string::npos);
   }
 }
@@ -268,8 +283,9 @@ TEST_CASE("asynchronous MMAs", "[faults]") {
 TEST_CASE("stores by the copy engine", "[faults]") {
   const Sound &kernel = warpgroupLevel();
   SECTION("no fence between the proxies") {
-    CHECK(kernel.find("sched.fence_async.*", "") == "'sched.store_box' op reads o_tile, which the asynchronous proxy does not see; a "
-                                                    "fence_async of the threads that wrote it is missing");
+    CHECK(kernel.find("sched.fence_async.*", "") ==
+          "'sched.store_box' op reads o_tile, which the asynchronous proxy does not see; a "
+          "fence_async of the threads that wrote it is missing");
   }
   SECTION("no barrier after the threads' stores") {
     CHECK(kernel.find("sched.sync_warps .* threads 128.*", "") ==
@@ -294,11 +310,13 @@ TEST_CASE("one tile of work after another", "[faults]") {
   }
   SECTION("Q's stage never released") {
     CHECK(kernel.find("sched.release %[0-9]*\\[%c0_i32\\] .*", "")
-              .find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of q_barriers to be empty, where 8 of 8 "
+              .find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of q_barriers to be "
+                    "empty, where 8 of 8 "
                     "arrivals are missing") == 0);
   }
   SECTION("O overwritten while it is copied") {
-    CHECK(kernel.find("sched.wait_boxes .*", "") == "'sched.store_matrix' op writes o_tile while an asynchronous op still reads it");
+    CHECK(kernel.find("sched.wait_boxes .*", "") ==
+          "'sched.store_matrix' op writes o_tile while an asynchronous op still reads it");
   }
   SECTION("O overwritten before one thread's wait is known to the others") {
     CHECK(kernel.find("sched.sync_warps .* threads 128.*", "", 1, 2) ==
@@ -308,21 +326,24 @@ TEST_CASE("one tile of work after another", "[faults]") {
     // Four tiles, two walks over the stages, would end where they began; the first tile of work has five.
     std::string found = kernel.find(nextWork, "sched.next %c0_i32, %c0_i32 : i32, i32");
     INFO(found);
-    CHECK(std::regex_match(found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
-                                             "to be empty, where 8 of 8 arrivals are missing \\(line [0-9]+\\); warps 4 to 11 wait for "
-                                             "stage 1 of k_barriers to be full, where 1 of 1 arrivals are missing \\(line [0-9]+\\)")));
+    CHECK(std::regex_match(
+        found, std::regex("'sched.acquire' op never ends, as no warp can go on: warp 0 waits for stage 0 of k_barriers "
+                          "to be empty, where 8 of 8 arrivals are missing \\(line [0-9]+\\); warps 4 to 11 wait for "
+                          "stage 1 of k_barriers to be full, where 1 of 1 arrivals are missing \\(line [0-9]+\\)")));
   }
   SECTION("a last tile of work that is not announced as the last") {
-    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c1_i32 to").find("'sched.wait' op never ends, as no warp can go on: warps 4 to 11 wait") ==
-          0);
+    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c1_i32 to")
+              .find("'sched.wait' op never ends, as no warp can go on: warps 4 to 11 wait") == 0);
   }
   SECTION("a tile of work announced as the last before it is") {
-    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c0_i32 to").find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") ==
-          0);
+    CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c0_i32 to")
+              .find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") == 0);
   }
   SECTION("a tile of work read after its stage was released") {
-    CHECK(kernel.find("(\n[^\n]*sched.receive[^\n]*)((?:\n[^\n]*){1,20}?)(\n *sched.release %[0-9]*\\[%c0_i32\\] [^\n]*)", "$3$1$2", 1) ==
-          "'sched.send' op writes tasks, which another warp may still read; no barrier or ring orders the two");
+    CHECK(
+        kernel.find("(\n[^\n]*sched.receive[^\n]*)((?:\n[^\n]*){1,20}?)(\n *sched.release %[0-9]*\\[%c0_i32\\] [^\n]*)",
+                    "$3$1$2", 1) ==
+        "'sched.send' op writes tasks, which another warp may still read; no barrier or ring orders the two");
   }
   SECTION("roles whose tiles of work differ in size") {
     CHECK(kernel.find("tile_q 128 carries", "tile_q 64 carries") ==
@@ -339,8 +360,8 @@ TEST_CASE("what cannot be simulated", "[faults]") {
   CHECK(loadError(std::regex_replace(kernel.text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
                                      "for_work split $1 splits 2 ($2, %share)")) ==
         "'sched.for_work' op in order 'split' cannot be simulated; use grid, persistent, claimed or received");
-  CHECK(loadError("module {}") ==
-        "the text holds 0 kernels, required is one attn.attention, tile.kernel or sched.kernel; split it into one file each");
+  CHECK(loadError("module {}") == "the text holds 0 kernels, required is one attn.attention, tile.kernel or "
+                                  "sched.kernel; split it into one file each");
   CHECK(loadError("module {") != "loaded");
   Expected<std::string> tile = emit(*kernel.test.variant, optionsOf(kernel.test), Target::cuda("sm_80"), Stage::Tile);
   REQUIRE(tile);

@@ -1,7 +1,7 @@
 //===- KernelTest.cpp - Small kernels by hand in the simulator --------------===//
 //
-// What the compiler's own schedules do not use yet, and the edges of what they use: loops and branches by lane, searches and exchanges within
-// a warp, rings that threads fill, sums in global memory.
+// What the compiler's own schedules do not use yet, and the edges of what they use: loops and branches by lane,
+// searches and exchanges within a warp, rings that threads fill, sums in global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +53,11 @@ sched.kernel @hand arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 2064 dt
     for (int i = 0; i < 512; ++i)
       input[i] = float(10 * (i / 8) + i % 8);
     auto view = [](std::vector<float> &data) { return Tensor::contiguous(data.data(), f32, {1, 1, 64, 8}); };
-    LaunchArgs args{
-        .q = view(input), .k = view(input), .v = view(input), .o = view(o), .lse = Tensor::contiguous(lse.data(), f32, {1, 1, 64})};
+    LaunchArgs args{.q = view(input),
+                    .k = view(input),
+                    .v = view(input),
+                    .o = view(o),
+                    .lse = Tensor::contiguous(lse.data(), f32, {1, 1, 64})};
     Expected<void> ran = simulation->run(args, {.seed = seed});
     if (!ran)
       finding = ran.error().message.substr(0, ran.error().message.find(" (block"));
@@ -84,22 +87,28 @@ TEST_CASE("loops and branches by lane", "[kernels]") {
 }
 
 TEST_CASE("a search by the lanes of a warp", "[kernels]") {
-  auto search = [](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "", const std::string &result = "%n") {
+  auto search = [](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "",
+                   const std::string &result = "%n") {
     return R"(
-    %wanted = arith.constant )" + std::to_string(wanted) + R"( : i32
-    %bound = arith.constant )" + bound + R"( : i32
+    %wanted = arith.constant )" +
+           std::to_string(wanted) + R"( : i32
+    %bound = arith.constant )" +
+           bound + R"( : i32
     %seven = arith.constant 7 : i32
     %bits = arith.constant 0x81 : i32
-    %n, %origin, %visible, %full = sched.next_visible from )" + from + " below %bound" + seen + R"( {
+    %n, %origin, %visible, %full = sched.next_visible from )" +
+           from + " below %bound" + seen + R"( {
     ^bb0(%tile: i32):
       %is = arith.cmpi sge, %tile, %wanted : i32
       %odd = arith.trunci %tile : i32 to i1
       sched.visible %is, %odd
     }
-    %result = arith.sitofp )" + result + R"( : i32 to f32
+    %result = arith.sitofp )" +
+           result + R"( : i32 to f32
     sched.store_element %result, %rows[%t] : f32, !tile.view<1, f32>)";
   };
-  auto resultOf = [&](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "", const std::string &result = "%n") {
+  auto resultOf = [&](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "",
+                      const std::string &result = "%n") {
     Run run(search(from, bound, wanted, seen, result));
     CHECK(run.finding == "");
     CHECK(run.lse == std::vector<float>(64, run.lse[0]));
@@ -148,7 +157,8 @@ TEST_CASE("values of other lanes", "[kernels]") {
   CHECK(run.finding == "");
   for (int t = 0; t < 64; ++t)
     CHECK(run.lse[t] == float(2 * (t / 32 * 32 + 31 - t % 32)));
-  CHECK(Run(from("addi %lane, %c5") + exchange).finding == "'sched.shuffle' op takes the value of lane 32; a warp has 32");
+  CHECK(Run(from("addi %lane, %c5") + exchange).finding ==
+        "'sched.shuffle' op takes the value of lane 32; a warp has 32");
   CHECK(Run("scf.if %first {\n" + from("addi %c5, %c0") + exchange + "\n}").finding ==
         "'sched.shuffle' op needs the whole warp, 1 of its lanes are here");
 }
@@ -202,9 +212,11 @@ TEST_CASE("a box", "[kernels]") {
   CHECK(run.finding == "");
   for (int t = 0; t < 64; ++t)
     CHECK(run.lse[t] == float(10 * (63 - t) + 5));
-  CHECK(Run(head).finding == "'sched.load_box' op copies into shared memory after the last warp has ended; nobody waits for it");
-  CHECK(Run(std::string(head).replace(head.find("scf.if %first {\n      sched.expect"), 15, "scf.if %true {")).finding ==
-        "'sched.expect_bytes' op arrives at ring, stage 0, more often than the 1 that fill it");
+  CHECK(Run(head).finding ==
+        "'sched.load_box' op copies into shared memory after the last warp has ended; nobody waits for it");
+  CHECK(
+      Run(std::string(head).replace(head.find("scf.if %first {\n      sched.expect"), 15, "scf.if %true {")).finding ==
+      "'sched.expect_bytes' op arrives at ring, stage 0, more often than the 1 that fill it");
 }
 
 TEST_CASE("a ring that a warp fills by stores, and steps from a lane's own place", "[kernels]") {
@@ -230,7 +242,9 @@ TEST_CASE("a ring that a warp fills by stores, and steps from a lane's own place
     return R"(
     sched.wait %ring[%c0] phase %c0 : !sched.ring<1>
     %own = arith.remui %t, %c8 : i32
-    %x = sched.load_shared %tile[%c0, )" + row + ", %c1] step [" + step + R"(] : !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>> -> f32
+    %x = sched.load_shared %tile[%c0, )" +
+           row + ", %c1] step [" + step +
+           R"(] : !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>> -> f32
     sched.store_element %x, %rows[%t] : f32, !tile.view<1, f32>)";
   };
   constexpr const char *four = "%c4 = arith.constant 4 : i32\n";
@@ -241,7 +255,8 @@ TEST_CASE("a ring that a warp fills by stores, and steps from a lane's own place
   // Four rows further on chunks are exchanged.
   CHECK(Run(four + head + arrive + read("%own", "%c4, %c4")).finding ==
         "'sched.load_shared' op steps by [4, 4] from [0, 1], which the swizzle of tile does not allow");
-  CHECK(Run(four + head + "scf.if %first {\n}\n%some = arith.cmpi slt, %lane, %c5 : i32\nscf.if %some {\n" + arrive + "}\n" + read("%own", "%c16, %c4"))
+  CHECK(Run(four + head + "scf.if %first {\n}\n%some = arith.cmpi slt, %lane, %c5 : i32\nscf.if %some {\n" + arrive +
+            "}\n" + read("%own", "%c16, %c4"))
             .finding.find("where 27 of 32 arrivals are missing") != std::string::npos);
   CHECK(Run(four + head + "}\n" + read("%own", "%c16, %c4")).finding.find("never ends") != std::string::npos);
 }
@@ -265,11 +280,15 @@ TEST_CASE("sums in global memory", "[kernels]") {
   for (int i = 0; i < 512; ++i)
     CHECK(run.o[i] == float(i % 8));
   CHECK(Run(fill + meet + add + wait + end).finding ==
-        "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that wrote it is missing");
+        "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that "
+        "wrote it is missing");
   // A fence of the thread that copies is not one of the threads that wrote.
   CHECK(Run(fill + meet + "scf.if %first {\nsched.fence_async\n}\n" + add + wait + end).finding ==
-        "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that wrote it is missing");
+        "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that "
+        "wrote it is missing");
   // Either warp may be the one that comes too early.
-  CHECK(Run(fill + fence + meet + add + wait + end + fill.substr(fill.find("scf.for"))).finding.find("orders the two") != std::string::npos);
+  CHECK(
+      Run(fill + fence + meet + add + wait + end + fill.substr(fill.find("scf.for"))).finding.find("orders the two") !=
+      std::string::npos);
   CHECK(Run(fill + fence + meet + add + wait + end + meet + fill.substr(fill.find("scf.for"))).finding == "");
 }

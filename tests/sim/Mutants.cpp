@@ -63,9 +63,10 @@ std::string attune::tests::join(const std::vector<std::string> &lines) {
 }
 
 std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
-  static const std::regex op(
-      "sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_bytes|commit|release|sync_warps|arrive_warps|"
-      "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|visible|for_work|claim_work|next)( |$)");
+  static const std::regex op("sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_"
+                             "bytes|commit|release|sync_warps|arrive_warps|"
+                             "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
+                             "visible|for_work|claim_work|next)( |$)");
   static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
@@ -88,34 +89,39 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
       if (change.op != kind || !std::regex_search(lines[i], part, std::regex(change.pattern)))
         continue;
       add(change.how, [&](auto &changed) {
-        changed[i] =
-            lines[i].substr(0, part.position(1)) + change.replacement(part[1]) + lines[i].substr(part.position(1) + part.length(1));
+        changed[i] = lines[i].substr(0, part.position(1)) + change.replacement(part[1]) +
+                     lines[i].substr(part.position(1) + part.length(1));
       });
     }
     if (std::smatch part; std::regex_search(lines[i], part, phase))
       add("for the other phase", [&](auto &changed) {
         size_t at = lines[i].find("sched.");
         std::string value = fmt::format("%other_phase = arith.xori {}, %one_more : i32", part[3].str());
-        changed[i] = lines[i].substr(0, at) + "%one_more = arith.constant 1 : i32\n" + value + "\n" + lines[i].substr(0, part.position(3)) +
-                     "%other_phase" + lines[i].substr(part.position(3) + part.length(3));
+        changed[i] = lines[i].substr(0, at) + "%one_more = arith.constant 1 : i32\n" + value + "\n" +
+                     lines[i].substr(0, part.position(3)) + "%other_phase" +
+                     lines[i].substr(part.position(3) + part.length(3));
       });
-    if (std::smatch part; kind == "visible" && std::regex_search(lines[i], part, std::regex("visible (%[^ ,]*), (%[^ ]*)")))
+    if (std::smatch part;
+        kind == "visible" && std::regex_search(lines[i], part, std::regex("visible (%[^ ,]*), (%[^ ]*)")))
       for (int which : {1, 2})
         for (const char *answer : {"true", "false"})
           add(fmt::format("{} {}", which == 1 ? "is" : "is full:", answer), [&](auto &changed) {
-            changed[i] = fmt::format("%answer = arith.constant {}\n", answer) + lines[i].substr(0, part.position(which)) + "%answer" +
+            changed[i] = fmt::format("%answer = arith.constant {}\n", answer) +
+                         lines[i].substr(0, part.position(which)) + "%answer" +
                          lines[i].substr(part.position(which) + part.length(which));
           });
     if (kind == "for_work" && std::count_if(lines.begin(), lines.end(), [](const std::string &line) {
-          return line.find("sched.for_work") != std::string::npos;
-        }) > 1)
+                                return line.find("sched.for_work") != std::string::npos;
+                              }) > 1)
       add("from the other end", [&](auto &changed) {
         bool last = lines[i].find(" longest_first") != std::string::npos;
         changed[i] = std::regex_replace(lines[i], last ? std::regex(" longest_first") : std::regex("(tile_q [0-9]+)"),
                                         last ? "" : "$1 longest_first");
       });
     const auto definedBy = [&](const std::string &value, const std::string &definition) {
-      return std::any_of(lines.begin(), lines.begin() + i, [&](const std::string &line) { return line.find(value + " = sched." + definition) != std::string::npos; });
+      return std::any_of(lines.begin(), lines.begin() + i, [&](const std::string &line) {
+        return line.find(value + " = sched." + definition) != std::string::npos;
+      });
     };
     if (kind == "claim_work") {
       add("once more", [&](auto &changed) { changed.insert(changed.begin() + i, "%unused = sched.claim_work : i32"); });
@@ -126,13 +132,18 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
             line = std::regex_replace(line, std::regex("%c0_i32"), "%c1_i32");
       });
     }
-    // The next tile of work: its number where it is claimed, its stage and phase; other sched.next ops have a tile's index first.
-    if (std::smatch part; kind == "next" && std::regex_search(lines[i], part, std::regex("next (?:(%[^ ,]*), )?(%[^ ,]*), (%[^ ,]*) : (?:i32, )?i32, i32($| loc)")) &&
-                          definedBy(part[2], "uniform")) {
+    // The next tile of work: its number where it is claimed, its stage and phase; other sched.next ops have a tile's
+    // index first.
+    if (std::smatch part;
+        kind == "next" &&
+        std::regex_search(lines[i], part,
+                          std::regex("next (?:(%[^ ,]*), )?(%[^ ,]*), (%[^ ,]*) : (?:i32, )?i32, i32($| loc)")) &&
+        definedBy(part[2], "uniform")) {
       const std::string one = "%one_more = arith.constant 1 : i32\n";
       auto change = [&](const std::string &how, int which, const std::string &value) {
         add(how, [&](auto &changed) {
-          changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" + lines[i].substr(part.position(which) + part.length(which));
+          changed[i] = value + lines[i].substr(0, part.position(which)) + "%other" +
+                       lines[i].substr(part.position(which) + part.length(which));
         });
       };
       if (part[1].matched && definedBy(part[1], "shuffle"))
@@ -145,26 +156,33 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
       const std::string fields = part[1];
       size_t field = 0;
       for (std::sregex_iterator value(fields.begin(), fields.end(), operand), end; value != end; ++value)
-        add(fmt::format("of field {} as 0", ++field),
-            [&](auto &changed) { changed[i].replace(size_t(part.position(1) + value->position()), size_t(value->length()), "%c0_i32"); });
+        add(fmt::format("of field {} as 0", ++field), [&](auto &changed) {
+          changed[i].replace(size_t(part.position(1) + value->position()), size_t(value->length()), "%c0_i32");
+        });
     }
     // Stages other than the op's own.
-    static const std::regex stage("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on|send .* to|receive from) %[^ ]*\\[(%[^ ]*)\\]");
+    static const std::regex stage(
+        "sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on|send .* to|receive from) %[^ ]*\\[(%[^ ]*)\\]");
     if (std::smatch part; std::regex_search(lines[i], part, stage) && part[1] != "%c0_i32")
-      add("of stage 0", [&](auto &changed) { changed[i].replace(size_t(part.position(1)), size_t(part.length(1)), "%c0_i32"); });
-    static const std::regex ofRing("sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on) %[^ ]*\\[(%[^ ]*)\\].* : <([0-9]+)>");
+      add("of stage 0",
+          [&](auto &changed) { changed[i].replace(size_t(part.position(1)), size_t(part.length(1)), "%c0_i32"); });
+    static const std::regex ofRing(
+        "sched\\.(?:acquire|wait|release|expect_bytes [0-9]+ on) %[^ ]*\\[(%[^ ]*)\\].* : <([0-9]+)>");
     if (std::smatch part; std::regex_search(lines[i], part, ofRing) && part[2] != "1")
       add("of the next stage", [&](auto &changed) {
-        changed[i] = fmt::format("%one_more = arith.constant 1 : i32\n%stages = arith.constant {} : i32\n%later = arith.addi {}, %one_more : i32\n"
+        changed[i] = fmt::format("%one_more = arith.constant 1 : i32\n%stages = arith.constant {} : i32\n%later = "
+                                 "arith.addi {}, %one_more : i32\n"
                                  "%other_stage = arith.remui %later, %stages : i32\n",
                                  part[2].str(), part[1].str()) +
-                     lines[i].substr(0, part.position(1)) + "%other_stage" + lines[i].substr(part.position(1) + part.length(1));
+                     lines[i].substr(0, part.position(1)) + "%other_stage" +
+                     lines[i].substr(part.position(1) + part.length(1));
       });
     // Too late where it waits, too early where it arrives: one op further on.
     static const std::set<std::pair<std::string, std::string>> ordered = {
-        {"wait_copies", "barrier"},    {"commit_copies", "wait_copies"}, {"init_ring", "fence_init"}, {"acquire", "expect_bytes"},
-        {"expect_bytes", "load_box"},  {"mma_commit", "mma_wait"},       {"mma_wait", "release"},     {"wait", "sync_warps"},
-        {"store_box", "commit_boxes"}, {"commit_boxes", "wait_boxes"}};
+        {"wait_copies", "barrier"},    {"commit_copies", "wait_copies"}, {"init_ring", "fence_init"},
+        {"acquire", "expect_bytes"},   {"expect_bytes", "load_box"},     {"mma_commit", "mma_wait"},
+        {"mma_wait", "release"},       {"wait", "sync_warps"},           {"store_box", "commit_boxes"},
+        {"commit_boxes", "wait_boxes"}};
     std::smatch next;
     static const std::regex anyOp("sched\\.([a-z_]+)( |$)");
     if (i + 1 < lines.size() && std::regex_search(lines[i + 1], next, anyOp) && ordered.contains({kind, next[1]}))
@@ -197,10 +215,13 @@ std::vector<Subject> attune::tests::mutationSubjects() {
   }
   all.push_back({"documents", documents, {"sm_90a", 128, 32, 8, 2, false, 1, 2}});
   // Maxima that move, in front of the wait for the product before.
-  all.push_back({"moving", Variant("moving").mask(causal()).scale(8), {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}});
+  all.push_back(
+      {"moving", Variant("moving").mask(causal()).scale(8), {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}});
   // A ring that a warp of the producer's warpgroup fills by stores.
   auto table = captured("table", f32, rank(2));
-  Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k]; });
+  Variant relative = Variant("relative").mask(causal()).score([=](Score s, Index, Index h, Index q, Index k) {
+    return s + table[h][q - k];
+  });
   all.push_back({"relative", relative, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"relative", relative, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}});
   // A ring that the copy engine fills, or threads.

@@ -1,7 +1,8 @@
 //===- Mutants.h - Kernels with one op of synchronisation changed -----------===//
 //
-// Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both paths; so is what keeps
-// roles together: the tiles that a search finds, what one role tells another, the order of work, where rings go on with the next tile of work.
+// Every op that waits, arrives, fences, commits or counts is removed or changed, one at a time, in kernels of both
+// paths; so is what keeps roles together: the tiles that a search finds, what one role tells another, the order of
+// work, where rings go on with the next tile of work.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,7 +23,8 @@ std::vector<std::string> linesOf(const std::string &text);
 /// Each with a line break behind it.
 std::string join(const std::vector<std::string> &lines);
 
-/// All mutants of a kernel's text. Ops are counted in the order of the text. Some do not load: what an op's own verifier refuses.
+/// All mutants of a kernel's text. Ops are counted in the order of the text. Some do not load: what an op's own
+/// verifier refuses.
 std::vector<Mutant> mutantsOf(const std::string &text);
 
 struct Subject {

@@ -1,7 +1,8 @@
 //===- MutationTest.cpp - The simulator finds changed synchronisation -------===//
 //
-// Each mutant of Mutants.h runs in the simulator as it is, whatever sched-verify says of it. One that does not load counts for nothing. Those that are not found are
-// listed with the reason, equivalent ones and missed faults, and the list is exact: a new one fails the test, and so does a listed one that is found.
+// Each mutant of Mutants.h runs in the simulator as it is, whatever sched-verify says of it. One that does not load
+// counts for nothing. Those that are not found are listed with the reason, equivalent ones and missed faults, and the
+// list is exact: a new one fails the test, and so does a listed one that is found.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,61 +31,87 @@ struct Survivor {
 const std::vector<Survivor> &survivors() {
   static const std::vector<Survivor> all = {
       // sm_80.
-      {"wait_copies 2 after barrier", ".*sm_80.*[23] stages", "after the last wait only the output's buffer is read, which no copy fills"},
+      {"wait_copies 2 after barrier", ".*sm_80.*[23] stages",
+       "after the last wait only the output's buffer is read, which no copy fills"},
       {"wait_copies 3 after barrier", ".*sm_80.*(1 stages|[23] stages, Q in registers)", "the same"},
       {"wait_copies 4 after barrier", ".*sm_80.*1 stages, Q in registers", "the same"},
-      {"wait_copies 2 with one group more", ".*sm_80.*3 stages", "with three stages the newest group after the loop is always empty"},
+      {"wait_copies 2 with one group more", ".*sm_80.*3 stages",
+       "with three stages the newest group after the loop is always empty"},
       {"wait_copies 3 (removed|with one group more)", ".*sm_80.*[23] stages, Q in registers",
        "Q has its wait before the loop, and every other copy has been read: the last wait finds nothing to do"},
       {"wait_copies 4 (removed|with one group more)", ".*sm_80.*1 stages, Q in registers", "the same"},
-      {"wait_copies 1 with one group more|commit_copies 1 removed|commit_copies 2 after wait_copies", ".*sm_80.*3 stages, Q in registers",
-       "the wait for Q waits for the second tile's group too, although Q is in the first: the two groups may be one, or the second may be "
+      {"wait_copies 1 with one group more|commit_copies 1 removed|commit_copies 2 after wait_copies",
+       ".*sm_80.*3 stages, Q in registers",
+       "the wait for Q waits for the second tile's group too, although Q is in the first: the two groups may be one, "
+       "or the second may be "
        "awaited later"},
-      {"visible [123] is true", "documents, .*sm_80.*", "a tile that the mask hides changes nothing, and one role reads what it copies"},
+      {"visible [123] is true", "documents, .*sm_80.*",
+       "a tile that the mask hides changes nothing, and one role reads what it copies"},
       {"visible .* is full: (true|false)", ".*sm_80.*", "the answer is not asked for here, but again for the tile"},
       {"visible .* is full: false", ".*sm_90a.*", "the mask hides nothing in a full tile"},
       {"visible [12] is true", "documents, .*sm_90a.*", "the same: one warp says which tiles are visited"},
-      {"send 1 of field [23] as 0", "documents, .*8 warps, 2 stages, in turn", "a warpgroup may work on tiles that show its rows nothing"},
+      {"send 1 of field [23] as 0", "documents, .*8 warps, 2 stages, in turn",
+       "a warpgroup may work on tiles that show its rows nothing"},
       {"send 1 of field [67] as 0", "documents, .*8 warps.*persistent.*", "the same"},
       {"visible [12] is full: true", "blocks, .*sm_90a.*", "no tile of this pattern is full"},
-      {"wait 6 removed", "(causal|moving), .*sm_90a.*in turn(, overlapping)?", "the warpgroup that works on a tile which another passes over waits for it"},
+      {"wait 6 removed", "(causal|moving), .*sm_90a.*in turn(, overlapping)?",
+       "the warpgroup that works on a tile which another passes over waits for it"},
       // sm_90a.
-      {"visible [12] is true", "blocks, .*sm_90a.*", "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
-      {"expect_bytes [1234] after load_box", ".*sm_90a.*", "a phase waits for its arrival, so that bytes may come before they are expected"},
-      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?", "Q fills its stage once, and nobody waits for it to be empty"},
-      {"(wait 2|release 1|receive 2) of stage 0", "(?!(documents|blocks), .*8 warps).*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
+      {"visible [12] is true", "blocks, .*sm_90a.*",
+       "a tile of 128 rows has two rows of blocks, of which its mask asks element by element"},
+      {"expect_bytes [1234] after load_box", ".*sm_90a.*",
+       "a phase waits for its arrival, so that bytes may come before they are expected"},
+      {"ring 1 emptied by one (more|fewer)", ".*sm_90a.*stages(, in turn|, overlapping)?",
+       "Q fills its stage once, and nobody waits for it to be empty"},
+      {"(wait 2|release 1|receive 2) of stage 0",
+       "(?!(documents|blocks), .*8 warps).*sm_90a.*stages(, in turn|, overlapping)?", "the first tile is in stage 0"},
       {"(wait 4|release 2|receive 4) of stage 0", "blocks, .*stages, in turn", "the same"},
-      {"wait 4 of stage 0", "documents, .*stages, in turn", "a warpgroup that passes over a tile has had its turn for the one before, which the other hands on after its wait for this one"},
+      {"wait 4 of stage 0", "documents, .*stages, in turn",
+       "a warpgroup that passes over a tile has had its turn for the one before, which the other hands on after its "
+       "wait for this one"},
       {"wait 3 of stage 0", ".*sm_90a.*stages, overlapping", "so is its V"},
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
       {"wait 4 after sync_warps", "moving, .*", "the same"},
-      {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*", "the ring that other warps fill is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*",
+       "the ring that other warps fill is none of the copy engine's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
-      {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping", "the first tile's V, and its biases, are in stage 0"},
+      {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping",
+       "the first tile's V, and its biases, are in stage 0"},
       {"wait 5 after sync_warps", "(relative|blocks), .*in turn", "both stand before the first read of V"},
       {"wait 7 after sync_warps", "documents, .*in turn", "the same"},
-      {"for_work 1 from the other end", "(blocks|documents), .*stages, in turn", "V's warp asks for the batch and the head, which are the same from both ends"},
+      {"for_work 1 from the other end", "(blocks|documents), .*stages, in turn",
+       "V's warp asks for the batch and the head, which are the same from both ends"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "(causal|moving|documents), .*sm_90a.*persistent.*", "one warp says which tiles of work there are, all others receive them"},
-      {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*", "the consumers receive theirs"},
+      {"for_work [12] from the other end", "(causal|moving|documents), .*sm_90a.*persistent.*",
+       "one warp says which tiles of work there are, all others receive them"},
+      {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*",
+       "the consumers receive theirs"},
       {"mma_wait 2 after release", "(?!blocks).*sm_90a.*",
-       "the warp that copies both fills K's stage again after V's of the tile before, whose release comes after this wait"},
+       "the warp that copies both fills K's stage again after V's of the tile before, whose release comes after this "
+       "wait"},
       {"mma_wait 4 after release", "(?!causal).*sm_90a.*persistent with 1 of Q(, in turn|, overlapping)?",
        "the producer fills V again after Q, which the consumers release after this wait"},
-      {"mma_wait 4 after release", "(?!causal).*sm_90a.*stages(, in turn|, overlapping)?", "after the last tile nobody fills the stage again"},
-      {"mma_wait 4 after release", "causal, .*3 stages, overlapping", "two tiles follow a warpgroup's last one, and have the other two stages"},
+      {"mma_wait 4 after release", "(?!causal).*sm_90a.*stages(, in turn|, overlapping)?",
+       "after the last tile nobody fills the stage again"},
+      {"mma_wait 4 after release", "causal, .*3 stages, overlapping",
+       "two tiles follow a warpgroup's last one, and have the other two stages"},
       {"mma_wait 4 after release", "causal, .*stages, in turn",
        "the other warpgroup releases the stage behind its next turn, which this one hands on after the wait"},
       {"wait 7 removed", "causal, .*3 stages.*in turn",
-       "in turn, a warpgroup that passes over a tile is at most one tile ahead of the other, which waits for the stage before it hands on"},
+       "in turn, a warpgroup that passes over a tile is at most one tile ahead of the other, which waits for the stage "
+       "before it hands on"},
       {"wait (8|9|10) removed", "relative, .*3 stages.*in turn", "the same, in each of the three rings"},
       {"wait 5 removed", "documents, .*stages, in turn", "the same"},
-      {"acquire 1 of the next stage", "moving, .*", "the acquire of each tile of work is for the one after: one stage fewer is filled ahead, and none too early"},
-      {"acquire 2 of the next stage", "(blocks|relative), .*8 warps, .*in turn|documents, .*persistent with 2 of Q(, overlapping)?",
+      {"acquire 1 of the next stage", "moving, .*",
+       "the acquire of each tile of work is for the one after: one stage fewer is filled ahead, and none too early"},
+      {"acquire 2 of the next stage",
+       "(blocks|relative), .*8 warps, .*in turn|documents, .*persistent with 2 of Q(, overlapping)?",
        "the acquire of each tile is for the tile after: one stage fewer is filled ahead, and none too early"},
       // Faults.
       {"wait 10 removed", "dense, .*3 stages, persistent with 2 of Q, overlapping",
-       "the biases of a tile that is passed over may land after those of the tile two later, which no order that the seeds draw lets happen", true},
+       "the biases of a tile that is passed over may land after those of the tile two later, which no order that the "
+       "seeds draw lets happen",
+       true},
   };
   return all;
 }
@@ -95,8 +122,8 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
   int total = 0, caught = 0, equivalent = 0, refused = 0;
   std::set<const Survivor *> used;
   for (const Subject &subject : mutationSubjects()) {
-    // One tile; no key at all; several tiles, some partial. In persistent blocks so many tiles of work that all stages of Q are used again.
-    // And where tiles are searched, more than are remembered.
+    // One tile; no key at all; several tiles, some partial. In persistent blocks so many tiles of work that all stages
+    // of Q are used again. And where tiles are searched, more than are remembered.
     std::vector<Case> cases;
     std::vector<Expectation> expected;
     std::vector<std::pair<int64_t, int64_t>> sizes{{20, 24}, {40, 0}, {130, 170}, {200, 140}};
@@ -107,31 +134,39 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
       sizes.push_back({128, 224});
     for (auto [queries, keys] : sizes) {
       const int64_t heads = !subject.schedule.queryStages ? 1 : queries < 64 ? 5 : 3;
-      cases.push_back(makeCase(subject.name, subject.variant, bf16,
-                               {.batch = 1, .heads = heads, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64}, 6 + cases.size()));
+      cases.push_back(
+          makeCase(subject.name, subject.variant, bf16,
+                   {.batch = 1, .heads = heads, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 64},
+                   6 + cases.size()));
       cases.back().problem.threads = 1;
       if (subject.name == "documents")
         for (const char *name : {"rows", "columns"}) {
           const bool ofKeys = name[0] == 'c';
-          reference::HostTensor ids = reference::HostTensor::zeros(i32, {std::max<int64_t>(ofKeys ? keys : queries, 1)});
+          reference::HostTensor ids =
+              reference::HostTensor::zeros(i32, {std::max<int64_t>(ofKeys ? keys : queries, 1)});
           for (int64_t i = 0; i < ids.shape[0]; ++i)
-            ids.setInt(i, ofKeys          ? i / 32 % 33
-                          : keys == 224   ? (i < 64 ? i % 5 : 5 + i % 2)
-                          : i < 64        ? i % 2
-                          : i < 128       ? -5
-                          : keys < 150    ? 4
-                                          : 1 + i % 2 * 4);
+            ids.setInt(i, ofKeys        ? i / 32 % 33
+                          : keys == 224 ? (i < 64 ? i % 5 : 5 + i % 2)
+                          : i < 64      ? i % 2
+                          : i < 128     ? -5
+                          : keys < 150  ? 4
+                                        : 1 + i % 2 * 4);
           cases.back().problem.tensors[name] = ids;
         }
       else if (subject.name == "relative")
         cases.back().problem.tensors["table"] = reference::HostTensor::random(f32, {heads, 200}, 3);
       else if (subject.name == "dense") // with rows by 16 bytes, and in the last case without
-        cases.back().problem.tensors["bias"] = reference::HostTensor::random(bf16, {heads, 200, keys == 140 ? 141 : 176}, 3);
+        cases.back().problem.tensors["bias"] =
+            reference::HostTensor::random(bf16, {heads, 200, keys == 140 ? 141 : 176}, 3);
       else if (subject.name == "blocks")
-        for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"]; int64_t i : std::views::iota(int64_t(0), pattern.size()))
+        for (reference::HostTensor &pattern = cases.back().problem.tensors["pattern"];
+             int64_t i : std::views::iota(int64_t(0), pattern.size()))
           // Gaps before, among and after two tiles, or three, of which the second row of blocks sees two.
-          pattern.setInt(i, pattern.shape[2] == 1 ||
-                                ((i / pattern.shape[2] % pattern.shape[1] == 1 ? 0b010010 : keys < 150 ? 0b001010 : 0b011010) >> i % pattern.shape[2] % 33 & 1));
+          pattern.setInt(i, pattern.shape[2] == 1 || ((i / pattern.shape[2] % pattern.shape[1] == 1 ? 0b010010
+                                                       : keys < 150                                 ? 0b001010
+                                                                                                    : 0b011010) >>
+                                                          i % pattern.shape[2] % 33 &
+                                                      1));
       subject.schedule.applyTo(cases.back().options);
       Expected<Expectation> exact = expect(cases.back());
       REQUIRE(exact);
@@ -182,7 +217,8 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
         FAIL_CHECK(kernel << ": " << mutant.what << " was not found");
     }
   }
-  fmt::print("simulator: {} of {} mutants found, {} equivalent as listed, {} do not load\n", caught, total, equivalent, refused);
+  fmt::print("simulator: {} of {} mutants found, {} equivalent as listed, {} do not load\n", caught, total, equivalent,
+             refused);
   CHECK(total >= 2000);
   CHECK(caught >= 0.95 * total);
   for (const Survivor &each : survivors())

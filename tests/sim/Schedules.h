@@ -15,7 +15,7 @@ struct Schedule {
   int tileQ, tileK, warps, stages;
   bool qRegisters;
   int dvWarps = 1;
-  int queryStages = 0; ///< of Q's ring in persistent blocks; 0: a block has one tile of work
+  int queryStages = 0;  ///< of Q's ring in persistent blocks; 0: a block has one tile of work
   bool turns = false;   ///< warpgroups start their products in turn
   bool overlap = false; ///< the product with V runs beside the next softmax; with turns where maxima are held
 
@@ -29,7 +29,8 @@ std::vector<Schedule> schedulesFor(const std::string &arch);
 /// The case's kernel with the schedule, as sched text.
 Expected<std::string> schedText(const Case &test, const Schedule &schedule);
 
-/// What runs a case in the simulator. Persistent blocks are so few that each has several tiles of work, where there are several.
+/// What runs a case in the simulator. Persistent blocks are so few that each has several tiles of work, where there are
+/// several.
 Launcher launcher(const Simulation &simulation, const Case &test, uint64_t seed);
 
 /// Runs the text on the case, whose options hold its schedule, and compares O and LSE with float64.

@@ -1,7 +1,7 @@
 //===- SimTest.cpp - Schedules of every kind against float64 ----------------===//
 //
-// A sched kernel run in the simulator gives O and LSE within the tolerance of low precision, without a finding, whatever the
-// order of warps and copies: that the race detection stays silent is half of what these tests hold.
+// A sched kernel run in the simulator gives O and LSE within the tolerance of low precision, without a finding,
+// whatever the order of warps and copies: that the race detection stays silent is half of what these tests hold.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,9 @@ using namespace attune::tests;
 
 namespace {
 
-Variant busy() { return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f); }
+Variant busy() {
+  return Variant("busy").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).dropout(0.1f);
+}
 
 int64_t elementsOf(const Case &test) {
   const auto &q = test.problem.q.shape, &k = test.problem.k.shape;
@@ -49,7 +51,8 @@ std::optional<Case> scheduled(Case test, const std::string &arch, size_t first, 
 }
 
 /// Runs the case with its schedule under `seeds` orders of events.
-void runText(const Case &test, const std::string &arch, const std::string &text, std::initializer_list<uint64_t> seeds) {
+void runText(const Case &test, const std::string &arch, const std::string &text,
+             std::initializer_list<uint64_t> seeds) {
   Expected<Simulation> simulation = Simulation::load({text, "kernel.mlir"});
   INFO(arch << ", " << test.describe());
   if (!simulation)
@@ -80,8 +83,8 @@ TEST_CASE("every schedule, under several orders of events", "[numerics]") {
     CHECK(all.size() >= 8);
     for (const Schedule &schedule : all)
       for (DType dtype : {bf16, f16}) {
-        Case test =
-            makeCase("schedule", busy(), dtype, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 64}, 6);
+        Case test = makeCase("schedule", busy(), dtype,
+                             {.batch = 1, .heads = 2, .headsKv = 1, .queries = 150, .keys = 170, .headDim = 64}, 6);
         test.problem.threads = 1;
         schedule.applyTo(test.options);
         Expected<std::string> text = schedText(test, schedule);
@@ -112,13 +115,22 @@ TEST_CASE("every built-in variant", "[numerics]") {
 TEST_CASE("lengths around the edges of tiles", "[numerics]") {
   size_t next = 0;
   for (const std::string arch : {"sm_80", "sm_90a"})
-    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 1}, {1, 200}, {200, 1}, {16, 16}, {17, 33}, {63, 65}, {64, 128}, {128, 64}, {129, 127}, {193, 257}, {70, 0}})
+    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
+                                                                         {1, 200},
+                                                                         {200, 1},
+                                                                         {16, 16},
+                                                                         {17, 33},
+                                                                         {63, 65},
+                                                                         {64, 128},
+                                                                         {128, 64},
+                                                                         {129, 127},
+                                                                         {193, 257},
+                                                                         {70, 0}})
       for (bool masked : {false, true}) {
         Variant variant = masked ? Variant("bottom_right").mask(causalBottomRight()) : Variant("plain");
-        CHECK(run(
-            makeCase("lengths", variant, bf16, {.batch = 2, .heads = 2, .headsKv = 2, .queries = queries, .keys = keys, .headDim = 64}, 5),
-            arch, next, {next}));
+        CHECK(run(makeCase("lengths", variant, bf16,
+                           {.batch = 2, .heads = 2, .headsKv = 2, .queries = queries, .keys = keys, .headDim = 64}, 5),
+                  arch, next, {next}));
         ++next;
       }
 }
@@ -126,24 +138,27 @@ TEST_CASE("lengths around the edges of tiles", "[numerics]") {
 TEST_CASE("head dims", "[numerics]") {
   size_t next = 0;
   for (const std::string arch : {"sm_80", "sm_90a"})
-    for (auto [dim, dimV] :
-         std::vector<std::pair<int, int>>{{8, 8}, {16, 64}, {40, 72}, {80, 80}, {96, 16}, {128, 128}, {64, 256}, {256, 256}}) {
+    for (auto [dim, dimV] : std::vector<std::pair<int, int>>{
+             {8, 8}, {16, 64}, {40, 72}, {80, 80}, {96, 16}, {128, 128}, {64, 256}, {256, 256}}) {
       INFO(arch << ", D " << dim << " x " << dimV);
-      CHECK(run(makeCase("dims", busy(), next % 2 ? bf16 : f16,
-                         {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV}, 4),
-                arch, next, {next}));
+      CHECK(run(
+          makeCase(
+              "dims", busy(), next % 2 ? bf16 : f16,
+              {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 150, .headDim = dim, .headDimV = dimV}, 4),
+          arch, next, {next}));
       ++next;
     }
 }
 
 TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layouts", "[cases]") {
-  // One in five of the cases that the CPU target and the GPU run, those that are small. Masks of captured integers have a test below.
+  // One in five of the cases that the CPU target and the GPU run, those that are small. Masks of captured integers have
+  // a test below.
   std::map<std::string, int> ran;
   for (const std::string arch : {"sm_80", "sm_90a"}) {
     size_t next = arch == "sm_80" ? 0 : 2;
     for (const Group &group : groups(false)) {
-      if (group.name == "lengths" || group.name == "head-dims" || group.name == "builtins" || group.name == "wide-heads" ||
-          (group.name == "bounds" && arch == "sm_90a"))
+      if (group.name == "lengths" || group.name == "head-dims" || group.name == "builtins" ||
+          group.name == "wide-heads" || (group.name == "bounds" && arch == "sm_90a"))
         continue;
       for (const std::function<Case()> &make : group.cases) {
         if (next++ % 5)
@@ -155,16 +170,18 @@ TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layout
       }
     }
   }
-  for (const char *name :
-       {"grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "bounds", "captured", "scalars", "expressions", "dropout"}) {
+  for (const char *name : {"grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "bounds", "captured",
+                           "scalars", "expressions", "dropout"}) {
     INFO(name);
     CHECK(ran[name] >= 2);
   }
 }
 
 TEST_CASE("scores of any magnitude, by warps, by warpgroups in turn and not", "[large]") {
-  std::vector<Schedule> schedules = {{"sm_80", 64, 32, 4, 2, false, 1, 0}, {"sm_90a", 128, 32, 8, 2, false, 1, 0},
-                                     {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
+  std::vector<Schedule> schedules = {{"sm_80", 64, 32, 4, 2, false, 1, 0},
+                                     {"sm_90a", 128, 32, 8, 2, false, 1, 0},
+                                     {"sm_90a", 128, 32, 8, 2, false, 1, 0, true},
+                                     {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
   int ran[4] = {};
   for (const Group &group : groups(false))
     if (group.name == "large-scores")
@@ -186,7 +203,9 @@ TEST_CASE("scores of any magnitude, by warps, by warpgroups in turn and not", "[
 
 TEST_CASE("maxima that stay until exponentials grow out of range", "[cases]") {
   // With hard inputs maxima move in many tiles, and rows see their first key late.
-  const Schedule schedules[] = {{"sm_90a", 128, 32, 8, 2, false, 1, 0, true}, {"sm_90a", 128, 32, 8, 3, false, 1, 2, true}, {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
+  const Schedule schedules[] = {{"sm_90a", 128, 32, 8, 2, false, 1, 0, true},
+                                {"sm_90a", 128, 32, 8, 3, false, 1, 2, true},
+                                {"sm_90a", 128, 32, 8, 2, false, 1, 2, true, true}};
   size_t ran = 0;
   for (const Group &group : groups(false))
     if (group.name == "hard-inputs" || group.name == "hidden")
@@ -207,8 +226,10 @@ TEST_CASE("maxima that stay until exponentials grow out of range", "[cases]") {
 
 TEST_CASE("both roles visit the same tiles, one tile of work after another", "[bounds]") {
   // Where a mask hides all tiles of a query tile, or all but one, the rings must go on where they stopped.
-  const Schedule schedules[] = {{"sm_90a", 64, 32, 4, 2, false, 1, 2}, {"sm_90a", 128, 32, 8, 2, false, 1, 2},
-                                {"sm_90a", 128, 48, 8, 3, false, 1, 1}, {"sm_90a", 64, 16, 4, 3, false, 1, 0}};
+  const Schedule schedules[] = {{"sm_90a", 64, 32, 4, 2, false, 1, 2},
+                                {"sm_90a", 128, 32, 8, 2, false, 1, 2},
+                                {"sm_90a", 128, 48, 8, 3, false, 1, 1},
+                                {"sm_90a", 64, 16, 4, 3, false, 1, 0}};
   auto rows = captured("rows", i32, rank(1)), columns = captured("columns", i32, rank(1));
   std::vector<Case> cases;
   for (const Group &group : groups(false))
@@ -217,15 +238,17 @@ TEST_CASE("both roles visit the same tiles, one tile of work after another", "[b
         if (Case test = make(); test.problem.q.dtype != f32)
           cases.push_back(std::move(test));
   CHECK(cases.size() >= 30);
-  // Documents in rising, falling and no order; queries of none among the keys; more tiles of keys than a warp asks for at a time.
+  // Documents in rising, falling and no order; queries of none among the keys; more tiles of keys than a warp asks for
+  // at a time.
   for (bool hidden : {false, true})
     for (int order = 0; order < 4; ++order) {
       auto mask = [=](Index, Index, Index q, Index k) {
         Expr same = rows[q] == columns[k];
         return hidden ? q >= k && same : same;
       };
-      Case test = makeCase("documents of queries and keys", Variant("v").mask(mask), bf16,
-                           {.batch = 1, .heads = 3, .headsKv = 1, .queries = 300, .keys = order < 2 ? 200 : 1300, .headDim = 32}, 7);
+      Case test = makeCase(
+          "documents of queries and keys", Variant("v").mask(mask), bf16,
+          {.batch = 1, .heads = 3, .headsKv = 1, .queries = 300, .keys = order < 2 ? 200 : 1300, .headDim = 32}, 7);
       auto ids = [&](int64_t count, auto id) {
         reference::HostTensor tensor = reference::HostTensor::zeros(i32, {count});
         for (int64_t i = 0; i < count; ++i)
@@ -233,8 +256,12 @@ TEST_CASE("both roles visit the same tiles, one tile of work after another", "[b
         return tensor;
       };
       const int64_t keys = test.problem.k.shape[2];
-      test.problem.tensors["rows"] = ids(300, [&](int64_t i) { return order == 1 ? 9 - i / 64 : i / 70 % 2 ? 1000 : i / 64 * 2; });
-      test.problem.tensors["columns"] = ids(keys, [&](int64_t i) { return order == 1 ? i / 60 * 3 : order == 3 ? 9 - i / 150 : i * 9 / keys; });
+      test.problem.tensors["rows"] = ids(300, [&](int64_t i) {
+        return order == 1 ? 9 - i / 64 : i / 70 % 2 ? 1000 : i / 64 * 2;
+      });
+      test.problem.tensors["columns"] = ids(keys, [&](int64_t i) {
+        return order == 1 ? i / 60 * 3 : order == 3 ? 9 - i / 150 : i * 9 / keys;
+      });
       cases.push_back(std::move(test));
     }
   size_t next = 0;
@@ -269,38 +296,53 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
     int rings;       ///< beside Q, K and V
   };
   const Staged staged[] = {
-      {"relative", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + keyLength() - 1]; }), 600, 1},
-      {"clamped", score([=](Score s, Index, Index h, Index q, Index k) { return s + clamped(table[h][q - k + 10]); }).mask(causal()), 33, 1},
+      {"relative",
+       score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + keyLength() - 1]; }), 600, 1},
+      {"clamped", score([=](Score s, Index, Index h, Index q, Index k) {
+                    return s + clamped(table[h][q - k + 10]);
+                  }).mask(causal()),
+       33, 1},
       {"backward, at an offset", score([=](Score s, Index, Index h, Index q, Index k) {
                                    return s * (1.5f + 0.1f * clamped(table[h][2 * k - 2 * q + 300]));
-                                 }).qOffset(), 600, 1},
+                                 }).qOffset(),
+       600, 1},
       // A function in step reads by distance and by key behind itself.
       {"capped", score([=](Score s, Index, Index h, Index q, Index k) {
-                   return 20.0f * tanh(s * 0.05f) + table[h][q - k + keyLength() - 1] + 0.01f * cast(k % 5, f32);
-                 }), 600, 1},
-      {"buckets", score([=](Score s, Index, Index h, Index q, Index k) { return s + table[h][bucket(q, k)]; }).mask(slidingWindow(90, 20)), 32, 1},
+         return 20.0f * tanh(s * 0.05f) + table[h][q - k + keyLength() - 1] + 0.01f * cast(k % 5, f32);
+       }),
+       600, 1},
+      {"buckets", score([=](Score s, Index, Index h, Index q, Index k) {
+                    return s + table[h][bucket(q, k)];
+                  }).mask(slidingWindow(90, 20)),
+       32, 1},
       {"two tables", score([=](Score s, Index, Index h, Index q, Index k) {
                        return (s + clamped(table[h][q - k + 200])) * 0.5f + clamped(other[k - q + 150]) * s;
-                     }).dropout(0.2f), 400, 2},
-      {"integers and flags", score([=](Score s, Index, Index, Index q, Index k) {
-                               return select(clamped(counts[q - k + 300]) < q % 7, s + 0.25f, s);
-                             }).mask([=](Index, Index h, Index q, Index k) { return q >= k || clamped(open[h][k - q]); }), 1, 2},
+                     }).dropout(0.2f),
+       400, 2},
+      {"integers and flags",
+       score([=](Score s, Index, Index, Index q, Index k) {
+         return select(clamped(counts[q - k + 300]) < q % 7, s + 0.25f, s);
+       }).mask([=](Index, Index h, Index q, Index k) { return q >= k || clamped(open[h][k - q]); }),
+       1, 2},
   };
-  const std::tuple<int64_t, int64_t, int, int> shapes[] = {{150, 170, 64, 64}, {70, 300, 96, 40}, {300, 70, 64, 64}, {130, 129, 128, 128}, {1, 90, 48, 96}};
+  const std::tuple<int64_t, int64_t, int, int> shapes[] = {
+      {150, 170, 64, 64}, {70, 300, 96, 40}, {300, 70, 64, 64}, {130, 129, 128, 128}, {1, 90, 48, 96}};
   const std::vector<Schedule> all = schedulesFor("sm_90a");
   std::set<size_t> ran;
   size_t next = 0;
   for (const Staged &each : staged)
     for (auto [queries, keys, dim, dimV] : shapes)
       for (bool reversed : {false, true}) {
-        Case test = makeCase(each.label, each.variant, next % 2 ? bf16 : f16,
-                             {.batch = 1, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV}, 5);
+        Case test = makeCase(
+            each.label, each.variant, next % 2 ? bf16 : f16,
+            {.batch = 1, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV},
+            5);
         test.layout.reversedTensors = reversed;
         if (each.label == "backward, at an offset")
           test.problem.qOffset = 33;
         for (const TensorDecl &decl : each.variant.tensors())
-          test.problem.tensors[decl.name] = decl.name == "table"   ? HostTensor::random(f32, {3, each.columns}, 7)
-                                            : decl.name == "other" ? HostTensor::random(bf16, {310}, 8)
+          test.problem.tensors[decl.name] = decl.name == "table"    ? HostTensor::random(f32, {3, each.columns}, 7)
+                                            : decl.name == "other"  ? HostTensor::random(bf16, {310}, 8)
                                             : decl.name == "counts" ? HostTensor::zeros(i32, {420})
                                                                     : HostTensor::zeros(boolean, {3, 200});
         if (auto found = test.problem.tensors.find("counts"); found != test.problem.tensors.end())
@@ -313,7 +355,8 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
         std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
         REQUIRE(fitted);
         size_t rings = 0;
-        for (size_t at = text.find("sched.init_ring"); at != std::string::npos; at = text.find("sched.init_ring", at + 1))
+        for (size_t at = text.find("sched.init_ring"); at != std::string::npos;
+             at = text.find("sched.init_ring", at + 1))
           ++rings;
         CHECK(rings == size_t(3 + each.rings));
         runText(*fitted, "sm_90a", text, {next, next + 1});
@@ -330,8 +373,9 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
     std::vector<int64_t> leading; ///< extents before queries and keys
     int64_t fewer = 0;            ///< than the queries and keys
   };
-  const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},        {"bias[h, q, k]", f32, {3}},
-                          {"bias[b, h, q, k]", bf16, {2, 3}}, {"bias[q, k]", bf16, {}},           {"bias[h, q, k], clamped", f16, {2}, 24},
+  const Dense biases[] = {{"bias[h, q, k]", bf16, {3}},     {"bias[h, q, k]", f16, {3}},
+                          {"bias[h, q, k]", f32, {3}},      {"bias[b, h, q, k]", bf16, {2, 3}},
+                          {"bias[q, k]", bf16, {}},         {"bias[h, q, k], clamped", f16, {2}, 24},
                           {"bias[h / 2, q, k]", bf16, {2}}, {"bias[h, q, k], clamped", f32, {3}, 7}};
   // Rows of the tensor that start at multiples of 16 bytes, which the copy engine needs, and such that do not.
   const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
@@ -345,12 +389,17 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
         auto bias = captured("bias", each.type, attune::rank(rank));
         // Where a search decides about tiles of work, blocks claim these, and the warps that copy biases receive them.
         const bool searches = next % 3 == 1;
-        const Mask visible = searches ? causalBottomRight() && documents(captured("ids", i32, attune::rank(1))) : causalBottomRight();
+        const Mask visible =
+            searches ? causalBottomRight() && documents(captured("ids", i32, attune::rank(1))) : causalBottomRight();
         Variant variant = Variant("dense").mask(visible).score([&](Score s, Index b, Index h, Index q, Index k) {
-          return rank == 2 ? s + bias[q][k] : rank == 4 ? s + bias[b][h][q][k] : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k] : s + clamped(bias[h][q][k]);
+          return rank == 2                           ? s + bias[q][k]
+                 : rank == 4                         ? s + bias[b][h][q][k]
+                 : each.label == "bias[h / 2, q, k]" ? s - bias[h / 2][q][k]
+                                                     : s + clamped(bias[h][q][k]);
         });
-        Case test = makeCase(each.label, variant, next % 2 ? bf16 : f16,
-                             {.batch = 2, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim}, 5);
+        Case test =
+            makeCase(each.label, variant, next % 2 ? bf16 : f16,
+                     {.batch = 2, .heads = 3, .headsKv = 1, .queries = queries, .keys = keys, .headDim = dim}, 5);
         test.layout.reversedTensors = reversed;
         std::vector<int64_t> extents = each.leading;
         extents.insert(extents.end(), {queries - each.fewer, keys - each.fewer});
@@ -365,7 +414,8 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
         std::string text;
         std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
         REQUIRE(fitted);
-        claimed += text.find("sched.for_work claimed") != std::string::npos && text.find("\"bias_ring\"") != std::string::npos;
+        claimed +=
+            text.find("sched.for_work claimed") != std::string::npos && text.find("\"bias_ring\"") != std::string::npos;
         staged += text.find("\"bias_ring\"") != std::string::npos;
         runText(*fitted, "sm_90a", text, {next, next + 1});
         ran.insert(next++ % all.size());
@@ -397,8 +447,11 @@ TEST_CASE("which dense biases the copy engine copies", "[biases]") {
                           {"queries before the first", {2, 70, 136}, false, false, -3}};
   for (const Dense &each : biases) {
     auto bias = captured("bias", bf16, rank(3));
-    Variant variant = Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) { return s + clamped(bias[h][q][k]); }).qOffset();
-    Case test = makeCase(each.label, variant, bf16, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 136, .headDim = 64}, 5);
+    Variant variant = Variant("dense")
+                          .score([&](Score s, Index, Index h, Index q, Index k) { return s + clamped(bias[h][q][k]); })
+                          .qOffset();
+    Case test = makeCase(each.label, variant, bf16,
+                         {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 136, .headDim = 64}, 5);
     test.layout.reversedTensors = each.reversed;
     test.problem.qOffset = each.qOffset;
     test.problem.tensors["bias"] = HostTensor::random(bf16, each.extents, 7);
@@ -406,7 +459,8 @@ TEST_CASE("which dense biases the copy engine copies", "[biases]") {
     std::optional<Case> fitted = scheduled(test, "sm_90a", 0, text);
     REQUIRE(fitted);
     runText(*fitted, "sm_90a", text, {0});
-    // Without the boxes of the bias, whose column is not their place in the stage, a stage that they fill is never full.
+    // Without the boxes of the bias, whose column is not their place in the stage, a stage that they fill is never
+    // full.
     std::string without;
     int dropped = 0;
     for (size_t at = 0; at < text.size();) {
@@ -459,14 +513,15 @@ TEST_CASE("the dropout pattern is the formula's", "[numerics]") {
 
 TEST_CASE("a persistent grid by hand", "[numerics]") {
   // By hand: the tile of work ends with a barrier, so that the next one's copies do not overwrite O before it is read.
-  Case test = makeCase("persistent", busy(), bf16,
-                       {.batch = 2, .heads = 2, .headsKv = 1, .queries = 150, .keys = 90, .headDim = 64, .headDimV = 128}, 6);
+  Case test =
+      makeCase("persistent", busy(), bf16,
+               {.batch = 2, .heads = 2, .headsKv = 1, .queries = 150, .keys = 90, .headDim = 64, .headDimV = 128}, 6);
   const Schedule schedule = schedulesFor("sm_80")[0];
   schedule.applyTo(test.options);
   Expected<std::string> text = schedText(test, schedule);
   REQUIRE(text);
-  std::string loop =
-      std::regex_replace(*text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"), "for_work persistent $1($2, %count)");
+  std::string loop = std::regex_replace(*text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
+                                        "for_work persistent $1($2, %count)");
   Expected<Expectation> expected = expect(test);
   REQUIRE(expected);
   auto verdictOf = [&](const std::string &kernel, int64_t blocks) {
@@ -474,7 +529,9 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
     if (!simulation)
       FAIL(simulation.error().text());
     Launcher given = launcher(*simulation, test, 3);
-    given.launch = [&](const LaunchArgs &args) { return simulation->run(args, {.seed = 3, .multiprocessors = blocks}); };
+    given.launch = [&](const LaunchArgs &args) {
+      return simulation->run(args, {.seed = 3, .multiprocessors = blocks});
+    };
     return judge(test, *expected, tests::run(given, test));
   };
   Verdict torn = verdictOf(loop, 3);

@@ -1,7 +1,8 @@
 //===- MutationTest.cpp - sched-verify finds changed waits and barriers ------===//
 //
-// Each wait, barrier and commit of whole kernels is removed or changed, one at a time. Without roles, a mutant that sched-verify lets pass
-// must be one that computes the same: those are listed. With roles it lets most pass: which kinds it does not know is listed. A refusal counts where its error is the one expected.
+// Each wait, barrier and commit of whole kernels is removed or changed, one at a time. Without roles, a mutant that
+// sched-verify lets pass must be one that computes the same: those are listed. With roles it lets most pass: which
+// kinds it does not know is listed. A refusal counts where its error is the one expected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,10 +35,19 @@ std::vector<Subject> subjects() {
   std::vector<Subject> all;
   for (int stages : {1, 2, 3})
     for (bool qRegisters : {false, true})
-      for (const Variant &variant : {Variant("plain"), Variant("causal").mask(causal()), Variant("dropout").dropout(0.1f),
-                                     Variant("blocks").blocks(captured("pattern", boolean, rank(3)), 128, 64)})
-        all.push_back({std::string(variant.name()), std::to_string(stages) + " stages" + (qRegisters ? ", q in registers" : ""), variant,
-                       {.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = stages, .qRegisters = qRegisters}});
+      for (const Variant &variant :
+           {Variant("plain"), Variant("causal").mask(causal()), Variant("dropout").dropout(0.1f),
+            Variant("blocks").blocks(captured("pattern", boolean, rank(3)), 128, 64)})
+        all.push_back({std::string(variant.name()),
+                       std::to_string(stages) + " stages" + (qRegisters ? ", q in registers" : ""),
+                       variant,
+                       {.dtype = bf16,
+                        .headDim = 64,
+                        .tileQ = 128,
+                        .tileK = 64,
+                        .warps = 4,
+                        .stages = stages,
+                        .qRegisters = qRegisters}});
   return all;
 }
 
@@ -62,7 +72,8 @@ std::vector<Mutant> mutantsOf(const std::string &text) {
     if (kind != "wait")
       continue;
     mutate("with one group more", [&](auto &changed) {
-      changed[i] = std::regex_replace(lines[i], op, "sched.wait_copies pending " + std::to_string(std::stoi(match[2]) + 1));
+      changed[i] =
+          std::regex_replace(lines[i], op, "sched.wait_copies pending " + std::to_string(std::stoi(match[2]) + 1));
     });
     if (lines[i + 1].find("sched.barrier") != std::string::npos)
       mutate("after its barrier", [&](auto &changed) { std::swap(changed[i], changed[i + 1]); });
@@ -79,7 +90,8 @@ const std::set<std::string> &equivalent() {
       "3 stages: wait 2 after its barrier",
       // With three stages the newest group after the loop is always empty.
       "3 stages: wait 2 with one group more",
-      // With Q in registers its wait stands before the loop, and every other copy has been read: the last wait finds nothing to do.
+      // With Q in registers its wait stands before the loop, and every other copy has been read: the last wait finds
+      // nothing to do.
       "1 stages, q in registers: wait 4 removed",
       "1 stages, q in registers: wait 4 with one group more",
       "1 stages, q in registers: wait 4 after its barrier",
@@ -96,10 +108,13 @@ const std::set<std::string> &equivalent() {
   return all;
 }
 
-/// What the error of a mutant without roles says. Without a wait, a commit or a barrier the error may be what the missing one would have ordered, or a later op's.
+/// What the error of a mutant without roles says. Without a wait, a commit or a barrier the error may be what the
+/// missing one would have ordered, or a later op's.
 std::string refusalOf(const std::string &what) {
-  const std::string underWay = "whose copy is still under way; (no wait follows the copy|the wait before it leaves [0-9]+ groups? pending)$",
-                    never = "starts a copy into [a-z_]+ that no wait completes before the tile of work ends$";
+  const std::string
+      underWay =
+          "whose copy is still under way; (no wait follows the copy|the wait before it leaves [0-9]+ groups? pending)$",
+      never = "starts a copy into [a-z_]+ that no wait completes before the tile of work ends$";
   if (what.ends_with("after its barrier"))
     return "whose copy other threads may not have completed; a barrier must follow the wait$";
   if (what.starts_with("wait"))
@@ -107,7 +122,8 @@ std::string refusalOf(const std::string &what) {
   if (what.starts_with("commit"))
     return "whose copy is in no group; sched.commit_copies must follow it$|" + underWay + "|" + never;
   return "whose copy other threads may not have completed; a barrier must follow the wait$|"
-         "(which other threads have just stored; a barrier must follow the stores|which other threads may still read; a barrier must follow the reads)$";
+         "(which other threads have just stored; a barrier must follow the stores|which other threads may still read; "
+         "a barrier must follow the reads)$";
 }
 
 } // namespace
@@ -142,23 +158,27 @@ TEST_CASE("sched-verify rejects kernels with a wait, barrier or commit changed")
       ++total;
     }
   }
-  fmt::print("sched-verify, without roles: {} of {} mutants refused, {} kinds are equivalent\n", rejected, total, equivalent().size());
+  fmt::print("sched-verify, without roles: {} of {} mutants refused, {} kinds are equivalent\n", rejected, total,
+             equivalent().size());
   // Of those that are not equivalent all are found; 95% is the floor that this test holds new kernels to.
   CHECK(total >= 200);
   CHECK(rejected >= 0.95 * total);
   CHECK(survivors == equivalent());
 }
 
-/// What becomes of the mutants of one kind in kernels with roles: "release removed". sched-verify sees the sides of rings alone; those that it lets pass the simulator runs
-/// (tests/sim/MutationTest.cpp), and either finds or lists as equivalent.
+/// What becomes of the mutants of one kind in kernels with roles: "release removed". sched-verify sees the sides of
+/// rings alone; those that it lets pass the simulator runs (tests/sim/MutationTest.cpp), and either finds or lists as
+/// equivalent.
 struct Kind {
   std::string name, refusal; ///< "" where all pass; else some are refused
 };
 
 const std::vector<Kind> &kindsInRoles() {
-  const std::string unread = "is never read; a role must wait for it", unreleased = "is acquired but never released; its readers must release what they have read",
+  const std::string unread = "is never read; a role must wait for it",
+                    unreleased = "is acquired but never released; its readers must release what they have read",
                     unfilled = "is never filled; a role must commit or expect bytes on it",
-                    unacquired = "is filled in a loop without being acquired; its writer must wait until a stage is empty";
+                    unacquired =
+                        "is filled in a loop without being acquired; its writer must wait until a stage is empty";
   static const std::vector<Kind> all = {
       // The sides of a ring: refused where the op was the only one of its kind on its ring.
       {"wait removed", unread},
@@ -235,7 +255,9 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
   for (const tests::Subject &subject : tests::mutationSubjects()) {
     if (subject.schedule.arch != "sm_90a")
       continue;
-    tests::Case test = tests::makeCase(subject.name, subject.variant, bf16, {.batch = 1, .heads = 1, .headsKv = 1, .queries = 64, .keys = 64, .headDim = 64}, 1);
+    tests::Case test =
+        tests::makeCase(subject.name, subject.variant, bf16,
+                        {.batch = 1, .heads = 1, .headsKv = 1, .queries = 64, .keys = 64, .headDim = 64}, 1);
     subject.schedule.applyTo(test.options);
     Expected<std::string> text = tests::schedText(test, subject.schedule);
     REQUIRE(text);
@@ -245,7 +267,8 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
       if (!Simulation::load({mutant.text, "mutant.mlir"}))
         continue;
       const std::string name = std::regex_replace(mutant.what, std::regex(" [0-9]+"), "");
-      auto kind = std::find_if(kindsInRoles().begin(), kindsInRoles().end(), [&](const Kind &each) { return each.name == name; });
+      auto kind = std::find_if(kindsInRoles().begin(), kindsInRoles().end(),
+                               [&](const Kind &each) { return each.name == name; });
       REQUIRE(kind != kindsInRoles().end());
       Expected<std::string> verified = emitFromText({mutant.text, "mutant.mlir"}, {}, target, Stage::Sched);
       ++(verified ? counts[name].first : counts[name].second);
@@ -253,7 +276,9 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
       if (verified)
         continue;
       INFO(verified.error().message);
-      CHECK(std::regex_match(verified.error().message, std::regex("'sched.ring' op [a-z_]+ " + (kind->refusal.empty() ? "(nothing)" : kind->refusal))));
+      CHECK(std::regex_match(
+          verified.error().message,
+          std::regex("'sched.ring' op [a-z_]+ " + (kind->refusal.empty() ? "(nothing)" : kind->refusal))));
     }
   }
   for (const Kind &kind : kindsInRoles()) {
@@ -266,7 +291,8 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
 
 TEST_CASE("text is held to the rules of its stage, and errors point at it") {
   Target target = Target::cuda("sm_80");
-  CompileOptions options{.dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false};
+  CompileOptions options{
+      .dtype = bf16, .headDim = 64, .tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false};
   auto errorOf = [&](Stage stage, const std::string &pattern, const std::string &replacement) {
     Expected<std::string> text = emit(Variant("causal").mask(causal()), options, target, stage);
     REQUIRE(text);
@@ -284,7 +310,8 @@ TEST_CASE("text is held to the rules of its stage, and errors point at it") {
   CHECK(attn == "'arith.extsi' op gives 'i128'; scores and masks compute with f32, i32, i64 and i1");
   CHECK(attnLine.find("i128") != std::string::npos);
   auto [tile, tileLine] = errorOf(Stage::Tile, "k by 64", "k by 32");
-  CHECK(tile == "'tile.domain' op steps by 32, the plan's tile_k is 64; the plan and all ops have one size, for another start from attn with --tile-k 64");
+  CHECK(tile == "'tile.domain' op steps by 32, the plan's tile_k is 64; the plan and all ops have one size, for "
+                "another start from attn with --tile-k 64");
   CHECK(tileLine.find("tile.domain") != std::string::npos);
   auto [sched, schedLine] = errorOf(Stage::Sched, "wait_copies pending 0", "wait_copies pending 1");
   CHECK(sched == "'sched.copy_async' op starts a copy into q_tile that no wait completes before the tile of work ends");

@@ -25,8 +25,7 @@ int summarize(const CompileFlags &flags, const Request &request) {
   Expected<KernelImage> image = cli::compileImage(request);
   if (!image)
     return report({image.error()});
-  double milliseconds =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   ordered_json plan = planOf(*image);
   if (flags.json) {
     ordered_json result = {{"variant", image->name},
@@ -49,8 +48,8 @@ int summarize(const CompileFlags &flags, const Request &request) {
     print("{}\n", result.dump(2));
     return done;
   }
-  print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype),
-             image->signature.headDim, image->signature.headDimV, image->arch, image->path, planText(plan));
+  print("{} {} head_dim {} x {} for {} ({})\n{}", image->name, name(image->signature.dtype), image->signature.headDim,
+        image->signature.headDimV, image->arch, image->path, planText(plan));
   print("  {:<14} {} bytes\n", "binary", image->binary.size());
   print("  {:<14} {}\n", "compile", compileText(image->times, image->cacheHit, milliseconds, request));
   if (!image->log.empty())
@@ -73,7 +72,8 @@ int compileVerb(const CompileFlags &flags) {
   // A machine without a GPU still compiles for one, and one with a GPU for the stage that is the CPU's.
   if (stage == Stage::Llvm && flags.arch.empty())
     request->target = Target::cpu();
-  else if (flags.arch.empty() && !request->target.isCuda() && !(request->summary && request->summary->stage == Stage::Sched))
+  else if (flags.arch.empty() && !request->target.isCuda() &&
+           !(request->summary && request->summary->stage == Stage::Sched))
     request->target = Target::cuda("sm_90a");
   if (!stage)
     return summarize(flags, *request);
@@ -87,10 +87,8 @@ int compileVerb(const CompileFlags &flags) {
     if (Expected<void> written = writeFile(flags.output, *text); !written)
       return report({written.error()});
   if (flags.json) {
-    ordered_json result = {{"variant", request->label},
-                           {"arch", request->target.arch},
-                           {"stage", flags.stage},
-                           {"bytes", text->size()}};
+    ordered_json result = {
+        {"variant", request->label}, {"arch", request->target.arch}, {"stage", flags.stage}, {"bytes", text->size()}};
     if (flags.output.empty())
       result["text"] = *text;
     else
@@ -113,11 +111,13 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   flags->addVariant(*verb);
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addSchedule(*verb);
-  verb->add_option("--emit", flags->stage, "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
+  verb->add_option("--emit", flags->stage,
+                   "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
       ->check(oneOf({"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
   flags->addCuda(*verb);
-  verb->add_flag("--print-after-all", flags->printAfterAll, "print the IR after each pass to standard error; compiles without the cache");
+  verb->add_flag("--print-after-all", flags->printAfterAll,
+                 "print the IR after each pass to standard error; compiles without the cache");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = compileVerb(*flags); });
 }

@@ -1,6 +1,7 @@
 //===- Completion.cpp - attune completion ---------------------------------------===//
 //
-// A shell's completion of verbs, options and the values that are known, read off the parser, so that it has no list of its own.
+// A shell's completion of verbs, options and the values that are known, read off the parser, so that it has no list of
+// its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +24,9 @@ struct CompletedOption {
 };
 
 struct CompletedVerb {
-  std::string path;                ///< "", "run", "cache list"
+  std::string path; ///< "", "run", "cache list"
   std::string description;
-  std::vector<std::string> verbs;  ///< those inside of it
+  std::vector<std::string> verbs; ///< those inside of it
   std::vector<CompletedOption> options;
 
   std::vector<std::string> optionNames() const {
@@ -48,8 +49,9 @@ struct CompletedVerb {
 /// The members that a check names: "a" and "b" of "TEXT:{a,b}".
 static std::vector<std::string> membersOf(const std::string &typeName) {
   const size_t open = typeName.find('{'), close = typeName.find('}');
-  return open == std::string::npos || close == std::string::npos ? std::vector<std::string>()
-                                                                 : CLI::detail::split(typeName.substr(open + 1, close - open - 1), ',');
+  return open == std::string::npos || close == std::string::npos
+             ? std::vector<std::string>()
+             : CLI::detail::split(typeName.substr(open + 1, close - open - 1), ',');
 }
 
 static CompletedOption completed(const CLI::Option &option) {
@@ -109,7 +111,8 @@ static std::string bashScript(const std::vector<CompletedVerb> &verbs) {
           values += fmt::format("  \"{} {}\") words=\"{}\" ;;\n", verb.path, name, fmt::join(option.values, " "));
     if (!unknown.empty())
       values += unknown + ") ;;\n";
-    words += fmt::format("    \"{}\") words=\"{}\" options=\"{}\" ;;\n", verb.path, fmt::join(verb.words(), " "), fmt::join(verb.optionNames(), " "));
+    words += fmt::format("    \"{}\") words=\"{}\" options=\"{}\" ;;\n", verb.path, fmt::join(verb.words(), " "),
+                         fmt::join(verb.optionNames(), " "));
   }
   return fmt::format(R"(_attune() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" verb="" word words="" options=""
@@ -150,16 +153,18 @@ static std::string quoted(const std::string &text) {
 }
 
 static std::string fishScript(const std::vector<CompletedVerb> &verbs) {
-  std::string script = "function __attune_at\n"
-                       "  set -l words (commandline -opc)\n"
-                       "  set -e words[1]\n"
-                       "  set -l seen (string match -v -- '-*' $words)\n"
-                       "  set -l depth (count $argv)\n"
-                       "  test $depth -eq 0; and test (count $seen) -eq 0; and return 0\n"
-                       "  test $depth -gt 0; and test (count $seen) -ge $depth; and test \"$seen[1..$depth]\" = \"$argv\"\n"
-                       "end\n";
+  std::string script =
+      "function __attune_at\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -e words[1]\n"
+      "  set -l seen (string match -v -- '-*' $words)\n"
+      "  set -l depth (count $argv)\n"
+      "  test $depth -eq 0; and test (count $seen) -eq 0; and return 0\n"
+      "  test $depth -gt 0; and test (count $seen) -ge $depth; and test \"$seen[1..$depth]\" = \"$argv\"\n"
+      "end\n";
   for (const CompletedVerb &verb : verbs) {
-    const std::string start = fmt::format("complete -c attune -n '__attune_at{}{}'", verb.path.empty() ? "" : " ", verb.path);
+    const std::string start =
+        fmt::format("complete -c attune -n '__attune_at{}{}'", verb.path.empty() ? "" : " ", verb.path);
     for (const std::string &inner : verb.verbs)
       script += fmt::format("{} -f -a {}\n", start, inner);
     for (const CompletedOption &option : verb.options) {

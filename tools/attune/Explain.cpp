@@ -25,26 +25,32 @@ void printRanking(const ordered_json &explained, int limit) {
     accepted += candidate["rejected"].get<std::string>().empty();
   const ordered_json &sizes = explained["sizes"];
   const bool byMean = explained["rankedBy"] == "meanMicroseconds", cpu = explained["arch"] == "cpu";
-  print("ranking of {} schedules that fit ({} do not) by {} for B {} H {} Hkv {} Sq {} Sk {}{}\n", accepted, candidates.size() - accepted,
-        byMean ? "mean us" : "predicted us", sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(), sizes["headsKv"].get<int64_t>(),
-        sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>(),
-        byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth, a half and twice this length" : "");
+  print("ranking of {} schedules that fit ({} do not) by {} for B {} H {} Hkv {} Sq {} Sk {}{}\n", accepted,
+        candidates.size() - accepted, byMean ? "mean us" : "predicted us", sizes["batch"].get<int64_t>(),
+        sizes["heads"].get<int64_t>(), sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(),
+        sizes["keys"].get<int64_t>(),
+        byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth, a half "
+                 "and twice this length"
+               : "");
   // A column has its content, or nothing.
-  auto row = [&](std::string_view mark, std::string_view rank, std::string_view mean, std::string_view time, std::string_view traffic,
-                 std::string_view sram, std::string_view registers, std::string_view rest) {
-    print(" {}{:>4} {}{:>10} {:>10} {:>9}{}  {}\n", mark, rank, byMean ? fmt::format("{:>10} ", mean) : "", time, traffic, sram,
-          cpu ? "" : fmt::format(" {:>4}", registers), rest);
+  auto row = [&](std::string_view mark, std::string_view rank, std::string_view mean, std::string_view time,
+                 std::string_view traffic, std::string_view sram, std::string_view registers, std::string_view rest) {
+    print(" {}{:>4} {}{:>10} {:>10} {:>9}{}  {}\n", mark, rank, byMean ? fmt::format("{:>10} ", mean) : "", time,
+          traffic, sram, cpu ? "" : fmt::format(" {:>4}", registers), rest);
   };
-  row(" ", "rank", "mean us", "us", "traffic", "sram", "regs", "schedule; limited by; why it is passed over (* the compiler's choice, for any size)");
+  row(" ", "rank", "mean us", "us", "traffic", "sram", "regs",
+      "schedule; limited by; why it is passed over (* the compiler's choice, for any size)");
   int shown = 0, shownRejected = 0;
   for (const ordered_json &candidate : candidates) {
     const std::string rejected = candidate["rejected"], text = candidate["text"], passedOver = candidate["passedOver"];
-    const std::string sram = std::to_string(candidate["sharedBytes"].get<int64_t>()), registers = std::to_string(candidate["registers"].get<int>());
+    const std::string sram = std::to_string(candidate["sharedBytes"].get<int64_t>()),
+                      registers = std::to_string(candidate["registers"].get<int>());
     auto microseconds = [&](const char *key) { return fmt::format("{:.1f}", candidate[key].get<double>()); };
     if (rejected.empty() && (++shown <= limit || candidate["chosen"]))
-      row(candidate["chosen"] ? "*" : " ", std::to_string(shown), microseconds("meanMicroseconds"), microseconds("microseconds"),
-          bytesText(candidate["trafficBytes"].get<double>()), sram, registers,
-          fmt::format("{}; {}{}{}", text, candidate["limitedBy"].get<std::string>(), passedOver.empty() ? "" : "; ", passedOver));
+      row(candidate["chosen"] ? "*" : " ", std::to_string(shown), microseconds("meanMicroseconds"),
+          microseconds("microseconds"), bytesText(candidate["trafficBytes"].get<double>()), sram, registers,
+          fmt::format("{}; {}{}{}", text, candidate["limitedBy"].get<std::string>(), passedOver.empty() ? "" : "; ",
+                      passedOver));
     else if (!rejected.empty() && shownRejected++ < std::min(limit, 5))
       row(" ", "-", "", "", "", sram, registers, text + "; " + rejected);
   }
@@ -86,9 +92,8 @@ int explainVerb(const ExplainFlags &flags) {
     return done;
   }
   print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
-             explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
-             explained["arch"].get<std::string>(), planText(explained["plan"]),
-             scheduleText(explained["plan"]));
+        explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
+        explained["arch"].get<std::string>(), planText(explained["plan"]), scheduleText(explained["plan"]));
   if (!uncompiled.empty())
     print("  {:<14} {}\n", "not compiled", uncompiled);
   printRanking(explained, flags.candidates);
@@ -97,7 +102,8 @@ int explainVerb(const ExplainFlags &flags) {
 } // namespace
 
 void attune::cli::addExplain(CLI::App &app, int &exitCode) {
-  auto *verb = app.add_subcommand("explain", "the schedule that was chosen, what it costs, and what it was chosen from");
+  auto *verb =
+      app.add_subcommand("explain", "the schedule that was chosen, what it costs, and what it was chosen from");
   verb->footer("Example: attune explain causal --arch sm_80 --head-dim 64 --sram-budget 65536\n"
                "Exit codes: 0 done, 1 failed, 2 usage.");
   auto flags = std::make_shared<ExplainFlags>();

@@ -81,14 +81,18 @@ void attune::cli::addExport(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<ExportFlags>();
   flags->addVariant(*verb);
   auto *group = verb->add_option_group("Target");
-  group->add_option("--arch", flags->archs, "one or more of sm_80, sm_86, sm_89, sm_90, sm_90a and sm_120, with commas between them")
+  group
+      ->add_option("--arch", flags->archs,
+                   "one or more of sm_80, sm_86, sm_89, sm_90, sm_90a and sm_120, with commas between them")
       ->type_name("ARCHS")
       ->delimiter(',')
       ->required();
   flags->addTypes(*group);
   flags->addSchedule(*verb);
   auto *output = verb->add_option_group("Output");
-  output->add_option("-o,--output", flags->folder, "folder to write to; made where it is not there")->type_name("DIR")->required();
+  output->add_option("-o,--output", flags->folder, "folder to write to; made where it is not there")
+      ->type_name("DIR")
+      ->required();
   output->add_option("--name", flags->name, "prefix of files, types and functions; the variant's name without");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = exportVerb(*flags); });

@@ -45,7 +45,10 @@ void attune::cli::addHelp(CLI::App &app) {
   }
   topics.push_back(environmentTopic);
   auto words = std::make_shared<std::vector<std::string>>();
-  verb->add_option("topic", *words, "a verb, or environment")->type_name("TOPIC")->check(CLI::IsMember(topics))->expected(0, 2);
+  verb->add_option("topic", *words, "a verb, or environment")
+      ->type_name("TOPIC")
+      ->check(CLI::IsMember(topics))
+      ->expected(0, 2);
   verb->callback([words, &app] {
     if (!words->empty() && words->front() == environmentTopic)
       printEnvironment();

@@ -23,8 +23,8 @@ struct Input {
   IrText file = {};
 };
 
-/// Errors: a name that is no built-in and no file, a file that cannot be read, a stage that is not read back: "x.cu holds CUDA
-/// C++, which is not read back; ...".
+/// Errors: a name that is no built-in and no file, a file that cannot be read, a stage that is not read back: "x.cu
+/// holds CUDA C++, which is not read back; ...".
 Expected<Input> readInput(const std::string &argument);
 
 } // namespace attune::cli

@@ -67,7 +67,9 @@ ordered_json entryJson(const CacheEntry &entry) {
 }
 
 /// File names may hold bytes that are not UTF-8.
-void printJson(const ordered_json &value) { print("{}\n", value.dump(2, ' ', false, ordered_json::error_handler_t::replace)); }
+void printJson(const ordered_json &value) {
+  print("{}\n", value.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+}
 
 /// A file may carry a time that no calendar has.
 std::string dateText(int64_t seconds) {
@@ -85,10 +87,9 @@ void printEntries(const CacheFlags &flags, const std::vector<CacheEntry> &entrie
     return;
   }
   for (const CacheEntry &entry : entries) {
-    print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12),
-               entry.name.empty() ? "?" : entry.name, entry.arch.empty() ? "?" : entry.arch,
-               bytesText(double(entry.bytes)), dateText(entry.written),
-               entry.problem.empty() ? "" : "  bad: " + entry.problem);
+    print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12), entry.name.empty() ? "?" : entry.name,
+          entry.arch.empty() ? "?" : entry.arch, bytesText(double(entry.bytes)), dateText(entry.written),
+          entry.problem.empty() ? "" : "  bad: " + entry.problem);
   }
 }
 } // namespace

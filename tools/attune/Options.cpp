@@ -41,7 +41,9 @@ std::function<std::string(const std::string &)> attune::cli::wholeNumber(uint64_
 }
 
 void Flags::addVariant(CLI::App &verb) {
-  verb.add_option("variant", input, "built-in name (attune list), or a file: JSON or text that --emit dsl, attn, tile or sched wrote; none: plain attention")
+  verb.add_option("variant", input,
+                  "built-in name (attune list), or a file: JSON or text that --emit dsl, attn, tile or sched wrote; "
+                  "none: plain attention")
       ->type_name("VARIANT");
   auto *group = verb.add_option_group("Variant");
   group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
@@ -50,8 +52,12 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
-  group->add_option("--tensor", tensors, "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance 1; of integers 0 to 7 "
-                    "and of bools both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a .npy file. --seed chooses the numbers")
+  group
+      ->add_option("--tensor", tensors,
+                   "captured tensor NAME=DTYPE[DIMS]:SOURCE; repeatable. SOURCE is random (normal, mean 0 and variance "
+                   "1; of integers 0 to 7 "
+                   "and of bools both, each as likely), zeros, ones, LO..HI (uniform; of integers with both ends) or a "
+                   ".npy file. --seed chooses the numbers")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
@@ -66,24 +72,27 @@ void Flags::addVariant(CLI::App &verb) {
       help[parameter.name] += fmt::format("{}{}: {} ({:g})", help[parameter.name].empty() ? "" : "; ", entry.name,
                                           parameter.help, parameter.defaultValue);
   for (const auto &[name, text] : help)
-    builtins->add_option_function<double>(
-        "--" + name, [this, name = name](double value) { parameters[name] = value; }, text)
+    builtins
+        ->add_option_function<double>(
+            "--" + name, [this, name = name](double value) { parameters[name] = value; }, text)
         ->type_name("X");
 }
 
 void Flags::addTarget(CLI::App &verb, bool withTarget) {
   auto *group = verb.add_option_group("Target");
   if (withTarget)
-    group->add_option("--target", target, "cpu or gpu; the GPU where there is one")
-        ->check(oneOf({"cpu", "gpu"}));
-  group->add_option("--arch", arch, "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
+    group->add_option("--target", target, "cpu or gpu; the GPU where there is one")->check(oneOf({"cpu", "gpu"}));
+  group->add_option("--arch", arch,
+                    "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
   addTypes(*group);
 }
 
 void Flags::addTypes(CLI::App &group) {
   group.add_option("--dtype", dtype, "f16, bf16 or f32; bf16 without")->check([](const std::string &written) {
     const std::optional<DType> type = parseDType(written);
-    return type && isFloat(*type) ? "" : fmt::format("{} is not one of f16 bf16 f32, which Q, K and V may be{}", written, dsl::dtypeRemedy(written));
+    return type && isFloat(*type) ? ""
+                                  : fmt::format("{} is not one of f16 bf16 f32, which Q, K and V may be{}", written,
+                                                dsl::dtypeRemedy(written));
   });
   group.add_option("--head-dim", headDim, "D, columns of Q and K");
   group.add_option("--head-dim-v", headDimV, "Dv, columns of V; D without");
@@ -107,7 +116,10 @@ void Flags::addSchedule(CLI::App &verb) {
 }
 
 void Flags::addCuda(CLI::App &verb) {
-  verb.add_option("--cuda", cuda, "CUDA that --emit cuda printed and that was edited by hand, in the place of the generated text; not cached")->type_name("FILE");
+  verb.add_option(
+          "--cuda", cuda,
+          "CUDA that --emit cuda printed and that was edited by hand, in the place of the generated text; not cached")
+      ->type_name("FILE");
 }
 
 void Flags::addCache(CLI::App &verb) {
@@ -124,9 +136,9 @@ static bool isReserved(std::string_view name) {
 
 static bool isName(std::string_view text) {
   auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(),
-                     [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); });
+  return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+    return letter(c) || std::isdigit(static_cast<unsigned char>(c));
+  });
 }
 
 static std::optional<int64_t> integer(std::string_view text) {
@@ -282,7 +294,8 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
       return added.failure();
     if (const std::optional<Expr> &score = added->scoreExpr(); flags.score && score) {
       if (variant.scoreExpr())
-        return usageError(fmt::format("--score contradicts {}, which has a score; write both into one --score", origin));
+        return usageError(
+            fmt::format("--score contradicts {}, which has a score; write both into one --score", origin));
       variant.score([&](Score, Index, Index, Index, Index) { return *score; });
     }
     if (const std::optional<Expr> &mask = added->maskExpr())
@@ -312,8 +325,9 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
   const Input &input = request.input;
   const bool isFile = input.kind == Input::Kind::Json;
   if (!flags.parameters.empty() && (isFile || flags.input.empty()))
-    return usageError(fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
-                                  flags.parameters.begin()->first));
+    return usageError(
+        fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
+                    flags.parameters.begin()->first));
   if (flags.input.empty())
     return textVariant(flags, *declared, flags.score || flags.mask ? "custom" : "plain");
   if (isFile) {
@@ -344,7 +358,8 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
 //===----------------------------------------------------------------------===//
 
 Failure attune::cli::noGpu(const Error &reason) {
-  return {Error{fmt::format("there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's schedule without one\nnote: {}",
+  return {Error{fmt::format("there is no GPU to run on; --target cpu runs on the CPU, --simulate 4 runs a GPU's "
+                            "schedule without one\nnote: {}",
                             reason.message)}};
 }
 
@@ -377,7 +392,8 @@ static Result<Target> chooseTarget(const Flags &flags, const std::optional<IrSum
 
 /// Every value given is one that the variant reads: a name written wrongly would leave its place to other data.
 static std::optional<Failure> unreadValue(const Request &request) {
-  auto missing = [&](std::string_view flag, std::string_view name, std::string_view what, const auto &declared) -> std::optional<Failure> {
+  auto missing = [&](std::string_view flag, std::string_view name, std::string_view what,
+                     const auto &declared) -> std::optional<Failure> {
     std::vector<std::string> names;
     for (const auto &one : declared)
       names.push_back(one.name);
@@ -399,7 +415,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
                                      std::optional<DType> knownDtype) {
   Request request;
   if (flags.dropout && !(*flags.dropout >= 0 && *flags.dropout < 1))
-    return usageError(fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
+    return usageError(
+        fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
   if (flags.scale && !std::isfinite(*flags.scale))
     return usageError(fmt::format("--scale {} is not finite; write a number, for example 0.125", *flags.scale));
   for (const std::string &spec : flags.tensors) {
@@ -434,7 +451,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   if (request.shape) {
     auto agree = [&](std::optional<int> &flag, int size, const char *name) -> std::optional<Failure> {
       if (flag && *flag != size)
-        return usageError(fmt::format("--{} {} contradicts the shape, which has {}; leave out the flag", name, *flag, size));
+        return usageError(
+            fmt::format("--{} {} contradicts the shape, which has {}; leave out the flag", name, *flag, size));
       flag = size;
       return std::nullopt;
     };
@@ -451,14 +469,15 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   request.input = std::move(*input);
   if (request.input.kind == Input::Kind::Ir) {
     request.text = request.input.file;
-    const std::pair<bool, const char *> variantFlags[] = {
-        {flags.score.has_value(), "score"},     {flags.mask.has_value(), "mask"},
-        {flags.scale.has_value(), "scale"},     {flags.precise, "precise"},
-        {flags.qOffset, "with-q-offset"}};
+    const std::pair<bool, const char *> variantFlags[] = {{flags.score.has_value(), "score"},
+                                                          {flags.mask.has_value(), "mask"},
+                                                          {flags.scale.has_value(), "scale"},
+                                                          {flags.precise, "precise"},
+                                                          {flags.qOffset, "with-q-offset"}};
     for (auto [given, flag] : variantFlags)
       if (given)
-        return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
-                                      flag, flags.input));
+        return usageError(fmt::format(
+            "--{} contradicts {}, which holds the variant; edit the file or leave out the flag", flag, flags.input));
     if (!flags.parameters.empty())
       return usageError(fmt::format("--{} is a parameter of a built-in variant, and {} is a file; leave out the flag",
                                     flags.parameters.begin()->first, flags.input));
@@ -576,13 +595,15 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
     return std::nullopt;
   const std::string &variant = request.input.builtin->name;
   if (variant == "alibi" && param.name == "slopes" && param.rank == 1)
-    return MadeTensor{{shape.heads}, [heads = shape.heads](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(heads)); }};
+    return MadeTensor{{shape.heads},
+                      [heads = shape.heads](int64_t h) { return std::exp2(-8.0 * double(h + 1) / double(heads)); }};
   if (variant == "documents" && param.rank == 1) {
     int64_t length = std::max(shape.queries, shape.keys);
     return MadeTensor{{length}, [length](int64_t i) { return double(i * 4 / std::max<int64_t>(length, 1)); }};
   }
   if (variant == "key-padding" && param.rank == 1)
-    return MadeTensor{{shape.batch}, [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
+    return MadeTensor{{shape.batch},
+                      [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
   if (variant == "relative-bias" && param.rank == 2)
     return MadeTensor{{shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 0)}};
   if (variant == "bias" && param.rank == 3)
@@ -600,7 +621,9 @@ static Expected<HostTensor> fill(const std::string &name, DType dtype, const Mad
   reference::MemoryNeed need;
   need.add("for the kernel", byteSize(dtype), made.dims);
   need.add("for the reference", byteSize(dtype), made.dims);
-  if (Expected<void> fits = need.fits(fmt::format("captured tensor {} of [{}]", name, fmt::join(made.dims, ", ")), "make it smaller"); !fits)
+  if (Expected<void> fits =
+          need.fits(fmt::format("captured tensor {} of [{}]", name, fmt::join(made.dims, ", ")), "make it smaller");
+      !fits)
     return fits.error();
   if (!made.value)
     return HostTensor::random(dtype, made.dims, seed);
@@ -621,7 +644,10 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
       if (std::optional<MadeTensor> made = builtinDefault(request, param, shape))
         return fill(param.name, param.dtype, *made, seed);
     return Error{fmt::format("captured tensor {} has no data; add --tensor {}={}[{}]:random or a .npy file", param.name,
-                             param.name, name(param.dtype), param.rank == 1 ? "N" : param.rank == 2 ? "M,N" : "...")};
+                             param.name, name(param.dtype),
+                             param.rank == 1   ? "N"
+                             : param.rank == 2 ? "M,N"
+                                               : "...")};
   }
   if (flag->dtype != param.dtype)
     return Error{fmt::format("--tensor {} is {}, the variant declares {}; convert the data", param.name,

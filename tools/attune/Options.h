@@ -30,8 +30,7 @@ struct Failure {
 inline Failure usageError(std::string message) { return {Error{std::move(message)}, usage}; }
 
 /// A value or a Failure.
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : state(std::in_place_index<0>, std::move(value)) {}
   Result(Failure failure) : state(std::in_place_index<1>, std::move(failure)) {}
@@ -56,8 +55,8 @@ struct TensorFlag {
   std::string name;
   DType dtype = DType::F32;
   std::optional<std::vector<std::string>> dims = {}; ///< numbers, or B H Hkv Sq Sk
-  std::string source = {};                            ///< "", "random", "zeros", "ones", "LO..HI" or a path
-  std::optional<Range> range = {};                    ///< where the source is one
+  std::string source = {};                           ///< "", "random", "zeros", "ones", "LO..HI" or a path
+  std::optional<Range> range = {};                   ///< where the source is one
 
   /// The shape in numbers where each dim is one.
   static Expected<TensorFlag> parse(const std::string &text);

@@ -21,14 +21,12 @@ namespace attune::cli {
 
 void write(std::string_view text);
 
-template <typename... Arguments>
-void print(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
+template <typename... Arguments> void print(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
   write(fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
 /// Standard error, where what cannot be written is lost.
-template <typename... Arguments>
-void printError(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
+template <typename... Arguments> void printError(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
   const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
   (void)!std::fwrite(text.data(), 1, text.size(), stderr);
 }

@@ -34,7 +34,8 @@ static Range widest(DType dtype) {
 static std::optional<double> number(std::string_view text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) ? std::optional(value)
+                                                                                          : std::nullopt;
 }
 
 Expected<Range> Range::parse(std::string_view text, DType dtype) {
@@ -48,7 +49,8 @@ Expected<Range> Range::parse(std::string_view text, DType dtype) {
   if (!isFloat(dtype) && (*low != std::floor(*low) || *high != std::floor(*high)))
     return Error{fmt::format("the range {} ends at fractions, but {} holds whole numbers", text, name(dtype))};
   if (const Range all = widest(dtype); *low < all.low || *high > all.high)
-    return Error{fmt::format("the range {} goes beyond {:.16g}..{:.16g}, the widest of {}", text, all.low, all.high, name(dtype))};
+    return Error{fmt::format("the range {} goes beyond {:.16g}..{:.16g}, the widest of {}", text, all.low, all.high,
+                             name(dtype))};
   return Range{*low, *high};
 }
 

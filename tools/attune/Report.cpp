@@ -21,8 +21,9 @@ std::string attune::cli::planText(const ordered_json &plan) {
   };
   line("plan", plan.value("text", ""));
   if (int dvWarps = plan.value("dvWarps", 1); dvWarps > 1)
-    line("dv split", fmt::format("{0} warps share the same rows: each computes their S and has 1/{0} of the columns of V and O",
-                                 dvWarps));
+    line("dv split",
+         fmt::format("{0} warps share the same rows: each computes their S and has 1/{0} of the columns of V and O",
+                     dvWarps));
   const ordered_json shared = plan.value("shared", ordered_json::object());
   double bytes = shared.value("bytes", 0.0), budget = shared.value("budget", 0.0);
   line("sram", budget > 0 ? fmt::format("{:.0f} of {:.0f} bytes ({:.0f}%)", bytes, budget, 100 * bytes / budget)
@@ -46,10 +47,13 @@ std::string attune::cli::planText(const ordered_json &plan) {
     const ordered_json &traffic = plan["traffic"];
     const ordered_json sizes = traffic.value("sizes", ordered_json::object());
     line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
-                                bytesText(traffic.value("bytes", 0.0)), cpu ? "the shared cache and the core's" : "L2 and shared memory",
-                                traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)), sizes.value("batch", int64_t(0)),
-                                sizes.value("heads", int64_t(0)), sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
-    line("", fmt::format("about {} between {}", bytesText(traffic.value("hbmBytes", 0.0)), cpu ? "memory and the shared cache" : "HBM and L2"));
+                                bytesText(traffic.value("bytes", 0.0)),
+                                cpu ? "the shared cache and the core's" : "L2 and shared memory",
+                                traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)),
+                                sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
+                                sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
+    line("", fmt::format("about {} between {}", bytesText(traffic.value("hbmBytes", 0.0)),
+                         cpu ? "memory and the shared cache" : "HBM and L2"));
   }
   if (plan.contains("predicted")) {
     line("limited by", plan["predicted"].value("limitedBy", ""));
@@ -67,17 +71,22 @@ std::string attune::cli::scheduleText(const ordered_json &plan) {
 }
 
 ordered_json attune::cli::timesJson(const CompileTimes &times) {
-  return {{"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
+  return {
+      {"trace", times.trace}, {"ir", times.ir}, {"print", times.print}, {"nvrtc", times.nvrtc}, {"load", times.load}};
 }
 
-std::string attune::cli::compileText(const CompileTimes &times, bool cacheHit, double milliseconds, const Request &request) {
-  const std::string stages = request.target.isCuda() ? fmt::format("trace {:.2f} ms, IR {:.1f} ms, print {:.1f} ms, NVRTC {:.0f} ms", times.trace,
-                                                                   times.ir, times.print, times.nvrtc)
-                                                     : fmt::format("trace {:.2f} ms, IR {:.1f} ms, LLVM {:.0f} ms", times.trace, times.ir, times.nvrtc);
+std::string attune::cli::compileText(const CompileTimes &times, bool cacheHit, double milliseconds,
+                                     const Request &request) {
+  const std::string stages =
+      request.target.isCuda()
+          ? fmt::format("trace {:.2f} ms, IR {:.1f} ms, print {:.1f} ms, NVRTC {:.0f} ms", times.trace, times.ir,
+                        times.print, times.nvrtc)
+          : fmt::format("trace {:.2f} ms, IR {:.1f} ms, LLVM {:.0f} ms", times.trace, times.ir, times.nvrtc);
   const std::string load = times.load > 0 ? fmt::format("load {:.1f} ms", times.load) : "";
   if (!cacheHit)
     return fmt::format("{:.0f} ms: {}{}{}", milliseconds, stages, load.empty() ? "" : ", ", load);
-  const std::string &folder = request.options.cacheDir.empty() ? KernelCache::process().directory() : request.options.cacheDir;
+  const std::string &folder =
+      request.options.cacheDir.empty() ? KernelCache::process().directory() : request.options.cacheDir;
   return fmt::format("from the cache ({}) in {:.1f} ms{}; compiled then in {:.0f} ms: {}", folder, milliseconds,
                      load.empty() ? "" : ", " + load, times.trace + times.ir + times.print + times.nvrtc, stages);
 }

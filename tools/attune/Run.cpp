@@ -72,7 +72,8 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
   const std::pair<const std::string *, HostTensor *> files[] = {
       {&flags.q, &data.q}, {&flags.k, &data.k}, {&flags.v, &data.v}};
   for (auto [path, tensor] : files) {
-    Expected<HostTensor> file = reference::readNpy(*path, reference::VoidElements::BFloat16, reference::DoubleElements::Reject);
+    Expected<HostTensor> file =
+        reference::readNpy(*path, reference::VoidElements::BFloat16, reference::DoubleElements::Reject);
     if (!file)
       return Failure{file.error(), usage};
     if (file->shape.size() != 4)
@@ -86,17 +87,18 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
   const auto &q = data.q.shape, &k = data.k.shape, &v = data.v.shape;
   if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
       (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0))
-    return usageError(fmt::format("q [{}], k [{}] and v [{}] do not fit; required are [B, H, Sq, D], [B, Hkv, Sk, D] and "
-                                  "[B, Hkv, Sk, Dv] with H a multiple of Hkv",
-                                  fmt::join(q, ", "), fmt::join(k, ", "), fmt::join(v, ", ")));
+    return usageError(
+        fmt::format("q [{}], k [{}] and v [{}] do not fit; required are [B, H, Sq, D], [B, Hkv, Sk, D] and "
+                    "[B, Hkv, Sk, Dv] with H a multiple of Hkv",
+                    fmt::join(q, ", "), fmt::join(k, ", "), fmt::join(v, ", ")));
   data.shape = {q[0], q[1], k[1], q[2], k[2], int(q[3]), int(v[3])};
   if (!flags.shape.empty()) {
     Result<Shape> shape = parseShape(flags.shape);
     if (!shape)
       return shape.failure();
     if (*shape != data.shape)
-      return usageError(fmt::format("--shape {} contradicts {}, {} and {}, which hold {}; leave out the flag", flags.shape, flags.q, flags.k,
-                                    flags.v, data.shape.text()));
+      return usageError(fmt::format("--shape {} contradicts {}, {} and {}, which hold {}; leave out the flag",
+                                    flags.shape, flags.q, flags.k, flags.v, data.shape.text()));
   }
   return std::optional<Data>(std::move(data));
 }
@@ -119,8 +121,10 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
   if (checks)
     reference::addReferenceMemory(need, q, k, v, !flags.dump.empty() && request.variant->hasDropout());
   if (!flags.dump.empty()) // the largest in float32, and as a file
-    need.add("the dump", std::max({reference::bytesOf(8, q), reference::bytesOf(8, k), reference::bytesOf(8, v), reference::bytesOf(8, o)}));
-  return need.fits("this run", checks ? "make the shape smaller, or leave out the reference's part by --no-check" : "make the shape smaller");
+    need.add("the dump", std::max({reference::bytesOf(8, q), reference::bytesOf(8, k), reference::bytesOf(8, v),
+                                   reference::bytesOf(8, o)}));
+  return need.fits("this run", checks ? "make the shape smaller, or leave out the reference's part by --no-check"
+                                      : "make the shape smaller");
 }
 
 Expected<void> fillData(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
@@ -177,8 +181,7 @@ ScalarValue scalarValue(const HostTensor &value) {
 }
 
 /// The launch's arguments; `place` gives each tensor its memory.
-template <typename Place>
-LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Place &&place) {
+template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Place &&place) {
   LaunchArgs args;
   auto view = [&](const HostTensor &tensor) {
     return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, device);
@@ -208,7 +211,8 @@ Expected<std::vector<std::max_align_t>> hostWorkspace(size_t bytes) {
 
 /// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
-  LaunchArgs args = launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
+  LaunchArgs args =
+      launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
   args.workspaceBytes = kernel.workspaceBytes(args);
   Expected<std::vector<std::max_align_t>> workspace = hostWorkspace(args.workspaceBytes);
   if (!workspace)
@@ -255,7 +259,8 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   Expected<CudaStream> stream = CudaStream::create();
   if (!stream)
     return stream.error();
-  LaunchArgs args = launchArgs(flags, kernel.device(), data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
+  LaunchArgs args =
+      launchArgs(flags, kernel.device(), data, [&](const HostTensor &tensor) { return buffers[&tensor].data(); });
   args.workspaceBytes = kernel.workspaceBytes(args);
   Expected<DeviceBuffer> workspace = DeviceBuffer::allocate(std::max<size_t>(args.workspaceBytes, 1));
   if (!workspace)
@@ -303,7 +308,8 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
 void announceReference(const Shape &shape) {
   constexpr double longest = 20;
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim}, v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV};
+  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim},
+                               v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV};
   const double seconds = reference::expectedSeconds(q, v, threads);
   if (seconds > longest)
     printError("note: the check against the float64 reference takes about {} on {} cores; --no-check leaves it out\n",
@@ -327,8 +333,8 @@ reference::Problem problemOf(const RunFlags &flags, const Variant &variant, cons
   return problem;
 }
 
-/// Of all (b, h, q, k), those that the mask shows. The reference evaluates all of them and more; without it nothing is given where that takes
-/// more than seconds.
+/// Of all (b, h, q, k), those that the mask shows. The reference evaluates all of them and more; without it nothing is
+/// given where that takes more than seconds.
 Expected<std::optional<int64_t>> countVisible(const RunFlags &flags, const Variant &variant, Data &data) {
   const int64_t mostEvaluations = flags.noCheck ? int64_t(1) << 30 : std::numeric_limits<int64_t>::max();
   reference::Problem problem = problemOf(flags, variant, data);
@@ -381,7 +387,7 @@ ordered_json comparisonJson(const reference::Comparison &comparison) {
 }
 
 ordered_json shapeJson(const Shape &shape) {
-  return {{"B", shape.batch}, {"H", shape.heads},    {"Hkv", shape.headsKv}, {"Sq", shape.queries},
+  return {{"B", shape.batch}, {"H", shape.heads},   {"Hkv", shape.headsKv}, {"Sq", shape.queries},
           {"Sk", shape.keys}, {"D", shape.headDim}, {"Dv", shape.headDimV}};
 }
 
@@ -404,8 +410,8 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
     if (Expected<void> written = write(name, tensor); !written)
       return written;
   if (check && check->o.pass && !check->exact.keep.empty()) {
-    HostTensor keep = HostTensor::zeros(
-        DType::Bool, {data.shape.batch, data.shape.heads, data.shape.queries, data.shape.keys});
+    HostTensor keep =
+        HostTensor::zeros(DType::Bool, {data.shape.batch, data.shape.heads, data.shape.queries, data.shape.keys});
     std::copy(check->exact.keep.begin(), check->exact.keep.end(), reinterpret_cast<uint8_t *>(keep.data.data()));
     if (Expected<void> written = write("keep", keep); !written)
       return written;
@@ -423,7 +429,9 @@ std::string sourceOf(const RunFlags &flags, const Request &request, const std::s
   if (request.input.kind != Input::Kind::Json)
     return "";
   ordered_json json = ordered_json::parse(request.input.file.text, nullptr, false);
-  return request.variant && json.is_object() && json.contains(role) && json[role].is_string() ? json[role].get<std::string>() : "";
+  return request.variant && json.is_object() && json.contains(role) && json[role].is_string()
+             ? json[role].get<std::string>()
+             : "";
 }
 
 /// Looks for the first read outside of a captured tensor, on the host's copies.
@@ -442,7 +450,8 @@ Expected<void> checkIndices(const RunFlags &flags, const Request &request, const
     size_t begin = 0;
     for (unsigned line = 1; line < error.where.line; ++line)
       begin = source.find('\n', begin) + 1;
-    std::string shown = source.substr(begin, source.find('\n', begin) - begin), indent = shown.substr(0, error.where.column - 1);
+    std::string shown = source.substr(begin, source.find('\n', begin) - begin),
+                indent = shown.substr(0, error.where.column - 1);
     std::replace_if(indent.begin(), indent.end(), [](char c) { return c != '\t'; }, ' ');
     error.excerpt = shown + "\n" + indent + "^";
   }
@@ -518,7 +527,8 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   Expected<std::string> text = isSchedule ? request.text->text : emitStage(request, Stage::Sched);
   if (!text)
     return report({text.error()});
-  Expected<Simulation> simulation = Simulation::load({*text, request.text ? request.text->file : request.label + ".mlir"});
+  Expected<Simulation> simulation =
+      Simulation::load({*text, request.text ? request.text->file : request.label + ".mlir"});
   if (!simulation)
     return report({simulation.error()});
   std::vector<ProblemSizes> problems;
@@ -534,7 +544,8 @@ int simulate(const RunFlags &flags, const Request &request, bool given, Data &da
   if (problems.empty())
     if (int code = simulateData(flags, request, *simulation, given, data); code != done)
       return code;
-  print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label, request.target.text());
+  print("  {:<14} {} orders of events of {} for {}, no finding\n", "simulated", flags.simulate, request.label,
+        request.target.text());
   return done;
 }
 
@@ -557,7 +568,8 @@ std::optional<Failure> settleTarget(const RunFlags &flags, Target &target) {
   }
   if (!chosen && !target.isCuda()) {
     Expected<Target> gpu = Target::parse("gpu");
-    printError("note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a GPU's schedule without one\n{}",
+    printError("note: there is no GPU to run on, the CPU runs this; --target cpu asks for that, --simulate 4 runs a "
+               "GPU's schedule without one\n{}",
                gpu ? "" : fmt::format("note: {}\n", gpu.error().message));
   }
   if (target.isCuda())
@@ -616,7 +628,8 @@ int runVerb(const RunFlags &flags) {
   if (flags.checked && request.variant)
     if (Expected<void> within = checkIndices(flags, request, data); !within)
       return report({within.error()});
-  Expected<double> milliseconds = request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
+  Expected<double> milliseconds =
+      request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
   if (!milliseconds)
     return report({milliseconds.error()});
 
@@ -659,9 +672,8 @@ int runVerb(const RunFlags &flags) {
   if (image.signature.dropout) {
     float probability = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
     uint32_t threshold = reference::dropThreshold(probability);
-    meta["dropout"] = {{"probability", probability},
-                       {"threshold", threshold},
-                       {"keepScale", 65536.0 / (65536.0 - threshold)}};
+    meta["dropout"] = {
+        {"probability", probability}, {"threshold", threshold}, {"keepScale", 65536.0 / (65536.0 - threshold)}};
   }
   if (flags.qOffsetValue)
     meta["qOffset"] = *flags.qOffsetValue;
@@ -672,7 +684,9 @@ int runVerb(const RunFlags &flags) {
   meta["visibleKeys"] = visible ? ordered_json(*visible) : ordered_json(nullptr);
   meta["gflopsPerSecond"] = gflopsPerSecond;
   if (checkResult)
-    meta["check"] = {{"o", comparisonJson(checkResult->o)}, {"lse", comparisonJson(checkResult->lse)}, {"clampedReads", checkResult->exact.clampedReads}};
+    meta["check"] = {{"o", comparisonJson(checkResult->o)},
+                     {"lse", comparisonJson(checkResult->lse)},
+                     {"clampedReads", checkResult->exact.clampedReads}};
   else
     meta["check"] = nullptr;
   meta["compile"] = {{"cacheHit", kernel.cacheHit()},
@@ -689,26 +703,28 @@ int runVerb(const RunFlags &flags) {
     print("{}\n", meta.dump(2));
   } else {
     print("{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, name(image.signature.dtype),
-               shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
-               request.target.text());
+          shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
+          request.target.text());
     print("  {:<14} {}\n{}", "path", image.path, planText(plan));
     print("  {:<14} {}\n", "compile", compileText(kernel.times(), kernel.cacheHit(), compileMilliseconds, request));
     if (checkResult)
       print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
     else
       print("  {:<14} {}\n", "error",
-                 flags.noCheck ? "not checked (--no-check)"
-                               : "not checked: the text does not say which variant it is");
+            flags.noCheck ? "not checked (--no-check)" : "not checked: the text does not say which variant it is");
     if (checkResult)
       for (const auto &[tensor, count] : checkResult->exact.clampedReads)
-        fmt::print("  {:<14} {} reads of {} were clamped; --checked says where the first one is\n", "note", count, tensor);
+        fmt::print("  {:<14} {} reads of {} were clamped; --checked says where the first one is\n", "note", count,
+                   tensor);
     if (flags.checked)
       fmt::print("  {:<14} {}\n", "indices",
-                 request.variant ? "all within their tensors" : "not checked: the text does not say which variant it is");
+                 request.variant ? "all within their tensors"
+                                 : "not checked: the text does not say which variant it is");
     print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s{})\n", "time", *milliseconds, gflopsPerSecond,
-          !visible              ? ", hidden keys counted"
-          : *visible == allKeys ? ""
-                                : fmt::format(" of the {:.3g}% of keys that are visible", 100 * double(*visible) / double(allKeys)));
+          !visible ? ", hidden keys counted"
+          : *visible == allKeys
+              ? ""
+              : fmt::format(" of the {:.3g}% of keys that are visible", 100 * double(*visible) / double(allKeys)));
     if (!flags.dump.empty())
       print("  {:<14} {}\n", "dump", flags.dump);
   }
@@ -743,13 +759,17 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--q-offset", flags->qOffsetValue, "added to q in expressions");
   group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
   group->add_flag("--checked", flags->checked,
-                  "look for the first read outside of a captured tensor, and ask the driver about every pointer before each launch. Where "
-                  "sizes leave a doubt, the indices are evaluated for all B * H * Sq * Sk elements, on the CPU's threads: a few nanoseconds an "
+                  "look for the first read outside of a captured tensor, and ask the driver about every pointer before "
+                  "each launch. Where "
+                  "sizes leave a doubt, the indices are evaluated for all B * H * Sq * Sk elements, on the CPU's "
+                  "threads: a few nanoseconds an "
                   "element, and about D more where they depend on the score");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));
-  verb->add_option("--simulate", flags->simulate, "run the schedule in the simulator, under N orders of events; needs no GPU; without --shape on sizes of a few tiles")
+  verb->add_option("--simulate", flags->simulate,
+                   "run the schedule in the simulator, under N orders of events; needs no GPU; without --shape on "
+                   "sizes of a few tiles")
       ->type_name("N")
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);

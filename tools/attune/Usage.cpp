@@ -46,11 +46,13 @@ static std::string unknownArgument(const CLI::App &verb, const std::string &argu
   const std::string written = argument.substr(0, argument.find('='));
   const std::string meant = dsl::nearestName(written, names);
   if (isOption)
-    return fmt::format("{} is not an option of {}{}", written, fullName(verb), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+    return fmt::format("{} is not an option of {}{}", written, fullName(verb),
+                       meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
   if (names.empty())
     return fmt::format("'{}' is one argument more than {} takes; leave it out", argument, fullName(verb));
   return fmt::format("'{}' is not a verb of {}; {}", argument, fullName(verb),
-                     meant.empty() ? fmt::format("use {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant));
+                     meant.empty() ? fmt::format("use {}", fmt::join(names, ", "))
+                                   : fmt::format("did you mean {}?", meant));
 }
 
 std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &error) {
@@ -59,8 +61,10 @@ std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &e
     verb = verb->get_subcommands().front();
   const std::vector<std::string> unknown = verb->remaining();
   const int code = error.get_exit_code(); // of a verb's verb that is misspelt CLI11 says first that it is missing
-  const bool isUnknown = !unknown.empty() && (code == int(CLI::ExitCodes::ExtrasError) || code == int(CLI::ExitCodes::RequiredError));
-  return fmt::format("error: {}\nfor help: {} --help\n", isUnknown ? unknownArgument(*verb, unknown.front()) : error.what(), fullName(*verb));
+  const bool isUnknown =
+      !unknown.empty() && (code == int(CLI::ExitCodes::ExtrasError) || code == int(CLI::ExitCodes::RequiredError));
+  return fmt::format("error: {}\nfor help: {} --help\n",
+                     isUnknown ? unknownArgument(*verb, unknown.front()) : error.what(), fullName(*verb));
 }
 
 CLI::Validator attune::cli::oneOf(std::vector<std::string> names) {
@@ -69,7 +73,8 @@ CLI::Validator attune::cli::oneOf(std::vector<std::string> names) {
     if (std::find(names.begin(), names.end(), written) != names.end())
       return std::string();
     const std::string meant = dsl::nearestName(written, names);
-    return fmt::format("{} is not one of {}{}", written, fmt::join(names, " "), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+    return fmt::format("{} is not one of {}{}", written, fmt::join(names, " "),
+                       meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
   };
   return CLI::Validator(check, description);
 }

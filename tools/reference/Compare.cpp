@@ -44,10 +44,9 @@ struct Mean {
 /// Rows of a result beside the reference's.
 class Rows {
 public:
-  Rows(std::string name, const HostTensor &actual, const std::vector<double> &exact,
-       const std::vector<double> &plain, const Output &output, int64_t columns, uint8_t reachedFrom)
-      : actual(actual), exact(exact), plain(plain), output(output), columns(columns),
-        reachedFrom(reachedFrom) {
+  Rows(std::string name, const HostTensor &actual, const std::vector<double> &exact, const std::vector<double> &plain,
+       const Output &output, int64_t columns, uint8_t reachedFrom)
+      : actual(actual), exact(exact), plain(plain), output(output), columns(columns), reachedFrom(reachedFrom) {
     result.name = std::move(name);
     result.rows = output.batch * output.heads * output.queryLength;
   }
@@ -119,8 +118,8 @@ private:
 
   std::vector<int64_t> indexOf(int64_t i) const {
     int64_t row = i / columns;
-    std::vector<int64_t> index = {row / output.queryLength / output.heads,
-                                  row / output.queryLength % output.heads, row % output.queryLength};
+    std::vector<int64_t> index = {row / output.queryLength / output.heads, row / output.queryLength % output.heads,
+                                  row % output.queryLength};
     if (result.name == "o")
       index.push_back(i % columns);
     return index;
@@ -151,9 +150,7 @@ Comparison compareO(const HostTensor &o, const Output &exact, const Output &plai
   if (o.shape != shape)
     return wrongShape("o", o, shape);
   Rows rows("o", o, exact.o, plain.o, exact, exact.headDimV, Output::InKeys | Output::InValues);
-  rows.compare([&](int64_t row, double plainError) {
-    return std::max(2 * plainError, 3 * exact.oError[size_t(row)]);
-  });
+  rows.compare([&](int64_t row, double plainError) { return std::max(2 * plainError, 3 * exact.oError[size_t(row)]); });
   Comparison &result = rows.result;
   double tail = 2 + 1 / std::sqrt(double(std::max<int64_t>(result.rows, 1)));
   result.limit = std::max(2 * result.plainError, tail * rows.allExpected.rms());

@@ -41,8 +41,7 @@ uint64_t leftOf(int resource, const char *used) {
 }
 
 /// What one cgroup leaves; its page cache (inactive_file) can be taken back.
-uint64_t leftOfGroup(const std::string &folder, const char *limitName, const char *usedName,
-                     const char *cacheKey) {
+uint64_t leftOfGroup(const std::string &folder, const char *limitName, const char *usedName, const char *cacheKey) {
   std::optional<uint64_t> limit = numberIn(folder + limitName), used = numberIn(folder + usedName);
   if (!limit || !used)
     return most;
@@ -98,8 +97,7 @@ uint64_t MemoryNeed::total() const {
                          [](uint64_t sum, const auto &part) { return plus(sum, part.second); });
 }
 
-Expected<void> MemoryNeed::fits(const std::string &what, const std::string &remedy,
-                                uint64_t available) const {
+Expected<void> MemoryNeed::fits(const std::string &what, const std::string &remedy, uint64_t available) const {
   const uint64_t needed = total();
   if (needed <= available)
     return {};

@@ -39,8 +39,7 @@ public:
   /// UINT64_MAX: that, or more.
   uint64_t total() const;
   /// The error names `what`, the largest parts and `remedy`.
-  Expected<void> fits(const std::string &what, const std::string &remedy,
-                      uint64_t available = availableMemory()) const;
+  Expected<void> fits(const std::string &what, const std::string &remedy, uint64_t available = availableMemory()) const;
 
 private:
   std::vector<std::pair<std::string, uint64_t>> parts;

@@ -33,9 +33,7 @@ struct NarrowFormat {
   int fractionBits;
 };
 
-constexpr NarrowFormat formatOf(DType type) {
-  return type == DType::F16 ? NarrowFormat{5, 10} : NarrowFormat{8, 7};
-}
+constexpr NarrowFormat formatOf(DType type) { return type == DType::F16 ? NarrowFormat{5, 10} : NarrowFormat{8, 7}; }
 
 } // namespace
 
@@ -410,8 +408,8 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
     headerLength |= size_t(static_cast<unsigned char>(text[8 + i])) << (8 * i);
   size_t dataStart = 8 + lengthBytes + headerLength;
   if (text.size() < dataStart)
-    return fail(name, "truncated .npy file: the header has " + bytesText(text.size() - 8 - lengthBytes) +
-                          " of " + std::to_string(headerLength));
+    return fail(name, "truncated .npy file: the header has " + bytesText(text.size() - 8 - lengthBytes) + " of " +
+                          std::to_string(headerLength));
 
   HeaderParser header(text.substr(8 + lengthBytes, headerLength));
   if (std::string problem = header.parse(); !problem.empty())
@@ -427,7 +425,8 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
     dtype = DType::F16;
   } else if (header.descr == "<f8") {
     if (doubles == DoubleElements::Reject)
-      return fail(name, "the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
+      return fail(
+          name, "the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
     dtype = DType::F32;
     isDouble = true;
   } else if (header.descr == "<i4") {
@@ -446,8 +445,8 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
     return fail(name, "the elements are big endian ('" + header.descr + "'); save a.astype('<" +
                           header.descr.substr(1) + "') instead");
   } else {
-    return fail(name, "dtype '" + header.descr +
-                          "' is not supported; save float16, float32, float64, int32, int64 or bool");
+    return fail(name,
+                "dtype '" + header.descr + "' is not supported; save float16, float32, float64, int32, int64 or bool");
   }
 
   size_t elementBytes = isDouble ? 8 : byteSize(dtype);
@@ -457,11 +456,9 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
       return fail(name, "malformed .npy file: the shape holds more than 2^64 bytes");
   uint64_t actual = text.size() - dataStart;
   if (actual < expected)
-    return fail(name,
-                "truncated .npy file: the data has " + bytesText(actual) + " of " + std::to_string(expected));
+    return fail(name, "truncated .npy file: the data has " + bytesText(actual) + " of " + std::to_string(expected));
   if (actual > expected)
-    return fail(name, "malformed .npy file: the file goes on for " + bytesText(actual - expected) +
-                          " after the data");
+    return fail(name, "malformed .npy file: the file goes on for " + bytesText(actual - expected) + " after the data");
 
   HostTensor tensor = HostTensor::zeros(dtype, std::move(header.shape));
   const std::byte *from = bytes.data() + dataStart;
@@ -555,8 +552,7 @@ Expected<void> writeNpy(const std::string &path, const HostTensor &tensor, Narro
   return writeBytes(path, formatNpy(tensor, narrow));
 }
 
-Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape,
-                        std::span<const double> values) {
+Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape, std::span<const double> values) {
   assert(int64_t(values.size()) == productOf(shape) && "one value per element");
   return writeBytes(path, fileBytes("<f8", shape, std::as_bytes(values)));
 }

@@ -44,7 +44,8 @@ float widenBits(DType type, uint16_t bits);
 /// `value` rounded to `type` (f32, f16 or bf16) and widened again.
 float roundTo(DType type, float value);
 
-/// As std::allocator, but what a vector grows by is left as memory has it: pages of gigabytes are first touched by the threads that fill them.
+/// As std::allocator, but what a vector grows by is left as memory has it: pages of gigabytes are first touched by the
+/// threads that fill them.
 template <typename T> struct UninitializedAllocator : std::allocator<T> {
   template <typename U> struct rebind {
     using other = UninitializedAllocator<U>;
@@ -69,8 +70,8 @@ struct HostTensor {
   static HostTensor fromDoubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
   static HostTensor fromInts(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);
   /// N(0, 1) for floats, uniform 0 to 7 for integers, fair for bool. Element i depends on (seed, i)
-  /// alone and uses only operations that IEEE 754 defines exactly: the same bits on every machine. On all cores, some nanoseconds an
-  /// element and core.
+  /// alone and uses only operations that IEEE 754 defines exactly: the same bits on every machine. On all cores, some
+  /// nanoseconds an element and core.
   static HostTensor random(DType dtype, std::vector<int64_t> shape, uint64_t seed);
 
   /// The number of elements.
@@ -105,16 +106,15 @@ enum class NarrowFloats : uint8_t { Widen, Keep };
 
 /// The tensor in `bytes`; `name` stands for the file in errors.
 Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name,
-                              VoidElements voids = VoidElements::Reject, DoubleElements doubles = DoubleElements::Round);
+                              VoidElements voids = VoidElements::Reject,
+                              DoubleElements doubles = DoubleElements::Round);
 Expected<HostTensor> readNpy(const std::string &path, VoidElements voids = VoidElements::Reject,
                              DoubleElements doubles = DoubleElements::Round);
 
 /// The bytes of a version 1.0 file (2.0 where the header does not fit).
 std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow = NarrowFloats::Widen);
-Expected<void> writeNpy(const std::string &path, const HostTensor &tensor,
-                        NarrowFloats narrow = NarrowFloats::Widen);
+Expected<void> writeNpy(const std::string &path, const HostTensor &tensor, NarrowFloats narrow = NarrowFloats::Widen);
 /// Writes '<f8'. Precondition: values.size() is the product of `shape`.
-Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape,
-                        std::span<const double> values);
+Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape, std::span<const double> values);
 
 } // namespace attune::reference

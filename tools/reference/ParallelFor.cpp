@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-void attune::reference::parallelFor(int64_t count, unsigned threads, const std::function<void(int64_t, int64_t)> &work) {
+void attune::reference::parallelFor(int64_t count, unsigned threads,
+                                    const std::function<void(int64_t, int64_t)> &work) {
   constexpr int64_t grain = 8;
   std::atomic<int64_t> next = 0;
   auto loop = [&] {

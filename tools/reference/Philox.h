@@ -23,14 +23,12 @@
 namespace attune::reference {
 
 /// `rounds` rounds of Philox 4x32 (10 in the paper's default, 7 for attune's dropout).
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key,
-                                   unsigned rounds);
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key, unsigned rounds);
 
 /// T = min(65535, round(65536 * probability)); 0 drops nothing.
 uint32_t dropThreshold(double probability);
 
 /// The 16-bit number of element (b, h, q, k).
-uint32_t dropoutBits(uint64_t seed, uint64_t offset, int64_t heads, int64_t b, int64_t h, int64_t q,
-                     int64_t k);
+uint32_t dropoutBits(uint64_t seed, uint64_t offset, int64_t heads, int64_t b, int64_t h, int64_t q, int64_t k);
 
 } // namespace attune::reference

@@ -60,8 +60,8 @@ private:
       instruction.perKey = true;
       break;
     case Op::Extent:
-      instruction.intValue = std::array{bindings.batch, bindings.heads, bindings.queryLength,
-                                        bindings.keyLength}[size_t(node.extent)];
+      instruction.intValue =
+          std::array{bindings.batch, bindings.heads, bindings.queryLength, bindings.keyLength}[size_t(node.extent)];
       break;
     case Op::Scalar: {
       const HostTensor *bound = find(bindings.scalars, node.name);
@@ -286,12 +286,8 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
   bool floatOperands = operandType == DType::F32;
   float *floats = results[position].floats.data();
   int64_t *ints = results[position].ints.data();
-  auto floatsOf = [&](size_t i) -> const float * {
-    return results[size_t(instruction.operands[i])].floats.data();
-  };
-  auto intsOf = [&](size_t i) -> const int64_t * {
-    return results[size_t(instruction.operands[i])].ints.data();
-  };
+  auto floatsOf = [&](size_t i) -> const float * { return results[size_t(instruction.operands[i])].floats.data(); };
+  auto intsOf = [&](size_t i) -> const int64_t * { return results[size_t(instruction.operands[i])].ints.data(); };
   auto floatUnary = [&](auto function) {
     const float *a = floatsOf(0);
     for (int64_t i = 0; i < count; ++i)

@@ -84,8 +84,8 @@ public:
   /// Reads outside of captured tensors, by name.
   bool anyClamped() const { return clampedInRun; } ///< in the last run, evaluated by the formula or not
   using ClampedReads = std::map<std::string, int64_t>;
-  /// Adds those of the last run that the formula evaluates: of select the branch taken, of && and || the right side where the left one
-  /// does not decide, and of keys those that are `visible`. Elements that say clamped do not count.
+  /// Adds those of the last run that the formula evaluates: of select the branch taken, of && and || the right side
+  /// where the left one does not decide, and of keys those that are `visible`. Elements that say clamped do not count.
   /// Precondition: anyClamped().
   void countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const;
 

@@ -1,8 +1,9 @@
 //===- Random.cpp - Random tensors, many elements at once -------------------===//
 //
-// Element i of a tensor depends on (seed, i) alone, so blocks of elements are drawn by all cores, and within a block the loops below are written
-// for the vectoriser: no branch, no call. They use only operations that IEEE 754 rounds exactly, in one order, and this file is compiled
-// without contraction: every vector width, and no vectors at all, give the same bits.
+// Element i of a tensor depends on (seed, i) alone, so blocks of elements are drawn by all cores, and within a block
+// the loops below are written for the vectoriser: no branch, no call. They use only operations that IEEE 754 rounds
+// exactly, in one order, and this file is compiled without contraction: every vector width, and no vectors at all, give
+// the same bits.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/reference/Npy.h"
@@ -29,8 +30,10 @@ struct Draws {
   uint32_t low[blockSize], high[blockSize];
 };
 
-/// randomBits(seed, first + offsets[i], stream) for i < count. `first` is a multiple of blockSize, `count` of `lanes`; offsets are below blockSize.
-[[gnu::always_inline]] inline void draw(uint64_t seed, uint64_t first, const uint32_t *offsets, int count, uint32_t stream, Draws &to) {
+/// randomBits(seed, first + offsets[i], stream) for i < count. `first` is a multiple of blockSize, `count` of `lanes`;
+/// offsets are below blockSize.
+[[gnu::always_inline]] inline void draw(uint64_t seed, uint64_t first, const uint32_t *offsets, int count,
+                                        uint32_t stream, Draws &to) {
 #pragma clang loop vectorize(enable)
   for (int i = 0; i < count; ++i) {
     uint32_t c0 = uint32_t(first) + offsets[i], c1 = uint32_t(first >> 32), c2 = stream, c3 = lastWord;
@@ -51,9 +54,12 @@ struct Draws {
 }
 
 /// An integer from 0 to 2^32 - 1 as a double, exactly.
-[[gnu::always_inline]] inline double exactDouble(uint32_t value) { return std::bit_cast<double>(uint64_t{0x4330000000000000} | value) - 0x1p52; }
+[[gnu::always_inline]] inline double exactDouble(uint32_t value) {
+  return std::bit_cast<double>(uint64_t{0x4330000000000000} | value) - 0x1p52;
+}
 
-/// Natural logarithm of 2^-64 <= x < 2: log(m * 2^e) = e * log 2 + 2 * atanh((m - 1) / (m + 1)), with m between sqrt(1/2) and sqrt(2).
+/// Natural logarithm of 2^-64 <= x < 2: log(m * 2^e) = e * log 2 + 2 * atanh((m - 1) / (m + 1)), with m between
+/// sqrt(1/2) and sqrt(2).
 [[gnu::always_inline]] inline double portableLog(double x) {
   const uint64_t bits = std::bit_cast<uint64_t>(x);
   double mantissa = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000); // in [1/2, 1)
@@ -75,7 +81,8 @@ struct Draws {
 [[gnu::always_inline]] inline void makeNormal(const Draws &draws, int count, double *values, uint8_t *accepted) {
 #pragma clang loop vectorize(enable)
   for (int i = 0; i < count; ++i) {
-    const double x = (exactDouble(draws.low[i]) + 0.5) * 0x1p-31 - 1, y = (exactDouble(draws.high[i]) + 0.5) * 0x1p-31 - 1;
+    const double x = (exactDouble(draws.low[i]) + 0.5) * 0x1p-31 - 1,
+                 y = (exactDouble(draws.high[i]) + 0.5) * 0x1p-31 - 1;
     const double xx = x * x, yy = y * y, square = xx + yy;
     accepted[i] = square < 1;
     values[i] = x * std::sqrt(-2 * portableLog(square) / square);
@@ -105,8 +112,10 @@ struct Draws {
   }
 }
 
-/// narrowBits for values whose result is normal and finite: the fraction is rounded to nearest even, and a carry steps the exponent.
-template <int fractionBits, int bias> [[gnu::always_inline]] inline void narrowAll(const double *values, int count, uint16_t *to) {
+/// narrowBits for values whose result is normal and finite: the fraction is rounded to nearest even, and a carry steps
+/// the exponent.
+template <int fractionBits, int bias>
+[[gnu::always_inline]] inline void narrowAll(const double *values, int count, uint16_t *to) {
   constexpr int shift = 52 - fractionBits;
 #pragma clang loop vectorize(enable)
   for (int i = 0; i < count; ++i) {
@@ -154,7 +163,9 @@ template <int fractionBits, int bias> [[gnu::always_inline]] inline void narrowA
 
 using FillBlock = void (*)(DType, uint64_t, uint64_t, int, std::byte *);
 
-void fillBlockPlain(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) { fillBlock(dtype, seed, first, count, to); }
+void fillBlockPlain(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
+  fillBlock(dtype, seed, first, count, to);
+}
 
 #ifdef __x86_64__
 [[gnu::target("avx2")]] void fillBlockAvx2(DType dtype, uint64_t seed, uint64_t first, int count, std::byte *to) {
@@ -181,7 +192,8 @@ FillBlock widest() { return fillBlockPlain; }
 } // namespace
 
 uint64_t attune::reference::randomBits(uint64_t seed, uint64_t index, uint32_t stream) {
-  std::array<uint32_t, 4> words = philox4x32({uint32_t(index), uint32_t(index >> 32), stream, lastWord}, {uint32_t(seed), uint32_t(seed >> 32)}, 10);
+  std::array<uint32_t, 4> words = philox4x32({uint32_t(index), uint32_t(index >> 32), stream, lastWord},
+                                             {uint32_t(seed), uint32_t(seed >> 32)}, 10);
   return uint64_t(words[1]) << 32 | words[0];
 }
 

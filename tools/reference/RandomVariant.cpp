@@ -300,8 +300,7 @@ private:
         return chance(50) ? a == b : a != b;
       }
       case 4: {
-        std::array choices = {condition(depth - 1, loads), condition(depth - 1, loads),
-                              condition(depth - 1, loads)};
+        std::array choices = {condition(depth - 1, loads), condition(depth - 1, loads), condition(depth - 1, loads)};
         return select(choices[0], choices[1], choices[2]);
       }
       case 5:
@@ -407,8 +406,8 @@ private:
     }
     case 2: {
       Real b = second();
-      return bounded(Real{a.expr * b.expr, a.bound * b.bound,
-                          a.error * b.bound + b.error * a.bound + a.bound * b.bound});
+      return bounded(
+          Real{a.expr * b.expr, a.bound * b.bound, a.error * b.bound + b.error * a.bound + a.bound * b.bound});
     }
     case 3: {
       Real b = second();
@@ -457,13 +456,12 @@ private:
       return unary(sigmoid(a.expr), 1, 1);
     case 20: {
       Real b = second();
-      return bounded(Real{select(condition(depth - 1), a.expr, b.expr), std::max(a.bound, b.bound),
-                          std::max(a.error, b.error)});
+      return bounded(
+          Real{select(condition(depth - 1), a.expr, b.expr), std::max(a.bound, b.bound), std::max(a.error, b.error)});
     }
     case 21: { // float comparisons whose branches agree where they switch
       Real b = second();
-      std::array<Expr, 4> forms = {select(a.expr < b.expr, a.expr, b.expr),
-                                   select(a.expr <= b.expr, b.expr, a.expr),
+      std::array<Expr, 4> forms = {select(a.expr < b.expr, a.expr, b.expr), select(a.expr <= b.expr, b.expr, a.expr),
                                    select(a.expr > b.expr, a.expr - b.expr, b.expr - a.expr),
                                    select(a.expr >= b.expr, a.expr, b.expr)};
       return bounded(Real{forms[below(4)], a.bound + b.bound, a.error + b.error + a.bound + b.bound});
@@ -471,8 +469,7 @@ private:
     case 22: { // a product of distance and slope, as in ALiBi
       Expr distance = at(Coordinate::K) - at(Coordinate::Q);
       double longest = double(queryLength + keyLength + 100);
-      return bounded(
-          Real{a.expr + distance * 0.0625f, a.bound + longest / 16, a.error + a.bound + longest / 16});
+      return bounded(Real{a.expr + distance * 0.0625f, a.bound + longest / 16, a.error + a.bound + longest / 16});
     }
     default: { // small integers as floats
       DType type = chance(70) ? i32 : i64;
@@ -527,18 +524,16 @@ std::string shapeText(const HostTensor &tensor) {
 
 } // namespace
 
-RandomCase randomCase(uint64_t seed, const RandomOptions &options) {
-  return Generator(seed, options).generate();
-}
+RandomCase randomCase(uint64_t seed, const RandomOptions &options) { return Generator(seed, options).generate(); }
 
 std::string RandomCase::describe() const {
-  std::string text = "seed " + std::to_string(seed) + ": q " + shapeText(problem.q) + ", k " +
-                     shapeText(problem.k) + ", v " + shapeText(problem.v);
+  std::string text = "seed " + std::to_string(seed) + ": q " + shapeText(problem.q) + ", k " + shapeText(problem.k) +
+                     ", v " + shapeText(problem.v);
   for (const auto &[label, tensor] : problem.tensors)
     text += ", " + label + " " + shapeText(tensor);
   for (const auto &[label, value] : problem.scalars)
-    text += ", " + label + " = " +
-            (isFloat(value.dtype) ? std::to_string(value.at(0)) : std::to_string(value.intAt(0)));
+    text +=
+        ", " + label + " = " + (isFloat(value.dtype) ? std::to_string(value.at(0)) : std::to_string(value.intAt(0)));
   if (variant->hasDropout())
     text += ", dropout seed " + std::to_string(problem.seed) + " offset " + std::to_string(problem.offset);
   if (variant->hasQOffset())

@@ -40,8 +40,7 @@ struct Prepared {
       return nullptr;
     size_t rank = pattern->shape.size();
     int64_t columns = pattern->shape[rank - 1], rows = pattern->shape[rank - 2];
-    int64_t headExtent = rank > 2 ? pattern->shape[rank - 3] : 1,
-            batchExtent = rank > 3 ? pattern->shape[0] : 1;
+    int64_t headExtent = rank > 2 ? pattern->shape[rank - 3] : 1, batchExtent = rank > 3 ? pattern->shape[0] : 1;
     int64_t plane = (batchExtent == 1 ? 0 : b) * headExtent + (headExtent == 1 ? 0 : h);
     return pattern->as<uint8_t>() + (plane * rows + q / patternRows) * columns;
   }
@@ -89,8 +88,8 @@ Expected<void> preparePattern(Prepared &prepared, const BlockPattern &pattern) {
       (rank > 2 && tensor.shape[rank - 3] != 1 && tensor.shape[rank - 3] != prepared.heads) ||
       (rank > 3 && tensor.shape[0] != 1 && tensor.shape[0] != prepared.batch))
     return Error{"block pattern " + pattern.tensor.name + " is " + shapeText(tensor) +
-                 ", but must be bool of [H or 1, ceil(Sq / " + std::to_string(pattern.rows) +
-                 "), ceil(Sk / " + std::to_string(pattern.columns) + ")]"};
+                 ", but must be bool of [H or 1, ceil(Sq / " + std::to_string(pattern.rows) + "), ceil(Sk / " +
+                 std::to_string(pattern.columns) + ")]"};
   prepared.pattern = &tensor;
   prepared.patternRows = pattern.rows;
   prepared.patternColumns = pattern.columns;
@@ -162,7 +161,8 @@ template <typename Real> Values<Real> valuesOf(const HostTensor &tensor, unsigne
 constexpr int64_t keyBlock = 64; // keys that a thread takes at once
 
 /// Calls work(plane, begin, end) for blocks of the keys of each plane.
-void forKeyBlocks(int64_t planes, int64_t keys, unsigned threads, const std::function<void(int64_t, int64_t, int64_t)> &work) {
+void forKeyBlocks(int64_t planes, int64_t keys, unsigned threads,
+                  const std::function<void(int64_t, int64_t, int64_t)> &work) {
   const int64_t blocks = (keys + keyBlock - 1) / keyBlock;
   parallelFor(planes * blocks, threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -172,7 +172,8 @@ void forKeyBlocks(int64_t planes, int64_t keys, unsigned threads, const std::fun
 
 /// [planes, keys, columns] to [planes, columns, keys].
 template <typename Real>
-Values<Real> transposedValuesOf(const HostTensor &tensor, int64_t planes, int64_t keys, int64_t columns, unsigned threads) {
+Values<Real> transposedValuesOf(const HostTensor &tensor, int64_t planes, int64_t keys, int64_t columns,
+                                unsigned threads) {
   Values<Real> result(size_t(tensor.size()));
   forKeyBlocks(planes, keys, threads, [&](int64_t plane, int64_t begin, int64_t end) {
     for (int64_t c = 0; c < columns; ++c)
@@ -306,8 +307,8 @@ private:
     if (scratch.mask)
       scratch.mask->run(begin, count, nullptr);
     for (int64_t i = 0; i < count; ++i) {
-      visible[size_t(i)] = (!scratch.mask || scratch.mask->ints()[i]) &&
-                           (!blocks || blocks[(begin + i) / prepared.patternColumns]);
+      visible[size_t(i)] =
+          (!scratch.mask || scratch.mask->ints()[i]) && (!blocks || blocks[(begin + i) / prepared.patternColumns]);
       any |= visible[size_t(i)];
     }
     if (scratch.mask && scratch.mask->anyClamped()) {
@@ -459,8 +460,7 @@ private:
     int64_t finite = 0;
     for (size_t d = 0; d < scratch.o.size(); ++d) {
       double last = std::max(accuracy.unit * std::fabs(scratch.o[d]), accuracy.smallest);
-      double sums = accuracy.sum * scratch.mass[d],
-             variance = scratch.variance[d] + last * last + sums * sums;
+      double sums = accuracy.sum * scratch.mass[d], variance = scratch.variance[d] + last * last + sums * sums;
       if (std::isfinite(scratch.o[d])) {
         sum += variance;
         ++finite;
@@ -469,7 +469,8 @@ private:
     size_t at = size_t(row.index);
     output.oError[at] = finite ? std::sqrt(sum / double(finite)) : 0;
     bool fast = accuracy.function > 0x1p-20 && prepared.score, functions = fast && prepared.score->callsFunctions();
-    // Products that start from a bias, of some tens where it matters, are truncated there by tensor cores for each 16 of D.
+    // Products that start from a bias, of some tens where it matters, are truncated there by tensor cores for each 16
+    // of D.
     const double truncated = 0x1p-18 * (fast ? std::max(1.0, double(prepared.headDim) / 64) : 1);
     // l is rescaled at each tile, of 64 keys say, by exp2 of a difference that is rounded where m is.
     output.lseError[at] = lseShift + 0x1p-20 * spread + 0x1p-25 * std::fabs(m) * visible / 64 +
@@ -481,8 +482,7 @@ private:
   uint8_t hiddenNonFinite(const Row &row, const Scratch &scratch) const {
     int64_t first = row.kvPlane * prepared.keyLength, last = first + prepared.keyLength;
     uint8_t found = 0;
-    for (auto each =
-             std::lower_bound(nonFiniteKeys.begin(), nonFiniteKeys.end(), std::pair(first, uint8_t(0)));
+    for (auto each = std::lower_bound(nonFiniteKeys.begin(), nonFiniteKeys.end(), std::pair(first, uint8_t(0)));
          each != nonFiniteKeys.end() && each->first < last; ++each)
       if (scratch.x[size_t(each->first - first)] == hidden)
         found |= each->second;
@@ -491,8 +491,7 @@ private:
 
   bool keeps(const Row &row, int64_t k) const {
     const Problem &problem = *prepared.problem;
-    return dropoutBits(problem.seed, problem.offset, prepared.heads, row.b, row.h, row.q, k) >=
-           prepared.threshold;
+    return dropoutBits(problem.seed, problem.offset, prepared.heads, row.b, row.h, row.q, k) >= prepared.threshold;
   }
 
   const Prepared &prepared;
@@ -534,9 +533,7 @@ template <typename Real> Expected<Output> compute(const Problem &problem) {
 
 } // namespace
 
-HostTensor scalarOf(DType dtype, double value) {
-  return HostTensor::fromDoubles(dtype, {}, std::span(&value, 1));
-}
+HostTensor scalarOf(DType dtype, double value) { return HostTensor::fromDoubles(dtype, {}, std::span(&value, 1)); }
 
 void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
                         std::span<const int64_t> v, bool wantKeep) {
@@ -562,11 +559,13 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
   if ((!p.mask && !p.pattern) || all == 0)
     return std::optional(all);
   auto reads = [&](Coordinate coordinate) {
-    return p.mask && std::any_of(p.mask->instructions.begin(), p.mask->instructions.end(), [&](const Instruction &each) {
+    return p.mask &&
+           std::any_of(p.mask->instructions.begin(), p.mask->instructions.end(), [&](const Instruction &each) {
              return each.op == Op::Coordinate && each.coordinate == coordinate;
            });
   };
-  const int64_t batches = p.pattern || reads(Coordinate::B) ? p.batch : 1, heads = p.pattern || reads(Coordinate::H) ? p.heads : 1,
+  const int64_t batches = p.pattern || reads(Coordinate::B) ? p.batch : 1,
+                heads = p.pattern || reads(Coordinate::H) ? p.heads : 1,
                 queries = p.pattern || reads(Coordinate::Q) ? p.queryLength : 1;
   const int64_t evaluations = batches * heads * queries * p.keyLength;
   if (evaluations > mostEvaluations)
@@ -597,7 +596,8 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
 
 double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t, 4> &v, unsigned threads) {
   const double planes = double(q[0]) * double(q[1]), columns = double(q[3] + v[3]);
-  const double products = planes * double(q[2]) * double(v[2]) * columns, elements = double(v[0]) * double(v[1]) * double(v[2]) * columns;
+  const double products = planes * double(q[2]) * double(v[2]) * columns,
+               elements = double(v[0]) * double(v[1]) * double(v[2]) * columns;
   return (0.65e-9 * products + 10e-9 * elements) / threads;
 }
 

@@ -62,19 +62,21 @@ struct Output {
   std::vector<double> o;     ///< [B, H, Sq, Dv]
   std::vector<double> lse;   ///< [B, H, Sq]
   std::vector<uint8_t> keep; ///< [B, H, Sq, Sk], 1 = kept, hidden keys included; empty unless wanted
-  std::map<std::string, int64_t> clampedReads = {}; ///< by tensor: reads outside of it that the formula evaluates and that do not say clamped
+  std::map<std::string, int64_t> clampedReads =
+      {}; ///< by tensor: reads outside of it that the formula evaluates and that do not say clamped
 
   // Of `attention` alone, [B, H, Sq]: what Compare.h holds a kernel of q's dtype to.
-  std::vector<double> oError; ///< expected error of O, RMS over Dv, of a kernel that rounds P' and O to the
-                              ///< dtype, sums in float32 and has functions as accurate as docs/design.md asks
+  std::vector<double> oError;           ///< expected error of O, RMS over Dv, of a kernel that rounds P' and O to the
+                                        ///< dtype, sums in float32 and has functions as accurate as docs/design.md asks
   std::vector<double> lseError;         ///< the same of LSE
   std::vector<uint8_t> hiddenNonFinite; ///< of InKeys and InValues: NaN or infinities stand at keys that the
                                         ///< row does not see
   enum : uint8_t { InKeys = 1, InValues = 2 };
 };
 
-/// About how long `attention` and `plainLowPrecision` take together for q [B, H, Sq, D] and v [B, Hkv, Sk, Dv], with every key visible and plain scores:
-/// 0.65 ns for each product of S and of PV, and 10 ns for each element of K and V, on each of so many cores.
+/// About how long `attention` and `plainLowPrecision` take together for q [B, H, Sq, D] and v [B, Hkv, Sk, Dv], with
+/// every key visible and plain scores: 0.65 ns for each product of S and of PV, and 10 ns for each element of K and V,
+/// on each of so many cores.
 double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t, 4> &v, unsigned threads);
 
 /// What `attention` and `plainLowPrecision` allocate for tensors of these shapes, results included.
@@ -90,9 +92,9 @@ Expected<Output> attention(const Problem &problem);
 /// rounded to the dtype. `lse` is the float32 one.
 Expected<Output> plainLowPrecision(const Problem &problem);
 
-/// The number of (b, h, q, k) that mask and block pattern show; a key that the score alone hides counts. Reads the shapes of q, k and v, not
-/// their data. A row is evaluated once for all batches, heads or queries that the mask does not tell apart; nothing is given where that would
-/// still be more than `mostEvaluations` elements.
+/// The number of (b, h, q, k) that mask and block pattern show; a key that the score alone hides counts. Reads the
+/// shapes of q, k and v, not their data. A row is evaluated once for all batches, heads or queries that the mask does
+/// not tell apart; nothing is given where that would still be more than `mostEvaluations` elements.
 Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations);
 
 } // namespace attune::reference

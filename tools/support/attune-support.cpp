@@ -4,8 +4,8 @@
 //     attune-support --check FILE     exit code 1 when FILE holds another between the markers
 //     attune-support --update FILE    writes it there
 //
-// A cell is what the compiler answers: each feature is compiled for each target, and what is rejected is rejected here by the same
-// code and the same data as for a user. The errors follow the matrix.
+// A cell is what the compiler answers: each feature is compiled for each target, and what is rejected is rejected here
+// by the same code and the same data as for a user. The errors follow the matrix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,9 +50,9 @@ std::vector<Feature> features() {
       {"score: captured tensors, gathers",
        [=] {
          auto table = tensor("table", bf16, 2);
-         return Variant("gather").score(bias(tensor("bias", f16, 3))).score([&](Score s, Index, Index h, Index q, Index k) {
-           return s + table[h][min(abs(q - k), 31)];
-         });
+         return Variant("gather")
+             .score(bias(tensor("bias", f16, 3)))
+             .score([&](Score s, Index, Index h, Index q, Index k) { return s + table[h][min(abs(q - k), 31)]; });
        }},
       {"mask: loop bounds (causal, window, prefix)",
        [] { return Variant("mask").mask(causal() && slidingWindow(1023, 0)).mask(prefixLm(64) || causal()); }},
@@ -182,7 +182,8 @@ int main(int argc, char **argv) {
   if (page.substr(at, end - at) == current)
     return 0;
   if (verb == "--check") {
-    fmt::print(stderr, "the support matrix of {} is stale; run attune-support --update {}. It is now\n{}", argv[2], argv[2], current);
+    fmt::print(stderr, "the support matrix of {} is stale; run attune-support --update {}. It is now\n{}", argv[2],
+               argv[2], current);
     return 1;
   }
   std::ofstream output(argv[2]);
