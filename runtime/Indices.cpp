@@ -32,8 +32,14 @@ Error IndexFault::error() const {
 
 namespace {
 
+/// What a search asks of a launch.
+struct Problem {
+  LaunchSizes sizes;
+  int64_t qOffset = 0, group = 1;
+};
+
 /// Checks the arguments as a launch of the variant's kernel does, whatever its plan.
-Expected<LaunchParams> checkArguments(const Variant &variant, const LaunchArgs &args) {
+Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args) {
   if (variant.error())
     return *variant.error();
   KernelImage image;
@@ -43,6 +49,7 @@ Expected<LaunchParams> checkArguments(const Variant &variant, const LaunchArgs &
   signature.dtype = args.q.dtype;
   signature.headDim = args.q.rank == 4 ? int(args.q.shape[3]) : 0;
   signature.headDimV = args.v.rank == 4 ? int(args.v.shape[3]) : 0;
+  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();
   for (const ScalarDecl &scalar : variant.scalars())
@@ -56,16 +63,16 @@ Expected<LaunchParams> checkArguments(const Variant &variant, const LaunchArgs &
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(image, Device{}, 0, args, packed); !good)
     return good.error();
-  return packed.params();
+  return Problem{packed.sizes, packed.params().qOffset, packed.params().group};
 }
 
-dsl::Bindings bindingsOf(const LaunchParams &params, const LaunchArgs &args) {
+dsl::Bindings bindingsOf(const LaunchSizes &sizes, const LaunchArgs &args) {
   dsl::Bindings bindings;
   for (const NamedTensor &named : args.tensors)
     bindings.tensors.emplace(named.name, named.tensor);
   for (const NamedScalar &named : args.scalars)
     bindings.scalars.emplace(named.name, named.value.slot());
-  bindings.extents = {params.batch, params.heads, params.queryLength, params.keyLength};
+  bindings.extents = {sizes.batch, sizes.heads, sizes.queryLength, sizes.keyLength};
   return bindings;
 }
 
@@ -92,12 +99,12 @@ bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
   return false;
 }
 
-Doubts doubtsOf(const Program &program, const LaunchParams &params) {
-  const int64_t q = params.qOffset;
-  dsl::Ranges ranges(program, {dsl::Range{0, params.batch - 1},
-                               {0, params.heads - 1},
-                               {q, q + params.queryLength - 1},
-                               {0, params.keyLength - 1}});
+Doubts doubtsOf(const Program &program, const Problem &problem) {
+  const int64_t q = problem.qOffset;
+  const LaunchSizes &sizes = problem.sizes;
+  dsl::Ranges ranges(
+      program,
+      {dsl::Range{0, sizes.batch - 1}, {0, sizes.heads - 1}, {q, q + sizes.queryLength - 1}, {0, sizes.keyLength - 1}});
   Doubts doubts;
   doubts.leads.resize(size_t(program.size()));
   std::vector<int> values;
@@ -136,12 +143,12 @@ float elementAt(const Tensor &tensor, int64_t offset) {
 }
 
 /// s of keys [begin, begin + count) of one row.
-void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, int64_t b, int64_t h, int64_t row,
-              int64_t begin, int64_t count, float *to) {
-  const int64_t headDim = args.q.shape[3], group = params.group;
-  const int64_t query = b * params.qStride[0] + h * params.qStride[1] + row * params.qStride[2];
+void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int64_t h, int64_t row, int64_t begin,
+              int64_t count, float *to) {
+  const int64_t headDim = args.q.shape[3], *const q = args.q.strides, *const k = args.k.strides;
+  const int64_t query = b * q[0] + h * q[1] + row * q[2];
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t key = b * params.kStride[0] + h / group * params.kStride[1] + (begin + i) * params.kStride[2];
+    const int64_t key = b * k[0] + h / group * k[1] + (begin + i) * k[2];
     float sum = 0;
     for (int64_t d = 0; d < headDim; ++d)
       sum += elementAt(args.q, query + d) * elementAt(args.k, key + d);
@@ -155,10 +162,10 @@ void scoresOf(const LaunchArgs &args, const LaunchParams &params, float scale, i
 
 class Search {
 public:
-  Search(const Variant &variant, const LaunchArgs &args, const LaunchParams &params, const Program &program,
+  Search(const Variant &variant, const LaunchArgs &args, const Problem &problem, const Program &program,
          const Doubts &doubts)
-      : args(args), params(params), program(program), doubts(doubts),
-        rows(int64_t(params.batch) * params.heads * params.queryLength),
+      : args(args), problem(problem), sizes(problem.sizes), program(program), doubts(doubts),
+        rows(sizes.batch * sizes.heads * sizes.queryLength),
         scale(variant.scale().value_or(float(1 / std::sqrt(double(args.q.shape[3]))))), firstRow(rows) {
     for (int i = 0; i < program.size(); ++i)
       needsScores |= doubts.needed[size_t(i)] && program[i].node->op == Op::Input;
@@ -171,7 +178,7 @@ public:
   std::optional<IndexFault> run() {
     // Rows in order, some work in each block of them.
     constexpr int64_t elements = 1 << 16;
-    const int64_t perBlock = std::max<int64_t>(1, elements / params.keyLength);
+    const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
       const int64_t begin = int64_t(block) * perBlock;
       if (begin > firstRow.load(std::memory_order_relaxed))
@@ -201,21 +208,21 @@ private:
 
   /// Whether row number `number` of all has a fault.
   bool searchRow(Evaluator &evaluator, int64_t number) {
-    const int64_t row = number % params.queryLength, plane = number / params.queryLength, b = plane / params.heads,
-                  h = plane % params.heads;
-    evaluator.startRow(b, h, row + params.qOffset);
+    const int64_t row = number % sizes.queryLength, plane = number / sizes.queryLength, b = plane / sizes.heads,
+                  h = plane % sizes.heads;
+    evaluator.startRow(b, h, row + problem.qOffset);
     std::array<float, size_t(Evaluator::maxRun)> scores;
     std::array<uint8_t, size_t(Evaluator::maxRun)> visible;
-    for (int64_t begin = 0; begin < params.keyLength; begin += Evaluator::maxRun) {
-      const int64_t count = std::min(Evaluator::maxRun, params.keyLength - begin);
+    for (int64_t begin = 0; begin < sizes.keyLength; begin += Evaluator::maxRun) {
+      const int64_t count = std::min(Evaluator::maxRun, sizes.keyLength - begin);
       if (needsScores)
-        scoresOf(args, params, scale, b, h, row, begin, count, scores.data());
+        scoresOf(args, problem.group, scale, b, h, row, begin, count, scores.data());
       for (int64_t i = 0; i < count; ++i)
         visible[size_t(i)] = !pattern.tensor || shows(h, row, begin + i);
       evaluator.run(begin, count, scores.data());
       const int64_t lane = firstFault(evaluator, count, visible.data());
       if (lane < count) {
-        record(evaluator, number, {.b = b, .h = h, .row = row, .k = begin + lane, .q = row + params.qOffset}, lane);
+        record(evaluator, number, {.b = b, .h = h, .row = row, .k = begin + lane, .q = row + problem.qOffset}, lane);
         return true;
       }
     }
@@ -276,7 +283,8 @@ private:
   }
 
   const LaunchArgs &args;
-  const LaunchParams &params;
+  const Problem &problem;
+  const LaunchSizes &sizes;
   const Program &program;
   const Doubts &doubts;
   int64_t rows;
@@ -291,14 +299,14 @@ private:
 } // namespace
 
 Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &variant, const LaunchArgs &args) {
-  Expected<LaunchParams> params = checkArguments(variant, args);
-  if (!params)
-    return params.error();
-  if (!params->batch || !params->heads || !params->queryLength || !params->keyLength)
+  Expected<Problem> problem = checkArguments(variant, args);
+  if (!problem)
+    return problem.error();
+  if (!problem->sizes.batch || !problem->sizes.heads || !problem->sizes.queryLength || !problem->sizes.keyLength)
     return std::optional<IndexFault>();
-  const Program program(variant, bindingsOf(*params, args));
-  const Doubts doubts = doubtsOf(program, *params);
+  const Program program(variant, bindingsOf(problem->sizes, args));
+  const Doubts doubts = doubtsOf(program, *problem);
   if (doubts.loads.empty())
     return std::optional<IndexFault>();
-  return Search(variant, args, *params, program, doubts).run();
+  return Search(variant, args, *problem, program, doubts).run();
 }

@@ -183,7 +183,7 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
     return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
                                         key.strides, box, steps, 0, swizzle, promoteTo256, 0);
   };
-  std::byte *out = packed.bytes + tensorMapOffset(image.signature);
+  std::byte *out = packed.bytes + image.signature.tensorMapOffset();
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
     const int32_t bit = int32_t(1u << i);
     if (packed.params().mapped & bit) {
@@ -192,7 +192,7 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
       if (code == 0)
         continue;
       // Of a captured tensor any strides are allowed.
-      if (!isCaptured(image.signature, i))
+      if (!image.signature.tensorMaps[i].captured)
         return cuda->result(
             code,
             fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
@@ -206,10 +206,10 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   return {};
 }
 
-static void logLaunch(const KernelImage &image, const LaunchParams &params, int64_t blocks) {
+static void logLaunch(const KernelImage &image, const LaunchSizes &sizes, int64_t blocks) {
   logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}",
-          image.name, image.arch, image.tileQ, image.tileK, blocks, image.threads, params.batch, params.heads,
-          params.kvHeads, params.queryLength, params.keyLength);
+          image.name, image.arch, image.tileQ, image.tileK, blocks, image.threads, sizes.batch, sizes.heads,
+          sizes.kvHeads, sizes.queryLength, sizes.keyLength);
 }
 
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
@@ -234,7 +234,7 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   const int64_t blocks = image.persistent
                              ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork)
                              : packed.blocks;
-  logLaunch(image, packed.params(), blocks);
+  logLaunch(image, packed.sizes, blocks);
   int code = 0;
   if (image.signature.waitsForBounds && cuda->launchesDependents()) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
@@ -303,14 +303,10 @@ Expected<void> Kernel::State::queryPointers(const LaunchArgs &args) const {
   auto query = [&](std::string_view subject, const Tensor &tensor) {
     return queryPointer(cuda, device, subject, tensor);
   };
-  const std::pair<const char *, const Tensor *> fixed[] = {
-      {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
-  for (auto [subject, tensor] : fixed)
-    if (Expected<void> good = query(subject, *tensor); !good)
-      return good;
-  if (args.lse)
-    if (Expected<void> good = query("lse", *args.lse); !good)
-      return good;
+  for (const OperandParam &operand : image.signature.operands)
+    if (const Tensor *tensor = args.operand(operand.name))
+      if (Expected<void> good = query(operand.name, *tensor); !good)
+        return good;
   for (const NamedTensor &named : args.tensors)
     if (Expected<void> good = query(fmt::format("captured tensor '{}'", named.name), named.tensor); !good)
       return good;
@@ -370,16 +366,16 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 //===----------------------------------------------------------------------===//
 
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
-  const LaunchParams &params = packed.params();
-  logLaunch(image, params, packed.blocks);
+  const int64_t heads = packed.sizes.heads;
+  logLaunch(image, packed.sizes, packed.blocks);
   ThreadPool::process().run(size_t(packed.blocks), host.scratchBytes, [&](size_t block, void *scratch) {
     // The tiles of one head follow each other and share its keys. The last tile comes first: under a
     // causal mask it is the longest.
     auto index = int64_t(block);
     int64_t tile = packed.queryTiles - 1 - index % packed.queryTiles;
-    int64_t head = index / packed.queryTiles % params.heads;
-    int64_t batch = index / packed.queryTiles / params.heads;
-    host.function(&params, int32_t(batch), int32_t(head), int32_t(tile * image.tileQ), scratch);
+    int64_t head = index / packed.queryTiles % heads;
+    int64_t batch = index / packed.queryTiles / heads;
+    host.function(&packed.params(), int32_t(batch), int32_t(head), int32_t(tile * image.tileQ), scratch);
   });
 }
 

@@ -11,25 +11,35 @@
 
 using namespace attune;
 
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  do {                                                                                                                 \
+    if (Expected<void> checked = (expression); !checked)                                                               \
+      return checked;                                                                                                  \
+  } while (false)
+
 static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
 static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or vector load
 
-static size_t plainBytes(const KernelSignature &signature) {
-  size_t bytes = sizeof(LaunchParams) + 8 * signature.scalars.size();
-  for (const TensorParam &tensor : signature.tensors)
-    bytes += packedTensorBytes(tensor.rank);
-  for (const BoundsParam &bounds : signature.bounds)
-    for (const TensorParam &tensor : signature.tensors)
-      if (tensor.name == bounds.tensor)
-        bytes += packedTensorBytes(tensor.rank);
-  return bytes;
+std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV) {
+  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
+  return {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
+          {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
+          {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
+          {"o", dtype, OperandRole::Out, false, {b, h, q, dv}},
+          {"lse", DType::F32, OperandRole::Out, true, {b, h, q}}};
 }
 
-size_t attune::tensorMapOffset(const KernelSignature &signature) { return (plainBytes(signature) + 63) / 64 * 64; }
-
-size_t KernelSignature::packedBytes() const {
-  return tensorMaps.empty() ? plainBytes(*this) : tensorMapOffset(*this) + tensorMapBytes * tensorMaps.size();
+const Tensor *LaunchArgs::operand(std::string_view name) const {
+  const std::pair<std::string_view, const Tensor *> members[] = {
+      {"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", lse ? &*lse : nullptr}};
+  for (auto [member, tensor] : members)
+    if (member == name)
+      return tensor;
+  for (const NamedTensor &named : operands)
+    if (named.name == name)
+      return &named.tensor;
+  return nullptr;
 }
 
 uint32_t attune::dropoutThreshold(float probability) {
@@ -55,20 +65,48 @@ Expected<void> attune::checkSignature(const KernelImage &image) {
 
 namespace {
 
-/// What a q, k, v, o or lse argument is called in messages.
-struct Role {
-  const char *name;
-  const char *layout;
-  int rank;
+/// What an axis is called in messages.
+struct AxisWords {
+  const char *axis;   ///< its name
+  const char *extent; ///< in a shape: "Sq"
+  const char *noun;   ///< "length"
+  const char *stride; ///< of its stride: "row"
+  const char *option; ///< that compiles for another extent, of an axis of fixed size
+  int64_t most;       ///< extent
+  const char *remedy; ///< for a greater one
 };
 
-constexpr Role roleQ = {"q", "[B, H, Sq, D]", 4};
-constexpr Role roleK = {"k", "[B, Hkv, Sk, D]", 4};
-constexpr Role roleV = {"v", "[B, Hkv, Sk, Dv]", 4};
-constexpr Role roleO = {"o", "[B, H, Sq, Dv]", 4};
-constexpr Role roleLse = {"lse", "[B, H, Sq]", 3};
+constexpr AxisWords knownAxes[] = {
+    {"b", "B", "batch", "batch", "", maxInt32, "split the batch"},
+    {"h", "H", "heads", "head", "", maxInt32, "split the heads"},
+    {"hkv", "Hkv", "heads", "head", "", maxInt32, "split the heads"},
+    {"q", "Sq", "length", "row", "", maxLength, "split the sequence"},
+    {"k", "Sk", "length", "row", "", maxLength, "split the sequence"},
+    {"d", "D", "head_dim", "head", ".headDim", maxInt32, ""},
+    {"dv", "Dv", "head_dim", "head", ".headDimV", maxInt32, ""},
+};
 
-constexpr const char *dimensionNames[] = {"batch", "head", "row"};
+AxisWords wordsFor(const AxisParam &axis) {
+  for (const AxisWords &known : knownAxes)
+    if (axis.name == known.axis)
+      return known;
+  const char *name = axis.name.c_str();
+  return {name, name, name, name, "", maxInt32, "pass a smaller tensor"};
+}
+
+/// "4 heads", "batch 2", "length 100"
+std::string extentText(const AxisWords &words, int64_t extent) {
+  return words.noun == std::string_view("heads") ? fmt::format("{} heads", extent)
+                                                 : fmt::format("{} {}", words.noun, extent);
+}
+
+/// "[B, H, Sq, D]"
+std::string layoutText(const OperandParam &operand) {
+  std::string text;
+  for (const AxisParam &axis : operand.axes)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", wordsFor(axis).extent);
+  return "[" + text + "]";
+}
 
 /// Fails with a text made by fmt, out of the path of a good launch.
 template <typename... Args>
@@ -88,68 +126,171 @@ bool isEmpty(const Tensor &tensor) {
 }
 
 /// Rank, extents not negative, declared device, null.
-Expected<void> checkView(const Role &role, const Tensor &tensor, Device device) {
-  if (tensor.rank != role.rank)
-    return failure("{} has rank {}, required is {}; reshape it to {}", role.name, tensor.rank, role.rank, role.layout);
-  for (int i = 0; i < role.rank; ++i)
+Expected<void> checkView(const OperandParam &operand, const Tensor &tensor, Device device) {
+  const std::string &name = operand.name;
+  if (tensor.rank != operand.rank())
+    return failure("{} has rank {}, required is {}; reshape it to {}", name, tensor.rank, operand.rank(),
+                   layoutText(operand));
+  for (int i = 0; i < tensor.rank; ++i)
     if (tensor.shape[i] < 0)
-      return failure("{} has extent {} in dimension {}; extents are at least 0", role.name, tensor.shape[i], i);
+      return failure("{} has extent {} in dimension {}; extents are at least 0", name, tensor.shape[i], i);
   if (tensor.device != device)
-    return failure("{} is on {}, the kernel is on {}; move {} there or compile for its device", role.name,
-                   tensor.device.text(), device.text(), role.name);
+    return failure("{} is on {}, the kernel is on {}; move {} there or compile for its device", name,
+                   tensor.device.text(), device.text(), name);
   if (!tensor.data && !isEmpty(tensor))
-    return failure("{} is null but has shape {}; pass the address of its memory", role.name, shapeText(tensor));
+    return failure("{} is null but has shape {}; pass the address of its memory", name, shapeText(tensor));
   return {};
 }
 
-/// Dtype, head dim, head-dim stride, 16-byte alignment of base and strides.
-Expected<void> checkTiled(const Role &role, const Tensor &tensor, DType dtype, int headDim, const char *option) {
-  if (tensor.dtype != dtype) {
-    if (isFloat(tensor.dtype))
-      return failure("{} is {}, the kernel was compiled for {}; convert {} or compile with .dtype = {}", role.name,
-                     name(tensor.dtype), name(dtype), role.name, name(tensor.dtype));
-    return failure("{} is {}, the kernel was compiled for {}; convert {}", role.name, name(tensor.dtype), name(dtype),
-                   role.name);
+[[gnu::cold, gnu::noinline]] Error wrongDType(const OperandParam &operand, DType given) {
+  if (!operand.isTiled())
+    return failure("{} is {}, required is {}; allocate it as {}", operand.name, name(given), name(operand.dtype),
+                   name(operand.dtype));
+  if (isFloat(given))
+    return failure("{} is {}, the kernel was compiled for {}; convert {} or compile with .dtype = {}", operand.name,
+                   name(given), name(operand.dtype), operand.name, name(given));
+  return failure("{} is {}, the kernel was compiled for {}; convert {}", operand.name, name(given), name(operand.dtype),
+                 operand.name);
+}
+
+/// The extents of the axes of fixed size.
+Expected<void> checkFixedExtents(const OperandParam &operand, const Tensor &tensor) {
+  for (int i = 0; i < tensor.rank; ++i) {
+    const AxisParam &axis = operand.axes[i];
+    if (axis.size == 0 || tensor.shape[i] == axis.size)
+      continue;
+    const AxisWords words = wordsFor(axis);
+    return failure("{} has {}, the kernel was compiled for {}; {}", operand.name, extentText(words, tensor.shape[i]),
+                   axis.size,
+                   *words.option ? fmt::format("compile with {} = {}", words.option, tensor.shape[i])
+                                 : fmt::format("pass {} of them", axis.size));
   }
-  if (tensor.shape[3] != headDim)
-    return failure("{} has head_dim {}, the kernel was compiled for {}; compile with {} = {}", role.name,
-                   tensor.shape[3], headDim, option, tensor.shape[3]);
-  if (isEmpty(tensor))
-    return {};
-  if (tensor.strides[3] != 1 && headDim > 1)
-    return failure("{} has stride {} in the head dimension, required is 1; make its last dimension contiguous",
-                   role.name, tensor.strides[3]);
+  return {};
+}
+
+/// Of what is read by tiles: the last dimension's stride, 16-byte alignment of base and strides.
+Expected<void> checkTiled(const OperandParam &operand, const Tensor &tensor) {
+  const std::string &name = operand.name;
+  const int last = tensor.rank - 1;
+  if (tensor.strides[last] != 1 && tensor.shape[last] > 1)
+    return failure("{} has stride {} in the {} dimension, required is 1; make its last dimension contiguous", name,
+                   tensor.strides[last], wordsFor(operand.axes[last]).stride);
   if (reinterpret_cast<uintptr_t>(tensor.data) % tileAlignment != 0)
-    return failure("{} starts at address {:#x}, which is not a multiple of 16 bytes; align its memory", role.name,
+    return failure("{} starts at address {:#x}, which is not a multiple of 16 bytes; align its memory", name,
                    reinterpret_cast<uintptr_t>(tensor.data));
-  int64_t elements = int64_t(tileAlignment / byteSize(dtype));
-  for (int i = 0; i < 3; ++i)
+  int64_t elements = int64_t(tileAlignment / byteSize(operand.dtype));
+  for (int i = 0; i < last; ++i)
     if (tensor.shape[i] > 1 && tensor.strides[i] % elements != 0) {
       int64_t padded = (tensor.strides[i] + elements - 1) / elements * elements;
       return failure("{} has a {} stride of {} elements ({} bytes), which is not a multiple of 16 bytes; pad it to {} "
                      "elements",
-                     role.name, dimensionNames[i], tensor.strides[i], tensor.strides[i] * int64_t(byteSize(dtype)),
-                     tensor.strides[i] > 0 ? padded : elements);
+                     name, wordsFor(operand.axes[i]).stride, tensor.strides[i],
+                     tensor.strides[i] * int64_t(byteSize(operand.dtype)), tensor.strides[i] > 0 ? padded : elements);
     }
   return {};
 }
 
-/// An output must not write one element twice.
-Expected<void> checkOutput(const Role &role, const Tensor &tensor) {
-  for (int i = 0; i < 3; ++i)
+/// What is written must not have one element twice.
+Expected<void> checkOutput(const OperandParam &operand, const Tensor &tensor) {
+  for (int i = 0; i < tensor.rank; ++i)
     if (tensor.strides[i] == 0 && tensor.shape[i] > 1)
-      return failure("{} has stride 0 along its {} dimension of extent {}; an output cannot be broadcast", role.name,
-                     dimensionNames[i], tensor.shape[i]);
+      return failure("{} has stride 0 along its {} dimension of extent {}; an output cannot be broadcast", operand.name,
+                     wordsFor(operand.axes[i]).stride, tensor.shape[i]);
   return {};
 }
 
+/// All that an operand can be asked by itself.
+Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, Device device) {
+  RETURN_IF_ERROR(checkView(operand, tensor, device));
+  if (tensor.dtype != operand.dtype)
+    return wrongDType(operand, tensor.dtype);
+  RETURN_IF_ERROR(checkFixedExtents(operand, tensor));
+  if (operand.isTiled() && !isEmpty(tensor))
+    RETURN_IF_ERROR(checkTiled(operand, tensor));
+  if (!operand.isTiled() && reinterpret_cast<uintptr_t>(tensor.data) % byteSize(operand.dtype) != 0)
+    return failure("{} starts at address {:#x}, which is not a multiple of {} bytes; align its memory", operand.name,
+                   reinterpret_cast<uintptr_t>(tensor.data), byteSize(operand.dtype));
+  if (operand.role != OperandRole::In)
+    RETURN_IF_ERROR(checkOutput(operand, tensor));
+  return {};
+}
+
+/// The axes of a launch, each with its extent and the operand that was first to have it.
+class Axes {
+public:
+  /// Takes the extents of `tensor`, or compares them with those known.
+  Expected<void> add(const OperandParam &operand, const Tensor &tensor) {
+    for (int i = 0; i < tensor.rank; ++i) {
+      const AxisParam &axis = operand.axes[i];
+      if (axis.size)
+        continue;
+      if (Known *known = find(axis.name); !known)
+        RETURN_IF_ERROR(first(operand, axis, tensor.shape[i]));
+      else if (known->extent != tensor.shape[i])
+        return differs(operand, tensor, axis, tensor.shape[i], *known);
+    }
+    return {};
+  }
+
+  /// The extent of an axis; nothing where no operand has it.
+  std::optional<int64_t> extent(std::string_view axis) {
+    const Known *known = find(axis);
+    return known ? std::optional(known->extent) : std::nullopt;
+  }
+  /// Calls `visit(extent)` for each axis, in the order of KernelSignature::axes().
+  template <typename Visit> void forEach(Visit visit) const {
+    for (size_t i = 0; i < count; ++i)
+      visit(known[i].extent);
+  }
+  /// The operand that was first to have an axis.
+  std::string_view firstWith(std::string_view axis) { return find(axis)->operand; }
+
+private:
+  struct Known {
+    std::string_view axis, operand;
+    int64_t extent;
+  };
+
+  Known *find(std::string_view axis) {
+    for (size_t i = 0; i < count; ++i)
+      if (known[i].axis == axis)
+        return &known[i];
+    return nullptr;
+  }
+
+  Expected<void> first(const OperandParam &operand, const AxisParam &axis, int64_t extent) {
+    const AxisWords words = wordsFor(axis);
+    if (extent > words.most)
+      return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most,
+                     words.remedy);
+    if (count == std::size(known))
+      return failure("the kernel's operands have more than {} axes; compile a kernel of fewer", std::size(known));
+    known[count++] = {axis.name, operand.name, extent};
+    return {};
+  }
+
+  /// An output is told its whole shape.
+  [[gnu::cold, gnu::noinline]] Error differs(const OperandParam &operand, const Tensor &tensor, const AxisParam &axis,
+                                             int64_t extent, const Known &wanted) {
+    const AxisWords words = wordsFor(axis);
+    if (operand.role == OperandRole::In)
+      return failure("{} has {}, {} has {}; pass the same {}", operand.name, extentText(words, extent), wanted.operand,
+                     wanted.extent, words.noun);
+    std::string shape;
+    for (const AxisParam &one : operand.axes) {
+      const Known *other = find(one.name);
+      shape += fmt::format("{}{}", shape.empty() ? "" : ", ", other ? other->extent : int64_t(one.size));
+    }
+    return failure("{} has shape {}, required is [{}]; allocate it as {}", operand.name, shapeText(tensor), shape,
+                   layoutText(operand));
+  }
+
+  Known known[16];
+  size_t count = 0;
+};
+
 /// The stride to pack: an index along an extent of 1 is 0, whatever stride the producer wrote there.
 int64_t packedStride(const Tensor &tensor, int dim) { return tensor.shape[dim] > 1 ? tensor.strides[dim] : 0; }
-
-void packStrides(int64_t (&strides)[3], const Tensor &tensor) {
-  for (int i = 0; i < 3; ++i)
-    strides[i] = packedStride(tensor, i);
-}
 
 template <typename Param> [[gnu::cold, gnu::noinline]] std::string namesOf(const std::vector<Param> &params) {
   if (params.empty())
@@ -229,24 +370,24 @@ Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Dev
 
 int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor, const LaunchParams &params) {
+Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor, const LaunchSizes &sizes) {
   int rank = tensor.rank;
   if (rank < 2 || rank > 4)
     return failure("block pattern '{}' has rank {}, required is 2 to 4; declare it as [heads, rows, columns]",
                    pattern.tensor, rank);
-  int64_t rows = ceilDiv(params.queryLength, pattern.rows), columns = ceilDiv(params.keyLength, pattern.columns);
+  int64_t rows = ceilDiv(sizes.queryLength, pattern.rows), columns = ceilDiv(sizes.keyLength, pattern.columns);
   if (tensor.shape[rank - 2] < rows || tensor.shape[rank - 1] < columns)
     return failure("block pattern '{}' has {} x {} blocks of {} x {}, required are {} x {} for Sq = {} and Sk = {}; "
                    "pass one entry per block",
                    pattern.tensor, tensor.shape[rank - 2], tensor.shape[rank - 1], pattern.rows, pattern.columns, rows,
-                   columns, params.queryLength, params.keyLength);
-  if (rank >= 3 && tensor.shape[rank - 3] != 1 && tensor.shape[rank - 3] != params.heads)
+                   columns, sizes.queryLength, sizes.keyLength);
+  if (rank >= 3 && tensor.shape[rank - 3] != 1 && tensor.shape[rank - 3] != sizes.heads)
     return failure("block pattern '{}' has {} heads, required is 1 or {}; pass one plane for all heads or one per head",
-                   pattern.tensor, tensor.shape[rank - 3], params.heads);
-  if (rank == 4 && tensor.shape[0] != 1 && tensor.shape[0] != params.batch)
+                   pattern.tensor, tensor.shape[rank - 3], sizes.heads);
+  if (rank == 4 && tensor.shape[0] != 1 && tensor.shape[0] != sizes.batch)
     return failure("block pattern '{}' has batch {}, required is 1 or {}; pass one plane for all batches or one per "
                    "batch",
-                   pattern.tensor, tensor.shape[0], params.batch);
+                   pattern.tensor, tensor.shape[0], sizes.batch);
   return {};
 }
 
@@ -259,11 +400,11 @@ struct Elements {
   int64_t low[4], high[4], extents[4];
   bool none;
 
-  explicit Elements(const LaunchParams &params)
-      : low{0, 0, params.qOffset, 0}, high{params.batch - 1, params.heads - 1,
-                                           int64_t(params.queryLength) - 1 + params.qOffset, params.keyLength - 1},
-        extents{params.batch, params.heads, params.queryLength, params.keyLength},
-        none(!params.batch || !params.heads || !params.queryLength || !params.keyLength) {}
+  Elements(const LaunchSizes &sizes, int64_t qOffset)
+      : low{0, 0, qOffset, 0},
+        high{sizes.batch - 1, sizes.heads - 1, sizes.queryLength - 1 + qOffset, sizes.keyLength - 1},
+        extents{sizes.batch, sizes.heads, sizes.queryLength, sizes.keyLength},
+        none(!sizes.batch || !sizes.heads || !sizes.queryLength || !sizes.keyLength) {}
 
   int64_t value(const LinearIndex &x, const std::array<int64_t, 4> &coordinates) const {
     int64_t sum = x.constant;
@@ -473,76 +614,9 @@ void attune::makeBounds(const KernelSignature &signature, const LaunchArgs &args
   });
 }
 
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (Expected<void> checked = (expression); !checked)                                                                 \
-  return checked
-
-/// Fills the fixed part: q, k, v, o, lse, their shapes against each other and the kernel.
-static Expected<void> packFixed(const KernelSignature &signature, Device device, float defaultDropout,
-                                const LaunchArgs &args, LaunchParams &params) {
-  const Tensor &q = args.q, &k = args.k, &v = args.v, &o = args.o;
-  RETURN_IF_ERROR(checkView(roleQ, q, device));
-  RETURN_IF_ERROR(checkView(roleK, k, device));
-  RETURN_IF_ERROR(checkView(roleV, v, device));
-  RETURN_IF_ERROR(checkView(roleO, o, device));
-  RETURN_IF_ERROR(checkTiled(roleQ, q, signature.dtype, signature.headDim, ".headDim"));
-  RETURN_IF_ERROR(checkTiled(roleK, k, signature.dtype, signature.headDim, ".headDim"));
-  RETURN_IF_ERROR(checkTiled(roleV, v, signature.dtype, signature.headDimV, ".headDimV"));
-  RETURN_IF_ERROR(checkTiled(roleO, o, signature.dtype, signature.headDimV, ".headDimV"));
-  RETURN_IF_ERROR(checkOutput(roleO, o));
-
-  int64_t batch = q.shape[0], heads = q.shape[1], queryLength = q.shape[2];
-  int64_t kvHeads = k.shape[1], keyLength = k.shape[2];
-  if (batch > maxInt32)
-    return failure("q has batch {}, the most is {}; split the batch", batch, maxInt32);
-  if (heads > maxInt32)
-    return failure("q has {} heads, the most is {}; split the heads", heads, maxInt32);
-  if (queryLength > maxLength)
-    return failure("q has length {}, the most is {}; split the sequence", queryLength, maxLength);
-  if (keyLength > maxLength)
-    return failure("k has length {}, the most is {}; split the sequence", keyLength, maxLength);
-  if (k.shape[0] != batch)
-    return failure("k has batch {}, q has {}; pass the same batch", k.shape[0], batch);
-  if (v.shape[0] != batch)
-    return failure("v has batch {}, q has {}; pass the same batch", v.shape[0], batch);
-  if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
-    return failure("q has {} heads, k has {}; the number of query heads must be a multiple of the key heads", heads,
-                   kvHeads);
-  if (v.shape[1] != kvHeads)
-    return failure("v has {} heads, k has {}; keys and values need the same number of heads", v.shape[1], kvHeads);
-  if (v.shape[2] != keyLength)
-    return failure("v has length {}, k has {}; keys and values need the same length", v.shape[2], keyLength);
-  if (o.shape[0] != batch || o.shape[1] != heads || o.shape[2] != queryLength)
-    return failure("o has shape {}, required is [{}, {}, {}, {}]; allocate it as [B, H, Sq, Dv]", shapeText(o), batch,
-                   heads, queryLength, signature.headDimV);
-
-  params.q = q.data;
-  params.k = k.data;
-  params.v = v.data;
-  params.o = o.data;
-  params.lse = nullptr;
-  packStrides(params.qStride, q);
-  packStrides(params.kStride, k);
-  packStrides(params.vStride, v);
-  packStrides(params.oStride, o);
-  for (int64_t &stride : params.lseStride)
-    stride = 0;
-  if (args.lse) {
-    const Tensor &lse = *args.lse;
-    RETURN_IF_ERROR(checkView(roleLse, lse, device));
-    if (lse.dtype != DType::F32)
-      return failure("lse is {}, required is f32; allocate it as f32", name(lse.dtype));
-    if (lse.shape[0] != batch || lse.shape[1] != heads || lse.shape[2] != queryLength)
-      return failure("lse has shape {}, required is [{}, {}, {}]; allocate it as [B, H, Sq]", shapeText(lse), batch,
-                     heads, queryLength);
-    if (reinterpret_cast<uintptr_t>(lse.data) % 4 != 0)
-      return failure("lse starts at address {:#x}, which is not a multiple of 4 bytes; align its memory",
-                     reinterpret_cast<uintptr_t>(lse.data));
-    RETURN_IF_ERROR(checkOutput(roleLse, lse));
-    params.lse = static_cast<float *>(lse.data);
-    packStrides(params.lseStride, lse);
-  }
-
+/// Checks what is passed beside operands, captured tensors and scalars, and fills the fields of `params`.
+static Expected<void> packLaunchValues(const KernelSignature &signature, float defaultDropout, const LaunchArgs &args,
+                                       LaunchParams &params) {
   float probability = defaultDropout;
   if (args.dropout) {
     probability = *args.dropout;
@@ -572,16 +646,57 @@ static Expected<void> packFixed(const KernelSignature &signature, Device device,
   params.seedPointer = args.seedPointer;
   params.offsetPointer = args.offsetPointer;
   params.workspace = args.workspace;
-  params.batch = int32_t(batch);
-  params.heads = int32_t(heads);
-  params.kvHeads = int32_t(kvHeads);
-  params.group = kvHeads == 0 ? 1 : int32_t(heads / kvHeads);
-  params.queryLength = int32_t(queryLength);
-  params.keyLength = int32_t(keyLength);
   params.qOffset = args.qOffset.value_or(0);
   params.dropThreshold = signature.dropout ? dropoutThreshold(probability) : 0;
   params.keepScale = float(65536.0 / double(65536 - params.dropThreshold));
   params.mapped = 0;
+  params.unused = 0;
+  return {};
+}
+
+/// Writes 8-byte slots one after the other.
+class SlotWriter {
+public:
+  explicit SlotWriter(std::byte *at) : at(at) {}
+
+  template <typename T> void put(T value) {
+    static_assert(sizeof value == 8);
+    std::memcpy(at, &value, 8);
+    at += 8;
+  }
+  /// Address, strides and extents; those of a tensor that is left out are 0.
+  void put(const Tensor *tensor, int rank) {
+    put(tensor ? tensor->data : nullptr);
+    for (int dim = 0; dim < rank; ++dim)
+      put(tensor ? packedStride(*tensor, dim) : int64_t(0));
+    for (int dim = 0; dim < rank; ++dim)
+      put(tensor ? tensor->shape[dim] : int64_t(0));
+  }
+
+private:
+  std::byte *at;
+};
+
+/// The operands' own checks, and those of their axes against each other.
+static Expected<void> checkOperands(const KernelSignature &signature, Device device, const LaunchArgs &args,
+                                    Axes &axes) {
+  for (const OperandParam &operand : signature.operands) {
+    const Tensor *tensor = args.operand(operand.name);
+    if (tensor)
+      RETURN_IF_ERROR(checkOperand(operand, *tensor, device));
+    else if (!operand.optional)
+      return failure("operand '{}' is missing; pass it in .operands", operand.name);
+  }
+  for (const OperandParam &operand : signature.operands)
+    if (const Tensor *tensor = args.operand(operand.name))
+      RETURN_IF_ERROR(axes.add(operand, *tensor));
+  for (const NamedTensor &named : args.operands)
+    if (std::ranges::find(signature.operands, named.name, &OperandParam::name) == signature.operands.end())
+      return failure("the kernel has no operand '{}'; it has {}", named.name, namesOf(signature.operands));
+  std::optional<int64_t> heads = axes.extent("h"), kvHeads = axes.extent("hkv");
+  if (heads && kvHeads && (*kvHeads == 0 ? *heads != 0 : *heads % *kvHeads != 0))
+    return failure("{} has {} heads, {} has {}; the number of query heads must be a multiple of the key heads",
+                   axes.firstWith("h"), *heads, axes.firstWith("hkv"), *kvHeads);
   return {};
 }
 
@@ -589,14 +704,16 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
                                   PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
   auto &params = *new (packed.bytes) LaunchParams;
-  RETURN_IF_ERROR(packFixed(signature, device, defaultDropout, args, params));
+  Axes axes;
+  RETURN_IF_ERROR(checkOperands(signature, device, args, axes));
+  RETURN_IF_ERROR(packLaunchValues(signature, defaultDropout, args, params));
+  packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),
+                  axes.extent("q").value_or(1), axes.extent("k").value_or(1)};
+  const LaunchSizes &sizes = packed.sizes;
+  params.group = sizes.kvHeads == 0 ? 1 : int32_t(sizes.heads / sizes.kvHeads);
 
-  std::byte *cursor = packed.bytes + sizeof(LaunchParams);
-  auto put = [&](auto value) {
-    static_assert(sizeof value == 8);
-    std::memcpy(cursor, &value, 8);
-    cursor += 8;
-  };
+  SlotWriter slots(packed.bytes + sizeof(LaunchParams));
+  axes.forEach([&](int64_t extent) { slots.put(extent); });
 
   std::optional<Error> error;
   for (size_t i = 0; i < signature.scalars.size(); ++i) {
@@ -607,12 +724,15 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     if (arg->value.dtype() != param.dtype)
       return failure("scalar '{}' is {}, the variant declares {}; cast the value", param.name, name(arg->value.dtype()),
                      name(param.dtype));
-    put(arg->value.slot());
+    slots.put(arg->value.slot());
   }
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
 
-  const Elements elements(params);
+  for (const OperandParam &operand : signature.operands)
+    slots.put(args.operand(operand.name), operand.rank());
+
+  const Elements elements(sizes, params.qOffset);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const TensorParam &param = signature.tensors[i];
     const NamedTensor *arg = findArgument(param, i, args.tensors, "captured tensor", "tensors", error);
@@ -622,14 +742,10 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
     RETURN_IF_ERROR(checkCaptured(param, tensor, device, pattern));
     if (pattern)
-      RETURN_IF_ERROR(checkPattern(*signature.blockPattern, tensor, params));
+      RETURN_IF_ERROR(checkPattern(*signature.blockPattern, tensor, sizes));
     if (!param.indices.empty() && !elements.none)
       RETURN_IF_ERROR(checkIndices(param, tensor, elements));
-    put(tensor.data);
-    for (int dim = 0; dim < param.rank; ++dim)
-      put(packedStride(tensor, dim));
-    for (int dim = 0; dim < param.rank; ++dim)
-      put(tensor.shape[dim]);
+    slots.put(&tensor, param.rank);
   }
   if (args.tensors.size() > signature.tensors.size())
     return surplus(signature.tensors, args.tensors, "captured tensor");
@@ -638,11 +754,11 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   __int128 entries = 0;
   size_t needed = forEachBounds(signature, args, [&](const PlacedBounds &placed) {
     entries += placed.entries;
-    put(reinterpret_cast<uintptr_t>(args.workspace) + placed.offset);
+    slots.put(reinterpret_cast<uintptr_t>(args.workspace) + placed.offset);
     for (int dim = 0; dim < placed.tensor.rank; ++dim)
-      put(placed.strides[dim]);
+      slots.put(placed.strides[dim]);
     for (int dim = 0; dim < placed.tensor.rank; ++dim)
-      put(placed.extents[dim]);
+      slots.put(placed.extents[dim]);
   });
   if (needed > 0) {
     if (!args.workspace || args.workspaceBytes < needed)
@@ -661,16 +777,16 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     packed.boundsEntries = int64_t(entries);
   }
 
-  params.mapped = mappedTensors(signature, params);
+  params.mapped = mappedTensors(signature, params, sizes);
   packed.size = signature.packedBytes();
-  packed.queryTiles = ceilDiv(params.queryLength, image.tileQ);
+  packed.queryTiles = ceilDiv(sizes.queryLength, image.tileQ);
   // The first product fits 64 bits (2^30 * 2^31); the second may not.
-  int64_t perBatch = packed.queryTiles * params.heads;
-  if (params.batch > 0 && (perBatch > maxInt32 || perBatch * params.batch > maxInt32))
+  int64_t perBatch = packed.queryTiles * sizes.heads;
+  if (sizes.batch > 0 && (perBatch > maxInt32 || perBatch * sizes.batch > maxInt32))
     return failure("the launch needs {:.0f} blocks (B = {}, H = {}, {} query tiles of {}), the most is {}; split the "
                    "batch",
-                   double(perBatch) * params.batch, params.batch, params.heads, packed.queryTiles, image.tileQ,
+                   double(perBatch) * double(sizes.batch), sizes.batch, sizes.heads, packed.queryTiles, image.tileQ,
                    maxInt32);
-  packed.blocks = perBatch * params.batch;
+  packed.blocks = perBatch * sizes.batch;
   return {};
 }

@@ -12,10 +12,16 @@
 
 namespace attune {
 
+/// Extents of the axes b, h, hkv, q and k of a launch, in which expressions count: 1 where no operand has the axis.
+struct LaunchSizes {
+  int64_t batch = 1, heads = 1, kvHeads = 1, queryLength = 1, keyLength = 1;
+};
+
 /// The parameters of one launch. Left uninitialised: packLaunch writes what is read.
 struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
   size_t size;
+  LaunchSizes sizes;
   int64_t blocks;        ///< queryTiles * H * B; 0 for empty work
   int64_t queryTiles;    ///< ceil(Sq / tileQ)
   int64_t boundsEntries; ///< pairs of a least and a greatest element to make before
@@ -23,6 +29,10 @@ struct PackedLaunch {
   LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
+
+/// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
+/// the operands of the forward pass of a variant.
+std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV);
 
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
 Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
@@ -34,9 +44,6 @@ size_t workspaceSize(const KernelSignature &signature, const LaunchArgs &args);
 
 /// Makes the bounds, on the host. Precondition: packLaunch accepts the arguments.
 void makeBounds(const KernelSignature &signature, const LaunchArgs &args);
-
-/// Where the tensor maps start in the packed parameters, a multiple of 64.
-size_t tensorMapOffset(const KernelSignature &signature);
 
 /// Error when the signature does not fit the parameter space or the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);

@@ -24,8 +24,23 @@ static json toJson(const IndexParam &index) {
   return result;
 }
 
+constexpr std::array<std::string_view, 4> roleNames = {"in", "out", "accumulate", "workspace"};
+
+static json toJson(const OperandParam &operand) {
+  json axes = json::array();
+  for (const AxisParam &axis : operand.axes)
+    axes.push_back({{"name", axis.name}, {"size", axis.size}});
+  return {{"name", operand.name},
+          {"dtype", name(operand.dtype)},
+          {"role", roleNames[size_t(operand.role)]},
+          {"optional", operand.optional},
+          {"axes", axes}};
+}
+
 static json toJson(const KernelSignature &signature) {
-  json scalars = json::array(), tensors = json::array();
+  json scalars = json::array(), tensors = json::array(), operands = json::array();
+  for (const OperandParam &operand : signature.operands)
+    operands.push_back(toJson(operand));
   for (const ScalarParam &param : signature.scalars)
     scalars.push_back({{"name", param.name}, {"dtype", name(param.dtype)}});
   for (const TensorParam &param : signature.tensors) {
@@ -38,6 +53,7 @@ static json toJson(const KernelSignature &signature) {
                  {"headDimV", signature.headDimV},
                  {"dropout", signature.dropout},
                  {"qOffset", signature.qOffset},
+                 {"operands", operands},
                  {"scalars", scalars},
                  {"tensors", tensors}};
   for (const BoundsParam &bounds : signature.bounds)
@@ -48,8 +64,11 @@ static json toJson(const KernelSignature &signature) {
   if (signature.waitsForBounds)
     result["waitsForBounds"] = true;
   for (const TensorMapParam &map : signature.tensorMaps)
-    result["tensorMaps"].push_back(
-        {{"tensor", map.tensor}, {"rows", map.rows}, {"columns", map.columns}, {"swizzle", map.swizzle}});
+    result["tensorMaps"].push_back({{"tensor", map.tensor},
+                                    {"captured", map.captured},
+                                    {"rows", map.rows},
+                                    {"columns", map.columns},
+                                    {"swizzle", map.swizzle}});
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},
@@ -202,12 +221,33 @@ static void read(Reader &reader, const json &from, int rank, IndexParam &to) {
     reader.read(from, "broadcast", to.broadcast);
 }
 
+static void read(Reader &reader, const json &from, OperandParam &to) {
+  std::string role;
+  reader.read(from, "name", to.name);
+  reader.read(from, "dtype", to.dtype);
+  reader.read(from, "role", role);
+  reader.read(from, "optional", to.optional);
+  if (const auto found = std::ranges::find(roleNames, role); found != roleNames.end())
+    to.role = OperandRole(found - roleNames.begin());
+  else
+    reader.failField("role");
+  if (const json *axes = reader.array(from, "axes", size_t(ranks.greatest)))
+    for (const json &axis : *axes) {
+      AxisParam &param = to.axes.emplace_back();
+      reader.read(axis, "name", param.name);
+      reader.read(axis, "size", param.size, {0, sizes.greatest});
+    }
+}
+
 static void read(Reader &reader, const json &from, KernelSignature &to) {
   reader.read(from, "dtype", to.dtype);
   reader.read(from, "headDim", to.headDim, headDims);
   reader.read(from, "headDimV", to.headDimV, headDims);
   reader.read(from, "dropout", to.dropout);
   reader.read(from, "qOffset", to.qOffset);
+  if (const json *operands = reader.array(from, "operands"))
+    for (const json &operand : *operands)
+      read(reader, operand, to.operands.emplace_back());
   if (const json *scalars = reader.array(from, "scalars"))
     for (const json &scalar : *scalars) {
       ScalarParam &param = to.scalars.emplace_back();
@@ -243,6 +283,7 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       for (const json &map : *maps) {
         TensorMapParam &param = to.tensorMaps.emplace_back();
         reader.read(map, "tensor", param.tensor);
+        reader.read(map, "captured", param.captured);
         reader.read(map, "rows", param.rows, boxSides);
         reader.read(map, "columns", param.columns, boxSides);
         reader.read(map, "swizzle", param.swizzle, {32, 128});
@@ -263,7 +304,17 @@ static const TensorParam *findTensor(const KernelSignature &signature, std::stri
   return nullptr;
 }
 
-/// Q, K, V and O are of floats; what refers to a captured tensor has one of the right type and rank.
+/// Whether a tensor map is of an operand or captured tensor that the copy engine can describe.
+static bool isMappable(const KernelSignature &signature, const TensorMapParam &map) {
+  if (map.captured) {
+    const TensorParam *tensor = findTensor(signature, map.tensor);
+    return tensor && isFloat(tensor->dtype) && tensor->rank >= 2;
+  }
+  const auto operand = std::ranges::find(signature.operands, map.tensor, &OperandParam::name);
+  return operand != signature.operands.end() && operand->isTiled() && operand->rank() >= 2;
+}
+
+/// The kernel computes with floats; what refers to a captured tensor has one of the right type and rank.
 static void checkTensors(Reader &reader, const KernelSignature &signature) {
   auto fail = [&](const char *key, const std::string &tensor) {
     reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor));
@@ -278,14 +329,9 @@ static void checkTensors(Reader &reader, const KernelSignature &signature) {
     if (const TensorParam *tensor = findTensor(signature, bounds.tensor);
         !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
       fail("bounds", bounds.tensor);
-  constexpr std::string_view fixed[] = {"q", "k", "v", "o"};
-  for (const TensorMapParam &map : signature.tensorMaps) {
-    if (std::ranges::find(fixed, map.tensor) != std::end(fixed))
-      continue;
-    if (const TensorParam *tensor = findTensor(signature, map.tensor);
-        !tensor || !isFloat(tensor->dtype) || tensor->rank < 2)
+  for (const TensorMapParam &map : signature.tensorMaps)
+    if (!isMappable(signature, map))
       fail("tensorMaps", map.tensor);
-  }
 }
 
 Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {

@@ -1,51 +1,60 @@
 #include "runtime/TensorMaps.h"
+#include "runtime/Launch.h"
 
 #include <algorithm>
 #include <bit>
-#include <optional>
+#include <cassert>
 
 using namespace attune;
 
 namespace {
 
-/// A captured tensor as it is packed.
+/// A tensor as it is packed, and what a map says of it.
 struct PackedTensor {
-  DType dtype;
-  int rank;
-  uint64_t address;
-  int64_t strides[4], extents[4];
+  DType dtype = DType::F32;
+  int rank = 0;
+  uint64_t address = 0;
+  int64_t strides[4] = {}, extents[4] = {};
 };
 
-/// The parameter that a map is of; null for q, k, v and o.
-const TensorParam *capturedParam(const KernelSignature &signature, size_t map) {
-  for (const TensorParam &tensor : signature.tensors)
-    if (tensor.name == signature.tensorMaps[map].tensor)
-      return &tensor;
-  return nullptr;
+/// The declaration that a map is of: its dtype, rank and place among the packed parameters.
+struct Declared {
+  DType dtype;
+  int rank;
+  size_t offset;
+};
+
+Declared declarationOf(const KernelSignature &signature, size_t map) {
+  const TensorMapParam &param = signature.tensorMaps[map];
+  for (size_t i = 0; i < signature.operands.size(); ++i)
+    if (const OperandParam &operand = signature.operands[i]; !param.captured && operand.name == param.tensor)
+      return {operand.dtype, operand.rank(), signature.operandOffset(i)};
+  for (size_t i = 0; i < signature.tensors.size(); ++i)
+    if (const TensorParam &tensor = signature.tensors[i]; param.captured && tensor.name == param.tensor)
+      return {tensor.dtype, tensor.rank, signature.tensorOffset(i)};
+  assert(false && "a tensor map is of an operand or a captured tensor");
+  return {};
 }
 
-std::optional<PackedTensor> capturedBy(const KernelSignature &signature, size_t map, const LaunchParams &params) {
-  const TensorParam *captured = capturedParam(signature, map);
-  if (!captured)
-    return std::nullopt;
-  const auto *cursor =
-      reinterpret_cast<const std::byte *>(&params) + sizeof(LaunchParams) + 8 * signature.scalars.size();
-  for (const TensorParam *before = signature.tensors.data(); before != captured; ++before)
-    cursor += packedTensorBytes(before->rank);
-  PackedTensor packed = {.dtype = captured->dtype, .rank = captured->rank, .address = 0, .strides = {}, .extents = {}};
-  const size_t bytes = 8 * size_t(captured->rank);
+PackedTensor packedTensor(const KernelSignature &signature, size_t map, const LaunchParams &params) {
+  const Declared declared = declarationOf(signature, map);
+  PackedTensor packed;
+  packed.dtype = declared.dtype;
+  packed.rank = declared.rank;
+  const auto *cursor = reinterpret_cast<const std::byte *>(&params) + declared.offset;
+  const size_t bytes = 8 * size_t(declared.rank);
   std::memcpy(&packed.address, cursor, 8);
   std::memcpy(packed.strides, cursor + 8, bytes);
   std::memcpy(packed.extents, cursor + 8 + bytes, bytes);
   return packed;
 }
 
-bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
+bool isMapped(const PackedTensor &tensor, const LaunchParams &params, const LaunchSizes &sizes) {
   constexpr int64_t greatest = (int64_t(1) << 40) - 1; // of a stride in bytes
   const int64_t bytes = int64_t(byteSize(tensor.dtype)), queries = tensor.extents[tensor.rank - 2],
                 keys = tensor.extents[tensor.rank - 1];
-  if (tensor.address % 16 || tensor.strides[tensor.rank - 1] != 1 || params.keyLength > keys || params.qOffset < 0 ||
-      int64_t(params.qOffset) + params.queryLength > queries)
+  if (tensor.address % 16 || tensor.strides[tensor.rank - 1] != 1 || sizes.keyLength > keys || params.qOffset < 0 ||
+      params.qOffset + sizes.queryLength > queries)
     return false;
   return std::all_of(tensor.strides, tensor.strides + tensor.rank - 1, [&](int64_t stride) {
     return stride >= 0 && stride <= greatest / bytes && stride * bytes % 16 == 0;
@@ -54,55 +63,26 @@ bool isMapped(const PackedTensor &tensor, const LaunchParams &params) {
 
 } // namespace
 
-bool attune::isCaptured(const KernelSignature &signature, size_t map) { return capturedParam(signature, map); }
+DType attune::elementOf(const KernelSignature &signature, size_t map) { return declarationOf(signature, map).dtype; }
 
-DType attune::elementOf(const KernelSignature &signature, size_t map) {
-  const TensorParam *captured = capturedParam(signature, map);
-  return captured ? captured->dtype : signature.dtype;
-}
-
-int32_t attune::mappedTensors(const KernelSignature &signature, const LaunchParams &params) {
+int32_t attune::mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes) {
   uint32_t mapped = 0;
-  for (size_t map = 0; map < signature.tensorMaps.size(); ++map) {
-    const std::optional<PackedTensor> captured = capturedBy(signature, map, params);
-    if (!captured || isMapped(*captured, params))
+  for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
+    if (!signature.tensorMaps[map].captured || isMapped(packedTensor(signature, map, params), params, sizes))
       mapped |= 1u << map;
-  }
   return int32_t(mapped);
 }
 
 TensorMapKey TensorMapKey::of(const KernelSignature &signature, size_t map, const LaunchParams &params) {
-  TensorMapKey key = {.map = map, .address = 0, .dimensions = {1, 1, 1, 1}, .strides = {}};
-  int64_t strides[3] = {}; // elements, from the row's on
-  int64_t bytes = 2;
-  if (const std::optional<PackedTensor> captured = capturedBy(signature, map, params)) {
-    bytes = int64_t(byteSize(captured->dtype));
-    key.address = captured->address;
-    for (int i = 0; i < captured->rank; ++i)
-      key.dimensions[i] = uint64_t(captured->extents[captured->rank - 1 - i]);
-    for (int i = 1; i < captured->rank; ++i)
-      strides[i - 1] = captured->strides[captured->rank - 1 - i];
-  } else {
-    const char which = signature.tensorMaps[map].tensor.front();
-    const bool keys = which == 'k' || which == 'v';
-    const int64_t *stride = which == 'q'   ? params.qStride
-                            : which == 'k' ? params.kStride
-                            : which == 'v' ? params.vStride
-                                           : params.oStride;
-    const void *address = which == 'q' ? params.q : which == 'k' ? params.k : which == 'v' ? params.v : params.o;
-    const int64_t extents[] = {which == 'v' || which == 'o' ? signature.headDimV : signature.headDim,
-                               keys ? params.keyLength : params.queryLength, keys ? params.kvHeads : params.heads,
-                               params.batch};
-    key.address = reinterpret_cast<uint64_t>(address);
-    for (int i = 0; i < 4; ++i)
-      key.dimensions[i] = uint64_t(std::max<int64_t>(extents[i], 1));
-    for (int i = 0; i < 3; ++i)
-      strides[i] = stride[2 - i];
-  }
-  // The stride of a dimension of one element is never used, but must be valid.
+  const PackedTensor tensor = packedTensor(signature, map, params);
+  const int64_t bytes = int64_t(byteSize(tensor.dtype));
+  TensorMapKey key = {.map = map, .address = tensor.address, .dimensions = {1, 1, 1, 1}, .strides = {}};
+  for (int i = 0; i < tensor.rank; ++i)
+    key.dimensions[i] = uint64_t(std::max<int64_t>(tensor.extents[tensor.rank - 1 - i], 1));
   for (int i = 0; i < 3; ++i)
-    key.strides[i] =
-        key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16 : uint64_t(bytes * strides[i]);
+    // The stride of a dimension of one element is never used, but must be valid.
+    key.strides[i] = key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16
+                                                : uint64_t(bytes * tensor.strides[tensor.rank - 2 - i]);
   return key;
 }
 

@@ -1,7 +1,7 @@
 //===- TensorMaps.h - Descriptors for the copy engine, made once ------------===//
 //
-// A kernel with TMA copies takes a tensor map of 128 opaque bytes for each of q, k, v and o, and for captured tensors
-// that it reads by tiles. What a map says is a pure function of address, extents and strides, so that one that was
+// A kernel with TMA copies takes a tensor map of 128 opaque bytes for each operand and captured tensor that it reads or
+// writes by tiles. What a map says is a pure function of address, extents and strides, so that one that was
 // encoded once serves every launch with the same three, also after the memory was freed and allocated again.
 //
 //     TensorMapCache cache;
@@ -22,31 +22,28 @@
 namespace attune {
 
 inline constexpr size_t tensorMapBytes = 128;
+struct LaunchSizes;
 
 /// What distinguishes the tensor maps of one kernel.
 struct TensorMapKey {
   uint64_t map; ///< index in KernelSignature::tensorMaps
   uint64_t address;
-  uint64_t dimensions[4]; ///< elements, from the inmost one on: head dim, length, heads, batch; at least 1, and 1 where
-                          ///< a captured tensor has none
+  uint64_t dimensions[4]; ///< elements, from the inmost one on; at least 1, and 1 where the tensor has none
   uint64_t strides[3];    ///< bytes, of all but the inmost
 
-  /// `params` with the packed captured tensors behind it (attune/LaunchParams.h), where the map is of one of them.
+  /// `params` with what is packed behind it (attune/LaunchParams.h).
   static TensorMapKey of(const KernelSignature &signature, size_t map, const LaunchParams &params);
   friend bool operator==(const TensorMapKey &, const TensorMapKey &) = default;
 };
 
-/// Whether a map is of a captured tensor, and not of q, k, v or o.
-bool isCaptured(const KernelSignature &signature, size_t map);
-
 /// What a map's elements are.
 DType elementOf(const KernelSignature &signature, size_t map);
 
-/// LaunchParams::mapped for a launch whose captured tensors are packed behind `params`: a bit for each map of q, k, v
-/// and o, and of a captured tensor whose boxes hold what its elements do at all of the launch's queries and keys. Its
-/// columns lie side by side, its address and other strides are multiples of 16 bytes, and its last two dimensions cover
-/// the queries, from qOffset on, and the keys.
-int32_t mappedTensors(const KernelSignature &signature, const LaunchParams &params);
+/// LaunchParams::mapped for a launch whose tensors are packed behind `params`: a bit for each map of an operand, and of
+/// a captured tensor whose boxes hold what its elements do at all of the launch's queries and keys. Its columns lie
+/// side by side, its address and other strides are multiples of 16 bytes, and its last two dimensions cover the
+/// queries, from qOffset on, and the keys.
+int32_t mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes);
 
 /// The latest tensor maps of one kernel, at most `capacity` of them. Any number of threads may call `get` at once: none
 /// waits, one that finds its place taken by another encodes for itself.

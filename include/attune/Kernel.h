@@ -100,6 +100,36 @@ struct IndexParam {
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 
+/// One dimension of an operand.
+struct AxisParam {
+  std::string name; ///< shared by all operands that have it: "b", "h", "hkv", "q", "k", "d", "dv", ...
+  int size = 0;     ///< the extent where it is known when the kernel is compiled, else 0
+  friend bool operator==(const AxisParam &, const AxisParam &) = default;
+};
+
+/// What a kernel does with an operand.
+enum class OperandRole {
+  In,         ///< reads it
+  Out,        ///< writes all of it
+  Accumulate, ///< adds to what the caller left there
+  Workspace,  ///< keeps intermediate values there, in the launch's workspace
+};
+
+/// Declares an operand of a kernel: a tensor whose axes have names. An axis of no fixed size has one extent for all
+/// operands of a launch. One whose last axis has a fixed size is read and written by tiles: that axis has unit stride,
+/// and its address and other strides are multiples of 16 bytes.
+struct OperandParam {
+  std::string name; ///< "q", "k", "v", "o", "lse": the member of LaunchArgs; any other: one of LaunchArgs::operands
+  DType dtype = DType::F32;
+  OperandRole role = OperandRole::In;
+  bool optional = false; ///< may be left out
+  std::vector<AxisParam> axes = {};
+
+  int rank() const { return int(axes.size()); }
+  bool isTiled() const { return !axes.empty() && axes.back().size > 0; }
+  friend bool operator==(const OperandParam &, const OperandParam &) = default;
+};
+
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
   std::string name;
@@ -130,24 +160,26 @@ struct BoundsParam {
   friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
 };
 
-/// Says that the kernel takes a tensor map of q, k, v, o or a captured tensor: the launch describes the tensor to the
+/// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
 /// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
 /// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by
 /// element.
 struct TensorMapParam {
-  std::string tensor;
+  std::string tensor; ///< the name of the operand or captured tensor
+  bool captured = false;
   int rows = 0;
   int columns = 0;
   int swizzle = 0;
   friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;
 };
 
-/// What a kernel takes. The order of `scalars` and `tensors` is the order of the packed parameters
+/// What a kernel takes. The order of `scalars`, `operands` and `tensors` is the order of the packed parameters
 /// (LaunchParams.h); a block pattern's tensor is among `tensors`.
 struct KernelSignature {
   DType dtype = DType::F32;
   int headDim = 0;
   int headDimV = 0;
+  std::vector<OperandParam> operands = {};
   bool dropout = false; ///< the kernel has dropout; the probability is a run-time value
   bool qOffset = false; ///< the kernel adds LaunchArgs::qOffset to q
   std::vector<ScalarParam> scalars = {};
@@ -158,8 +190,17 @@ struct KernelSignature {
   bool waitsForBounds = false; ///< the kernel waits for its bounds itself: it may start while they are being made
   std::vector<TensorMapParam> tensorMaps = {};
 
-  /// Bytes of the packed parameters: sizeof(LaunchParams) + 8 per scalar + packedTensorBytes(rank) per tensor and per
-  /// bounds of one, and from the next multiple of 64 on 128 per tensor map.
+  /// Names of the axes without a fixed size, each once, in the order in which operands name them.
+  std::vector<std::string> axes() const;
+
+  /// Where LaunchParams.h puts things, in bytes: the extent of the n-th of axes(), the n-th scalar, operand, captured
+  /// tensor and bounds of one, the first tensor map; and how many bytes there are.
+  size_t extentOffset(size_t axis) const;
+  size_t scalarOffset(size_t scalar) const;
+  size_t operandOffset(size_t operand) const;
+  size_t tensorOffset(size_t tensor) const;
+  size_t boundsOffset(size_t bounds) const;
+  size_t tensorMapOffset() const;
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
@@ -295,7 +336,8 @@ struct LaunchArgs {
   Tensor v = {};
   Tensor o = {};
   std::optional<Tensor> lse = {};
-  ArgumentList<NamedTensor, 6> tensors = {};
+  ArgumentList<NamedTensor, 6> tensors = {};  ///< captured ones
+  ArgumentList<NamedTensor, 2> operands = {}; ///< those that kernels of other programs have beside the five above
   ArgumentList<NamedScalar, 8> scalars = {};
   std::optional<float> dropout = {}; ///< in [0, 1); unset: the probability that the variant names
   uint64_t seed = 0;
@@ -307,6 +349,9 @@ struct LaunchArgs {
   /// follow each other in a stream may share it. Null where Kernel::workspaceBytes() is 0.
   void *workspace = nullptr;
   size_t workspaceBytes = 0; ///< size of `workspace`; at least Kernel::workspaceBytes() of these arguments
+
+  /// The argument for the operand `name`; null where there is none.
+  const Tensor *operand(std::string_view name) const;
 };
 
 /// A loaded kernel. See the top of this file for threads and devices.

@@ -24,11 +24,11 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
     dynamic shared memory, for architecture `arch`. The signature is that of `tile.kernel`.
 
     ```mlir
-    sched.kernel @causal arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 head_dim 64 x 64 plan <...> { ... }
+    sched.kernel @causal(...) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <...> { ... }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$arch, I64Attr:$threads, I64Attr:$blocks_per_sm,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$shared_bytes, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v, PlanAttr:$plan,
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, StrAttr:$arch, I64Attr:$threads,
+                       I64Attr:$blocks_per_sm, ConfinedAttr<I64Attr, [IntNonNegative]>:$shared_bytes, TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
@@ -36,8 +36,8 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
-    `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `plan` $plan attr-dict-with-keyword $body
+    $sym_name custom<Operands>($operands) `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
+    `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -789,7 +789,7 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
 def IsMappedOp : SchedOp<"is_mapped", [Pure]> {
   let summary = "whether the launch has described a view to the copy engine";
   let description = [{
-    Always, for q, k, v and o. For a captured tensor, where its columns lie side by side, its address and its other strides are multiples of 16
+    Always, for an operand. For a captured tensor, where its columns lie side by side, its address and its other strides are multiples of 16
     bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
     and key of the sequence what a single load would.
 

@@ -5,6 +5,8 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace attune;
@@ -33,6 +35,77 @@ StringRef tile::nameOf(Value value) {
     if (auto name = op->getAttrOfType<StringAttr>(nameAttr))
       return name.getValue();
   return "";
+}
+
+Operation *tile::kernelAround(Operation *op) {
+  while (op && !op->hasAttr("operands"))
+    op = op->getParentOp();
+  return op;
+}
+
+OperandAttr tile::findOperand(Operation *kernel, StringRef name) {
+  for (auto operand : kernel->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
+    if (operand.getName() == name)
+      return operand;
+  return {};
+}
+
+OperandAttr tile::operandOf(Value view) {
+  auto param = view.getDefiningOp<ParamOp>();
+  return param ? findOperand(kernelAround(param), param.getName()) : OperandAttr();
+}
+
+/// The captured tensor `name` of a kernel.
+static CapturedTensorAttr findTensor(Operation *kernel, StringRef name) {
+  if (auto tensors = kernel->getAttrOfType<ArrayAttr>("tensors"))
+    for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
+      if (tensor.getName() == name)
+        return tensor;
+  return {};
+}
+
+CapturedTensorAttr tile::capturedTensorOf(Value view) {
+  auto param = view.getDefiningOp<ParamOp>();
+  return param && param.getName().starts_with(tensorPrefix) ? findTensor(kernelAround(param), param.getOwnName())
+                                                            : CapturedTensorAttr();
+}
+
+ParseResult tile::parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
+  SmallVector<Attribute> all;
+  auto parseOne = [&]() -> ParseResult {
+    // Without the angle brackets of an operand that stands alone.
+    Attribute operand = OperandAttr::parseBare(parser);
+    all.push_back(operand);
+    return success(bool(operand));
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOne))
+    return failure();
+  operands = parser.getBuilder().getArrayAttr(all);
+  return success();
+}
+
+void tile::printOperands(OpAsmPrinter &printer, Operation *, ArrayAttr operands) {
+  printer << "(";
+  llvm::interleaveComma(operands.getAsRange<OperandAttr>(), printer,
+                        [&](OperandAttr operand) { operand.printBare(printer); });
+  printer << ")";
+}
+
+/// Names are unique, and an axis has one extent, fixed or not, in all operands.
+static LogicalResult verifyOperands(Operation *kernel, ArrayAttr operands) {
+  llvm::StringMap<int64_t> sizes;
+  llvm::StringSet<> names;
+  for (auto operand : operands.getAsRange<OperandAttr>()) {
+    if (!names.insert(operand.getName()).second)
+      return kernel->emitOpError() << "declares operand '" << operand.getName().getValue() << "' twice";
+    for (AxisAttr axis : operand.getAxes()) {
+      auto [known, isNew] = sizes.try_emplace(axis.getName(), axis.getSize());
+      if (known->second != axis.getSize())
+        return kernel->emitOpError() << "has axis " << axis.getName().getValue() << " of operand '"
+                                     << operand.getName().getValue() << "' with another extent than in another operand";
+    }
+  }
+  return success();
 }
 
 CapturedTensorAttr tile::boundedTensor(ArrayAttr tensors, BoundsAttr bounds) {
@@ -92,48 +165,66 @@ LogicalResult KernelOp::verify() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
+  if (failed(verifyOperands(*this, getOperandsAttr())))
+    return failure();
   return verifyBounds(*this, getTensors(), getBounds());
 }
 
-LogicalResult ParamOp::verify() {
-  Type type = getResult().getType();
+StringRef ParamOp::getOwnName() {
   StringRef name = getName();
-  auto expect = [&](Type wanted) -> LogicalResult {
-    if (type == wanted)
-      return success();
-    return emitOpError() << "parameter '" << name << "' is " << wanted << ", not " << type;
+  if (!name.consume_front(tensorPrefix))
+    name.consume_front(scalarPrefix);
+  return name;
+}
+
+/// The type of the kernel's parameter `name`; null where it has none.
+static Type parameterType(Operation *kernel, StringRef name) {
+  Builder builder(kernel->getContext());
+  auto viewOf = [](CapturedTensorAttr tensor) {
+    return tensor ? ViewType::get(tensor.getContext(), tensor.getRank(), tensor.getElementType()) : Type();
   };
-  Builder builder(getContext());
-  Operation *kernel = (*this)->getParentOp();
-  while (kernel && !kernel->hasAttr("dtype"))
-    kernel = kernel->getParentOp();
-  if (!kernel)
-    return emitOpError("must be inside a kernel");
-  Type dtype = kernel->getAttrOfType<TypeAttr>("dtype").getValue();
-  if (llvm::is_contained({"q", "k", "v", "o"}, name))
-    return expect(ViewType::get(getContext(), 4, dtype));
-  if (name == "lse")
-    return expect(ViewType::get(getContext(), 3, builder.getF32Type()));
-  if (llvm::is_contained({"B", "H", "Hkv", "group", "Sq", "Sk", "q_offset", "drop_threshold"}, name))
-    return expect(builder.getI32Type());
+  if (llvm::is_contained({"group", "q_offset", "drop_threshold"}, name))
+    return builder.getI32Type();
   if (name == "keep_scale")
-    return expect(builder.getF32Type());
+    return builder.getF32Type();
   if (name == "seed" || name == "offset")
-    return expect(builder.getI64Type());
-  if (auto tensors = kernel->getAttrOfType<ArrayAttr>("tensors"))
-    for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
-      if (tensor.getName() == name)
-        return expect(ViewType::get(getContext(), tensor.getRank(), tensor.getElementType()));
+    return builder.getI64Type();
+  if (OperandAttr operand = findOperand(kernel, name))
+    return operand.getViewType();
+  if (name.starts_with(tensorPrefix))
+    return viewOf(findTensor(kernel, name.drop_front(tensorPrefix.size())));
+  if (auto scalars = kernel->getAttrOfType<ArrayAttr>("scalars"); scalars && name.starts_with(scalarPrefix))
+    for (auto scalar : scalars.getAsRange<RuntimeScalarAttr>())
+      if (scalar.getName() == name.drop_front(scalarPrefix.size()))
+        return scalar.getType();
   if (auto all = kernel->getAttrOfType<ArrayAttr>("bounds"))
     for (auto bounds : all.getAsRange<BoundsAttr>())
       if (bounds.getName() == name)
-        if (CapturedTensorAttr tensor = boundedTensor(kernel->getAttrOfType<ArrayAttr>("tensors"), bounds))
-          return expect(ViewType::get(getContext(), tensor.getRank(), tensor.getElementType()));
-  if (auto scalars = kernel->getAttrOfType<ArrayAttr>("scalars"))
-    for (auto scalar : scalars.getAsRange<RuntimeScalarAttr>())
-      if (scalar.getName() == name)
-        return expect(scalar.getType());
-  return emitOpError() << "the kernel has no parameter '" << name << "'";
+        return viewOf(findTensor(kernel, bounds.getTensor()));
+  return {};
+}
+
+LogicalResult ParamOp::verify() {
+  Operation *kernel = kernelAround(*this);
+  if (!kernel)
+    return emitOpError("must be inside a kernel");
+  Type wanted = parameterType(kernel, getName());
+  if (!wanted)
+    return emitOpError() << "the kernel has no parameter '" << getName() << "'";
+  if (getResult().getType() != wanted)
+    return emitOpError() << "parameter '" << getName() << "' is " << wanted << ", not " << getResult().getType();
+  return success();
+}
+
+LogicalResult AxisExtentOp::verify() {
+  Operation *kernel = kernelAround(*this);
+  if (!kernel)
+    return emitOpError("must be inside a kernel");
+  for (auto operand : kernel->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
+    for (AxisAttr axis : operand.getAxes())
+      if (axis.getName() == getAxis() && !axis.isFixed())
+        return success();
+  return emitOpError() << "no operand of the kernel has an axis " << getAxis() << " whose extent the launch gives";
 }
 
 LogicalResult BlockIndexOp::verify() {

@@ -25,6 +25,12 @@ enum class MemorySpace { Shared, Register };
 llvm::StringRef stringifyMemorySpace(MemorySpace space);
 inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(int(space)); }
 
+/// What a kernel does with an operand.
+enum class OperandRole { In, Out, Accumulate, Workspace };
+llvm::StringRef stringifyOperandRole(OperandRole role);
+inline llvm::hash_code hash_value(OperandRole role) { return llvm::hash_value(int(role)); }
+class ViewType;
+
 /// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.
 inline constexpr llvm::StringLiteral nameAttr = "tile.name";
 /// The attribute that carries the names of several arguments or results: `tile.names = ["tile", "slot"]`.
@@ -47,10 +53,29 @@ inline constexpr llvm::StringLiteral distanceAxis = "distance";
 #include "ir/tile/TileTypes.h.inc"
 
 namespace attune::tile {
+/// `(q: in [b, h, q, d 64] bf16, ...)`: the operands of tile.kernel and sched.kernel.
+mlir::ParseResult parseOperands(mlir::OpAsmParser &parser, mlir::ArrayAttr &operands);
+void printOperands(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr operands);
+} // namespace attune::tile
+
+namespace attune::tile {
 class YieldOp;
 
 /// Whether a tile's one axis is that of distances.
 inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
+
+/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from its
+/// operands' names.
+inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
+
+/// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
+OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
+/// The declaration of the operand that `view` is read as by `tile.param`; null for any other view.
+OperandAttr operandOf(mlir::Value view);
+/// The captured tensor that `view` is read as by `tile.param`; null for any other view.
+CapturedTensorAttr capturedTensorOf(mlir::Value view);
+/// The kernel around `op`, at whatever stage: the op that declares operands.
+mlir::Operation *kernelAround(mlir::Operation *op);
 
 /// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
 CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);

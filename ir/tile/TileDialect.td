@@ -84,6 +84,61 @@ def DomainType : TileTypeDef<"Domain", "domain"> {
   let summary = "an ordered set of tiles along one axis, each full or partial";
 }
 
+def AxisAttr : AttrDef<TileDialect, "Axis"> {
+  let mnemonic = "axis";
+  let summary = "a named dimension of an operand";
+  let description = [{
+    With a fixed extent (`d 64`), or with one that the launch gives, the same for all operands that have an axis of that name (`q`).
+
+    ```mlir
+    #tile.axis<q>
+    #tile.axis<d 64>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, DefaultValuedParameter<"int64_t", "0">:$size);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isFixed() const { return getSize() != 0; }
+  }];
+}
+
+def OperandAttr : AttrDef<TileDialect, "Operand"> {
+  let mnemonic = "operand";
+  let summary = "a tensor in global memory that a kernel declares";
+  let description = [{
+    What the kernel does with it, its axes from the outermost on, and its element type. An `optional` one may be left out of a launch. One whose last
+    axis has a fixed extent is *tiled*: that axis has unit stride, the address and other strides are multiples of 16 bytes.
+
+        | role       | the kernel                                                         |
+        |------------|--------------------------------------------------------------------|
+        | in         | reads it                                                           |
+        | out        | writes all of it                                                   |
+        | accumulate | adds to what is there                                              |
+        | workspace  | keeps intermediate values there, for itself or kernels that follow |
+
+    ```mlir
+    #tile.operand<q: in [b, h, q, d 64] bf16>
+    #tile.operand<lse: optional out [b, h, q] f32>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::attune::tile::OperandRole":$role, "bool":$optional,
+                        ArrayRefParameter<"::attune::tile::AxisAttr">:$axes, "::mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isTiled() const { return !getAxes().empty() && getAxes().back().isFixed(); }
+    /// The fixed extent of the last axis; 0 where it has none.
+    int64_t getColumns() const { return isTiled() ? getAxes().back().getSize() : 0; }
+    bool isWritten() const { return getRole() != OperandRole::In; }
+    /// The type by which a kernel reads it.
+    ViewType getViewType() const;
+    /// `q: in [b, h, q, d 64] bf16`, as it stands among a kernel's operands.
+    static OperandAttr parseBare(::mlir::AsmParser &parser);
+    void printBare(::mlir::AsmPrinter &printer) const;
+  }];
+}
+
 def BoundsAttr : AttrDef<TileDialect, "Bounds"> {
   let mnemonic = "bounds";
   let summary = "the least and the greatest elements of a captured tensor within each tile, which precede the kernel's launch";

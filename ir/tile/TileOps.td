@@ -17,15 +17,15 @@ def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
 def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
   let summary = "the work of one block: one tile of queries of one head";
   let description = [{
-    The signature (captured tensors, run-time scalars and bounds of tensors, in launch order) stands on the op; the body reads its
-    values by `tile.param`. The plan is the tiling and schedule that later passes follow.
+    The operands, captured tensors, run-time scalars and bounds of tensors, in the order of a launch's parameters, stand on the op; the body reads their
+    values by `tile.param`. The `dtype` is that of the results' accuracy; the plan is the tiling and schedule that later passes follow.
 
     ```mlir
-    tile.kernel @causal dtype bf16 head_dim 64 x 64 plan <tile_q = 128, ...> { ... }
+    tile.kernel @causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
+                        o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, ...> { ... }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
-                       PlanAttr:$plan,
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
@@ -33,7 +33,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `plan` $plan attr-dict-with-keyword $body
+    $sym_name custom<Operands>($operands) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
 }
@@ -41,18 +41,37 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
 def ParamOp : TileOp<"param", [Pure]> {
   let summary = "a launch parameter by name";
   let description = [{
-    Views: `q` `k` `v` `o` (rank 4: batch, head, row, column), `lse` (rank 3), captured tensors and their bounds. Scalars, i32: `B`
-    `H` `Hkv` `group` `Sq` `Sk` `q_offset` `drop_threshold`; f32: `keep_scale`; i64: `seed` `offset`; and
-    run-time scalars by name.
+    Views: the kernel's operands by their names, captured tensors as `tensors.NAME`, and bounds of tensors. Scalars: run-time scalars as
+    `scalars.NAME`, and what every launch has: i32 `group` (query heads for each key head) `q_offset` `drop_threshold`, f32 `keep_scale`, i64 `seed`
+    `offset`.
 
     ```mlir
     %0 = tile.param "k" : !tile.view<4, bf16>
-    %1 = tile.param "Sk" : i32
+    %1 = tile.param "tensors.slopes" : !tile.view<1, f32>
     ```
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs AnyTypeOf<[ViewType, TileScalar]>:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The name without the prefix of captured tensors and scalars.
+    ::llvm::StringRef getOwnName();
+  }];
+}
+
+def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
+  let summary = "the extent of an axis in this launch";
+  let description = [{
+    An axis without a fixed extent that an operand of the kernel has.
+
+    ```mlir
+    %Sk = tile.axis_extent "k" : i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 

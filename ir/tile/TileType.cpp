@@ -30,6 +30,116 @@ llvm::StringRef attune::tile::stringifyMemorySpace(MemorySpace space) {
 }
 
 //===----------------------------------------------------------------------===//
+// #tile.axis and #tile.operand
+//===----------------------------------------------------------------------===//
+
+static constexpr std::pair<OperandRole, llvm::StringLiteral> roleNames[] = {{OperandRole::In, "in"},
+                                                                           {OperandRole::Out, "out"},
+                                                                           {OperandRole::Accumulate, "accumulate"},
+                                                                           {OperandRole::Workspace, "workspace"}};
+
+llvm::StringRef attune::tile::stringifyOperandRole(OperandRole role) { return roleNames[size_t(role)].second; }
+
+/// `q` or `d 64`
+static AxisAttr parseAxis(AsmParser &parser) {
+  StringRef name;
+  SMLoc loc = parser.getCurrentLocation();
+  int64_t size = 0;
+  if (parser.parseKeyword(&name))
+    return {};
+  if (OptionalParseResult given = parser.parseOptionalInteger(size); given.has_value() && failed(*given))
+    return {};
+  return parser.getChecked<AxisAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), size);
+}
+
+static void printAxis(AsmPrinter &printer, AxisAttr axis) {
+  printer << axis.getName().getValue();
+  if (axis.isFixed())
+    printer << " " << axis.getSize();
+}
+
+Attribute AxisAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  AxisAttr axis = parseAxis(parser);
+  return axis && succeeded(parser.parseGreater()) ? axis : AxisAttr();
+}
+
+void AxisAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printAxis(printer, *this);
+  printer << ">";
+}
+
+LogicalResult AxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, int64_t size) {
+  if (size < 0 || size > INT32_MAX)
+    return emitError() << "axis " << name << " has extent " << size << ", required is 1 to 2147483647";
+  return success();
+}
+
+OperandAttr OperandAttr::parseBare(AsmParser &parser) {
+  std::string name;
+  StringRef role;
+  SmallVector<AxisAttr> axes;
+  Type element;
+  SMLoc loc = parser.getCurrentLocation(), roleLoc;
+  if (parser.parseKeywordOrString(&name) || parser.parseColon())
+    return {};
+  const bool optional = succeeded(parser.parseOptionalKeyword("optional"));
+  auto parseOne = [&]() -> ParseResult {
+    axes.push_back(parseAxis(parser));
+    return success(bool(axes.back()));
+  };
+  if (parser.getCurrentLocation(&roleLoc) || parser.parseKeyword(&role) ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne) || parser.parseType(element))
+    return {};
+  const auto *known = llvm::find_if(roleNames, [&](const auto &one) { return one.second == role; });
+  if (known == std::end(roleNames)) {
+    parser.emitError(roleLoc, "expected in, out, accumulate or workspace");
+    return {};
+  }
+  return parser.getChecked<OperandAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name),
+                                        known->first, optional, axes, element);
+}
+
+void OperandAttr::printBare(AsmPrinter &printer) const {
+  printer.printKeywordOrString(getName().getValue());
+  printer << ": " << (getOptional() ? "optional " : "") << stringifyOperandRole(getRole()) << " [";
+  llvm::interleaveComma(getAxes(), printer, [&](AxisAttr axis) { printAxis(printer, axis); });
+  printer << "] " << getElementType();
+}
+
+Attribute OperandAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  OperandAttr operand = parseBare(parser);
+  return operand && succeeded(parser.parseGreater()) ? operand : OperandAttr();
+}
+
+void OperandAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printBare(printer);
+  printer << ">";
+}
+
+LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, OperandRole, bool,
+                                  ArrayRef<AxisAttr> axes, Type element) {
+  const bool known = element.isF32() || element.isF16() || element.isBF16() || element.isInteger(8) ||
+                     element.isInteger(32) || element.isInteger(64);
+  if (!known)
+    return emitError() << "operand " << name << " has element type " << element
+                       << "; use f32, f16, bf16, i32, i64, or i8 for bool";
+  if (axes.size() > 4)
+    return emitError() << "operand " << name << " has " << axes.size() << " axes; the most is 4";
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (llvm::is_contained(axes.take_front(i), axes[i]))
+      return emitError() << "operand " << name << " has axis " << axes[i].getName().getValue() << " twice";
+  return success();
+}
+
+ViewType OperandAttr::getViewType() const { return ViewType::get(getContext(), getAxes().size(), getElementType()); }
+
+//===----------------------------------------------------------------------===//
 // !tile.tile
 //===----------------------------------------------------------------------===//
 

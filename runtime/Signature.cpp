@@ -1,0 +1,58 @@
+//===- Signature.cpp - Where the packed parameters lie ----------------------===//
+//
+// The table of attune/LaunchParams.h. Whoever reads or writes parameters asks here: the launch, the CUDA printer, the
+// CPU target, the simulator and exported launchers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/Kernel.h"
+
+#include <algorithm>
+
+using namespace attune;
+
+static constexpr size_t tensorMapBytes = 128, tensorMapAlignment = 64;
+
+std::vector<std::string> KernelSignature::axes() const {
+  std::vector<std::string> names;
+  for (const OperandParam &operand : operands)
+    for (const AxisParam &axis : operand.axes)
+      if (axis.size == 0 && std::ranges::find(names, axis.name) == names.end())
+        names.push_back(axis.name);
+  return names;
+}
+
+size_t KernelSignature::extentOffset(size_t axis) const { return sizeof(LaunchParams) + 8 * axis; }
+
+size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(axes().size()) + 8 * scalar; }
+
+size_t KernelSignature::operandOffset(size_t operand) const {
+  size_t offset = scalarOffset(scalars.size());
+  for (size_t i = 0; i < operand; ++i)
+    offset += packedTensorBytes(operands[i].rank());
+  return offset;
+}
+
+size_t KernelSignature::tensorOffset(size_t tensor) const {
+  size_t offset = operandOffset(operands.size());
+  for (size_t i = 0; i < tensor; ++i)
+    offset += packedTensorBytes(tensors[i].rank);
+  return offset;
+}
+
+size_t KernelSignature::boundsOffset(size_t which) const {
+  size_t offset = tensorOffset(tensors.size());
+  for (size_t i = 0; i < which; ++i)
+    for (const TensorParam &tensor : tensors)
+      if (tensor.name == bounds[i].tensor)
+        offset += packedTensorBytes(tensor.rank);
+  return offset;
+}
+
+size_t KernelSignature::tensorMapOffset() const {
+  return (boundsOffset(bounds.size()) + tensorMapAlignment - 1) / tensorMapAlignment * tensorMapAlignment;
+}
+
+size_t KernelSignature::packedBytes() const {
+  return tensorMaps.empty() ? boundsOffset(bounds.size()) : tensorMapOffset() + tensorMapBytes * tensorMaps.size();
+}
