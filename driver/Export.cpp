@@ -207,7 +207,7 @@ std::string imageRow(const KernelImage &image) {
       "\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
       literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion,
       image.tileQ, image.threads, image.sharedBytes, int(image.persistent), int(signature.claimsWork),
-      int(signature.waitsForBounds), signature.packedBytes(), tensorMapOffset(signature), signature.bounds.size(),
+      int(signature.waitsForBounds), signature.packedBytes(), signature.tensorMapOffset(), signature.bounds.size(),
       reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
       reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
       pattern ? numberOf(signature, pattern->tensor) : -1, pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);

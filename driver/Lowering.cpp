@@ -9,6 +9,7 @@
 #include "dsl/PlainIndices.h"
 #include "ir/attn/FromVariant.h"
 #include "ir/sched/Sched.h"
+#include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/TileSize.h"
@@ -144,32 +145,12 @@ private:
 // Reading ops
 //===----------------------------------------------------------------------===//
 
-DType dtypeOf(Type type) {
-  if (type.isF16())
-    return DType::F16;
-  if (type.isBF16())
-    return DType::BF16;
-  if (type.isInteger(64))
-    return DType::I64;
-  if (type.isInteger(32))
-    return DType::I32;
-  if (type.isInteger(1) || type.isInteger(8))
-    return DType::Bool;
-  return DType::F32;
-}
-
-template <typename KernelLike> std::vector<BoundsParam> boundsOf(KernelLike kernel) {
-  std::vector<BoundsParam> result;
-  for (auto bounds : kernel.getBounds().template getAsRange<tile::BoundsAttr>())
-    result.push_back({bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k", int(bounds.getRows())});
-  return result;
-}
-
 std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
   std::vector<TensorMapParam> result;
   kernel.walk([&](sched::TensorMapOp map) {
     auto type = map.getResult().getType();
-    result.push_back({map.getView().getDefiningOp<tile::ParamOp>().getName().str(), int(type.getRows()),
+    auto view = map.getView().getDefiningOp<tile::ParamOp>();
+    result.push_back({view.getOwnName().str(), bool(tile::capturedTensorOf(map.getView())), int(type.getRows()),
                       int(type.getColumns()), int(map.getSwizzle().getPanel())});
   });
   return result;
@@ -182,28 +163,22 @@ void describeLaunch(sched::KernelOp kernel, KernelSignature &signature) {
   signature.waitsForBounds = sched::waitsForBounds(kernel);
 }
 
+/// An attn op declares no operands: those of its forward pass are known.
+KernelSignature signatureOf(attn::AttentionOp op) {
+  KernelSignature signature = tile::signatureOf(op);
+  signature.headDim = int(op.getHeadDim());
+  signature.headDimV = int(op.getHeadDimV());
+  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
+  return signature;
+}
+
 /// What attn.attention, tile.kernel and sched.kernel have in common.
-template <typename KernelLike> IrSummary summarize(KernelLike op, Stage stage) {
+template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignature signature, Stage stage) {
   IrSummary summary;
   summary.stage = stage;
   summary.name = op.getSymName().str();
   summary.precise = op.getPrecise();
-  KernelSignature &signature = summary.signature;
-  signature.dtype = dtypeOf(op.getDtype());
-  signature.headDim = int(op.getHeadDim());
-  signature.headDimV = int(op.getHeadDimV());
-  signature.dropout = op.getDropout();
-  signature.qOffset = op.getQOffset();
-  for (auto scalar : op.getScalars().template getAsRange<attn::RuntimeScalarAttr>())
-    signature.scalars.push_back({scalar.getName().str(), dtypeOf(scalar.getType())});
-  for (auto tensor : op.getTensors().template getAsRange<attn::CapturedTensorAttr>())
-    signature.tensors.push_back({tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
-  if (attn::BlockPatternAttr pattern = op.getPatternAttr())
-    signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
-  if constexpr (!std::is_same_v<KernelLike, attn::AttentionOp>)
-    signature.bounds = boundsOf(op);
-  if constexpr (std::is_same_v<KernelLike, sched::KernelOp>)
-    describeLaunch(op, signature);
+  summary.signature = std::move(signature);
   return summary;
 }
 
@@ -232,12 +207,13 @@ Expected<IrSummary> summarizeModule(ModuleOp module) {
   int count = 0;
   for (Operation &op : module.getOps()) {
     if (auto attention = dyn_cast<attn::AttentionOp>(op)) {
-      summary = summarize(attention, Stage::Attn);
+      summary = summarize(attention, signatureOf(attention), Stage::Attn);
       summary->scale = attention.getScale().convertToDouble();
     } else if (auto kernel = dyn_cast<tile::KernelOp>(op)) {
-      summary = summarize(kernel, Stage::Tile);
+      summary = summarize(kernel, tile::signatureOf(kernel), Stage::Tile);
     } else if (auto kernel = dyn_cast<sched::KernelOp>(op)) {
-      summary = summarize(kernel, Stage::Sched);
+      summary = summarize(kernel, tile::signatureOf(kernel), Stage::Sched);
+      describeLaunch(kernel, summary->signature);
       summary->arch = kernel.getArch().str();
     } else {
       continue;
@@ -581,7 +557,8 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   if (at == Stage::Tile) {
     auto kernel = *module.getOps<tile::KernelOp>().begin();
     result.plan = planOf(kernel.getPlan());
-    result.summary.signature.bounds = boundsOf(kernel);
+    result.summary.signature.operands = tile::signatureOf(kernel).operands;
+    result.summary.signature.bounds = tile::signatureOf(kernel).bounds;
     if (stage > Stage::Tile && target.isCuda())
       result.schedule = describeTiles(kernel);
   }

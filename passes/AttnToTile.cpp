@@ -37,24 +37,51 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
-    auto kernel =
-        tile::KernelOp::create(builder, loc, op.getSymName(), op.getDtype(), op.getHeadDim(), op.getHeadDimV(), plan,
-                               op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}), op.getPatternAttr(),
-                               op.getDropout(), op.getPrecise(), op.getQOffset());
+    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), forwardOperands(), op.getDtype(), plan,
+                                         op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}),
+                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
   }
 
 private:
+  ArrayAttr forwardOperands() {
+    MLIRContext *context = op.getContext();
+    auto axis = [&](StringRef name, int64_t size = 0) {
+      return tile::AxisAttr::get(context, builder.getStringAttr(name), size);
+    };
+    tile::AxisAttr b = axis("b"), h = axis("h"), hkv = axis("hkv"), q = axis("q"), k = axis("k"),
+                   d = axis("d", op.getHeadDim()), dv = axis("dv", op.getHeadDimV());
+    auto operand = [&](StringRef name, tile::OperandRole role, bool optional, ArrayRef<tile::AxisAttr> axes,
+                       Type element) -> Attribute {
+      return tile::OperandAttr::get(context, builder.getStringAttr(name), role, optional, axes, element);
+    };
+    Type dtype = op.getDtype();
+    return builder.getArrayAttr({operand("q", tile::OperandRole::In, false, {b, h, q, d}, dtype),
+                                 operand("k", tile::OperandRole::In, false, {b, hkv, k, d}, dtype),
+                                 operand("v", tile::OperandRole::In, false, {b, hkv, k, dv}, dtype),
+                                 operand("o", tile::OperandRole::Out, false, {b, h, q, dv}, dtype),
+                                 operand("lse", tile::OperandRole::Out, true, {b, h, q}, f32)});
+  }
+
   Type view(int64_t rank, Type element) { return tile::ViewType::get(op.getContext(), rank, element); }
 
   Value param(StringRef name, Type type) { return tile::named(tile::ParamOp::create(builder, loc, type, name), name); }
+
+  Value axisExtent(StringRef axis, StringRef name) {
+    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
+  }
 
   Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
 
   TileType shape(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, MemorySpace space) {
     return TileType::make(op.getContext(), axes, element, space);
+  }
+
+  /// B, H, Sq or Sk.
+  Value extentNamed(StringRef name) {
+    return axisExtent(name == "B" ? "b" : name == "H" ? "h" : name == "Sq" ? "q" : "k", name);
   }
 
   /// A map over the inputs' elements; `body` gets them and returns the element of the result.
@@ -73,14 +100,13 @@ private:
         for (Value index : load.getIndices())
           indices.push_back(mapping.lookup(index));
         attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
-        result = tile::ElementOp::create(builder, load.getLoc(), load.getType(),
-                                         param(load.getName(), view(tensor.getRank(), tensor.getElementType())),
+        result = tile::ElementOp::create(builder, load.getLoc(), load.getType(), tile::readTensor(builder, loc, tensor),
                                          indices, SmallVector<bool>(indices.size(), false));
         tile::named(result, load.getName());
       } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
-        result = param(scalar.getName(), scalar.getType());
+        result = tile::readScalar(builder, loc, scalar.getName(), scalar.getType());
       } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {
-        result = param(extent.getName(), i32);
+        result = extentNamed(extent.getName());
       } else {
         builder.clone(inner, mapping);
         continue;
@@ -172,8 +198,7 @@ private:
       if (lookUp) {
         attn::BlockPatternAttr pattern = op.getPatternAttr();
         attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-        require(emitPatternLookup(builder, param(pattern.getName(), view(tensor.getRank(), tensor.getElementType())), h,
-                                  rowOf(q), k, pattern));
+        require(emitPatternLookup(builder, tile::readTensor(builder, loc, tensor), h, rowOf(q), k, pattern));
       }
       return visible;
     });
@@ -237,9 +262,9 @@ private:
     b = index("b");
     h = index("h");
     q0 = index("q");
-    Value queryLength = param("Sq", i32);
-    keyLength = param("Sk", i32);
-    Value heads = param("H", i32), batch = param("B", i32);
+    Value queryLength = extentNamed("Sq");
+    keyLength = extentNamed("Sk");
+    Value heads = extentNamed("H"), batch = extentNamed("B");
     qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
     qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");

@@ -262,7 +262,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp>(op))
+  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
           sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::AnyLaneOp>(op))
@@ -576,15 +576,10 @@ private:
     return !launch.choice ? 0 : type.isInteger(1) ? 1 : launch.keys;
   }
 
-  int64_t parameter(tile::ParamOp op) {
-    StringRef name = op.getName();
-    if (name == "Sq")
-      return launch.queries;
-    if (name == "Sk")
-      return launch.keys;
-    if (llvm::is_contained({"B", "H", "Hkv", "group"}, name))
-      return 1;
-    return guess(op.getResult().getType());
+  int64_t parameter(tile::ParamOp op) { return op.getName() == "group" ? 1 : guess(op.getResult().getType()); }
+
+  int64_t extent(tile::AxisExtentOp op) {
+    return op.getAxis() == "q" ? launch.queries : op.getAxis() == "k" ? launch.keys : 1;
   }
 
   int64_t evaluate(const Step &step) {
@@ -593,6 +588,8 @@ private:
     unsigned width = type.isIndex() ? 64 : type.isSignlessInteger() ? type.getIntOrFloatBitWidth() : 0;
     if (auto param = dyn_cast<tile::ParamOp>(op))
       return parameter(param);
+    if (auto axis = dyn_cast<tile::AxisExtentOp>(op))
+      return extent(axis);
     if (isa<sched::ReadWorkOp>(op))
       return step.resultNumber == 2 ? launch.firstRow : 0;
     auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };

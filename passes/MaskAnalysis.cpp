@@ -572,12 +572,11 @@ private:
     Value result;
     if (auto load = dyn_cast<attn::LoadOp>(definition)) {
       attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
-      auto view = tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType());
-      result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), parameter(load.getName(), view),
-                                       operands, SmallVector<bool>(operands.size(), false));
+      result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), tensorView(tensor), operands,
+                                       SmallVector<bool>(operands.size(), false));
       tile::named(result, load.getName());
     } else if (auto scalar = dyn_cast<attn::ScalarOp>(definition)) {
-      result = parameter(scalar.getName(), scalar.getType());
+      result = scalarValue(scalar.getName(), scalar.getType());
     } else if (auto extent = dyn_cast<attn::ExtentOp>(definition)) {
       result = extentValue(extent.getName());
     } else {
@@ -593,6 +592,20 @@ private:
     Value &known = parameters[name.str()];
     if (!known)
       known = tile::named(tile::ParamOp::create(*builder, loc, type, name), name);
+    return known;
+  }
+
+  Value tensorView(attn::CapturedTensorAttr tensor) {
+    Value &known = parameters[("tensors." + tensor.getName().getValue()).str()];
+    if (!known)
+      known = tile::readTensor(*builder, loc, tensor);
+    return known;
+  }
+
+  Value scalarValue(StringRef name, Type type) {
+    Value &known = parameters[("scalars." + name).str()];
+    if (!known)
+      known = tile::readScalar(*builder, loc, name, type);
     return known;
   }
 
@@ -1427,8 +1440,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     }
     if (pattern) {
       attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-      Type type = tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType());
-      Value view = tile::named(tile::ParamOp::create(builder, loc, type, pattern.getName()), pattern.getName());
+      Value view = tile::readTensor(builder, loc, tensor);
       SmallVector<Value> indices;
       if (tensor.getRank() == 3)
         indices.push_back(values.h);

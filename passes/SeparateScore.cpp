@@ -34,7 +34,8 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
       auto loop = cast<tile::ForBlocksOp>(map->getParentOp());
       OpBuilder builder(loop);
       Location loc = map.getLoc();
-      Value keys = tile::ParamOp::create(builder, loc, builder.getI32Type(), "Sk");
+      Value keys = tile::AxisExtentOp::create(builder, loc, builder.getI32Type(),
+                                              cast<tile::DomainOp>(loop.getDomain().getDefiningOp()).getAxis());
       Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
       Value nonEmpty = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, keys, zero);
       map.getOnlyIfMutable().assign(tile::named(nonEmpty, "has_keys"));

@@ -121,7 +121,7 @@ public:
     initialise();
     RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(),
                                             int(staged.size() + 2 * windows.size()),
-                                            warpgroupTileRegisters(plan.getTileK(), kernel.getHeadDimV()));
+                                            warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
     Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))

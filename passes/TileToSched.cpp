@@ -44,11 +44,10 @@ public:
         warps(plan.getWarps()), rowWarps(plan.getRowWarps()), warpRows(plan.getTileQ() / rowWarps) {}
 
   LogicalResult run() {
-    auto target =
-        sched::KernelOp::create(builder, loc, kernel.getSymName(), arch, (warps + plan.getCopyWarps()) * 32,
-                                plan.getBlocksPerSm(), 0, kernel.getDtype(), kernel.getHeadDim(), kernel.getHeadDimV(),
-                                plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
-                                kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+    auto target = sched::KernelOp::create(
+        builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), arch, (warps + plan.getCopyWarps()) * 32,
+        plan.getBlocksPerSm(), 0, kernel.getDtype(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
+        kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
     // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations
     // are done.
@@ -1412,7 +1411,7 @@ private:
     };
     DropoutState state;
     Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
-    if (kernel.getHeadDimV() > 64) {
+    if (tile::storedColumns(kernel) > 64) {
       // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys
       // for each tile, not keep them in registers through the loop.
       Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
@@ -1519,7 +1518,7 @@ private:
     if (op.getRing())
       return copyByEngine(op, ring, stage);
     int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-    int64_t viewColumns = type.axis(2) == "d" ? kernel.getHeadDim() : kernel.getHeadDimV();
+    int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
     Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
     Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
     forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8,
@@ -1708,7 +1707,7 @@ private:
       at.push_back(mapping.lookup(index));
     onlyIf(first, [&] {
       Value row = warpgroupRow();
-      for (int64_t column = 0; column < int64_t(kernel.getHeadDimV());
+      for (int64_t column = 0; column < tile::operandOf(op.getView()).getColumns();
            column += cast<sched::TensorMapType>(map.getType()).getColumns())
         sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
       sched::CommitBoxesOp::create(builder, loc);
@@ -1813,7 +1812,7 @@ private:
     sched::BarrierOp::create(builder, loc);
     Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
     Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
-    forEachChunk(rows, kernel.getHeadDimV(), bytes, [&](Value row, Value column, Value inside) {
+    forEachChunk(rows, tile::operandOf(op.getView()).getColumns(), bytes, [&](Value row, Value column, Value inside) {
       Value viewRow = add(row0, row);
       Value valid = below(viewRow, limit);
       if (inside)

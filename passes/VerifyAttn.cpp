@@ -22,16 +22,9 @@ using namespace attune;
 
 namespace {
 
-/// What `tile.param` reads besides captured tensors and run-time scalars.
-constexpr StringLiteral launchParameters[] = {
-    "q",          "k",    "v",     "o", "lse", "B", "H", "Hkv", "group", "Sq", "Sk", "q_offset", "drop_threshold",
-    "keep_scale", "seed", "offset"};
-
 LogicalResult verifyNames(attn::AttentionOp op) {
   llvm::StringSet<> names;
   auto declare = [&](StringRef kind, StringRef name) -> LogicalResult {
-    if (llvm::is_contained(launchParameters, name))
-      return op.emitOpError() << kind << " '" << name << "' has the name of a launch parameter";
     if (!names.insert(name).second)
       return op.emitOpError() << kind << " '" << name << "' is declared twice";
     return success();

@@ -179,7 +179,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
               op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
     });
     if (plan.getPersistent())
-      count("o", 1, plan.getTileQ() * kernel.getHeadDimV() * kernel.getDtype().getIntOrFloatBitWidth() / 8);
+      kernel.walk([&](tile::StoreOp store) {
+        if (tile::OperandAttr operand = tile::operandOf(store.getView()); operand && operand.isTiled())
+          count(operand.getName(), 1,
+                store.getTile().getType().getShape()[0] * operand.getColumns() *
+                    operand.getElementType().getIntOrFloatBitWidth() / 8);
+      });
     if (total <= budget)
       return success();
     return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers

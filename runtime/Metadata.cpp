@@ -58,7 +58,7 @@ static json toJson(const KernelSignature &signature) {
                  {"tensors", tensors}};
   for (const BoundsParam &bounds : signature.bounds)
     result["bounds"].push_back(
-        {{"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
+        {{"name", bounds.name}, {"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
   if (signature.claimsWork)
     result["claimsWork"] = true;
   if (signature.waitsForBounds)
@@ -269,6 +269,7 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
     if (const json *all = reader.array(from, "bounds"))
       for (const json &bounds : *all) {
         BoundsParam &param = to.bounds.emplace_back();
+        reader.read(bounds, "name", param.name);
         reader.read(bounds, "tensor", param.tensor);
         reader.read(bounds, "dim", param.dim, {0, ranks.greatest - 1});
         reader.read(bounds, "ofKeys", param.ofKeys);

@@ -23,6 +23,7 @@
 #include "codegen/cpu/LowerTile.h"
 
 #include "attune/LaunchParams.h"
+#include "ir/tile/Signature.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -89,8 +90,9 @@ TileType visitedType(Operation *op) {
 class Lowering {
 public:
   Lowering(KernelOp kernel, ModuleOp module, const HostVectors &host)
-      : kernel(kernel), host(host), b(kernel.getLoc(), kernel.getContext()), f32(b.getF32Type()), i32(b.getI32Type()),
-        i64(b.getI64Type()), i8(b.getI8Type()), pointer(LLVM::LLVMPointerType::get(kernel.getContext())) {
+      : kernel(kernel), signature(signatureOf(kernel)), host(host), b(kernel.getLoc(), kernel.getContext()),
+        f32(b.getF32Type()), i32(b.getI32Type()), i64(b.getI64Type()), i8(b.getI8Type()),
+        pointer(LLVM::LLVMPointerType::get(kernel.getContext())) {
     b.setInsertionPointToEnd(module.getBody());
   }
 
@@ -393,13 +395,15 @@ private:
     return value;
   }
 
+  Value axisExtent(AxisExtentOp op) {
+    Value &value = extents[op.getAxis()];
+    if (!value)
+      atStart([&] { value = field(i32, *findExtent(signature, op.getAxis())); });
+    return value;
+  }
+
   Value readScalar(StringRef name, Type type) {
-    const std::pair<StringRef, size_t> fields[] = {{"B", offsetof(LaunchParams, batch)},
-                                                   {"H", offsetof(LaunchParams, heads)},
-                                                   {"Hkv", offsetof(LaunchParams, kvHeads)},
-                                                   {"group", offsetof(LaunchParams, group)},
-                                                   {"Sq", offsetof(LaunchParams, queryLength)},
-                                                   {"Sk", offsetof(LaunchParams, keyLength)},
+    const std::pair<StringRef, size_t> fields[] = {{"group", offsetof(LaunchParams, group)},
                                                    {"q_offset", offsetof(LaunchParams, qOffset)},
                                                    {"drop_threshold", offsetof(LaunchParams, dropThreshold)},
                                                    {"keep_scale", offsetof(LaunchParams, keepScale)}};
@@ -414,15 +418,8 @@ private:
       Value isNull = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::eq, address, LLVM::ZeroOp::create(b, pointer));
       return loadAt(LLVM::SelectOp::create(b, isNull, offsetBytes(params, inlined), address), i64, 8);
     }
-    int64_t offset = sizeof(LaunchParams);
-    for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
-      if (scalar.getName() == name)
-        return type.isInteger(1) ? compare(arith::CmpIPredicate::ne, field(i8, offset), zeroOf(i8))
-                                 : field(type, offset);
-      offset += 8;
-    }
-    fail(kernel, "no parameter '" + name + "'");
-    return zeroOf(type);
+    const size_t offset = *findScalar(signature, name);
+    return type.isInteger(1) ? compare(arith::CmpIPredicate::ne, field(i8, offset), zeroOf(i8)) : field(type, offset);
   }
 
   const Memory &memoryOf(Value view) {
@@ -436,74 +433,36 @@ private:
 
   Memory readMemory(StringRef name, Type type) {
     Memory memory;
-    auto view = cast<ViewType>(type);
-    memory.element = view.getElementType();
-    auto extent = [&](size_t offset) { return toI64(field(i32, offset)); };
-    bool fixed = llvm::is_contained({"q", "k", "v", "o", "lse"}, name);
-    if (fixed) {
-      struct Fixed {
-        size_t base, strides;
-        bool queries;
-        int64_t columns;
-      };
-      Fixed fields =
-          name == "q"
-              ? Fixed{offsetof(LaunchParams, q), offsetof(LaunchParams, qStride), true, int64_t(kernel.getHeadDim())}
-          : name == "k"
-              ? Fixed{offsetof(LaunchParams, k), offsetof(LaunchParams, kStride), false, int64_t(kernel.getHeadDim())}
-          : name == "v"
-              ? Fixed{offsetof(LaunchParams, v), offsetof(LaunchParams, vStride), false, int64_t(kernel.getHeadDimV())}
-          : name == "o"
-              ? Fixed{offsetof(LaunchParams, o), offsetof(LaunchParams, oStride), true, int64_t(kernel.getHeadDimV())}
-              : Fixed{offsetof(LaunchParams, lse), offsetof(LaunchParams, lseStride), true, -1};
-      memory.base = field(pointer, fields.base);
-      for (int i = 0; i < 3; ++i)
-        memory.strides.push_back(field(i64, fields.strides + 8 * i));
-      memory.extents = {
-          extent(offsetof(LaunchParams, batch)),
-          extent(fields.queries ? offsetof(LaunchParams, heads) : offsetof(LaunchParams, kvHeads)),
-          extent(fields.queries ? offsetof(LaunchParams, queryLength) : offsetof(LaunchParams, keyLength))};
-      if (fields.columns >= 0) {
-        memory.strides.push_back(constI64(1));
-        memory.extents.push_back(constI64(fields.columns));
-        memory.columns = fields.columns;
-        memory.unitStride = true;
-      }
-      return memory;
+    memory.element = cast<ViewType>(type).getElementType();
+    const Declaration declared = *findView(signature, name);
+    memory.base = field(pointer, declared.offset);
+    for (int64_t i = 0; i < declared.rank; ++i) {
+      memory.strides.push_back(field(i64, declared.offset + 8 * (1 + i)));
+      memory.extents.push_back(field(i64, declared.offset + 8 * (1 + declared.rank + i)));
     }
-    int64_t offset = sizeof(LaunchParams) + 8 * kernel.getScalars().size();
-    SmallVector<std::pair<StringRef, int64_t>> packed; // names and ranks
-    for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
-      packed.push_back({tensor.getName().getValue(), tensor.getRank()});
-    for (auto bounds : kernel.getBounds().getAsRange<BoundsAttr>())
-      packed.push_back({bounds.getName().getValue(), tile::boundedTensor(kernel.getTensors(), bounds).getRank()});
-    for (auto [packedName, rank] : packed) {
-      if (packedName != name) {
-        offset += packedTensorBytes(rank);
-        continue;
-      }
-      memory.base = field(pointer, offset);
-      Value empty = arith::ConstantOp::create(b, b.getBoolAttr(false));
-      for (int64_t i = 0; i < rank; ++i) {
-        memory.strides.push_back(field(i64, offset + 8 + 8 * i));
-        memory.extents.push_back(field(i64, offset + 8 + 8 * (rank + i)));
-        empty = arith::OrIOp::create(b, empty, compare(arith::CmpIPredicate::sle, memory.extents[i], constI64(0)));
-      }
-      // A tensor without elements reads as one zero.
-      if (emptyTensor < 0) {
-        emptyTensor = std::exchange(scratchEnd, scratchEnd + cacheLine); // never reused
-        storeAt(constI64(0), offsetBytes(scratch, emptyTensor), 8);
-      }
-      memory.base = LLVM::SelectOp::create(b, empty, offsetBytes(scratch, emptyTensor), memory.base);
-      for (Value &stride : memory.strides)
-        stride = select(empty, constI64(0), stride);
-      return memory;
+    if (declared.kind != Declaration::Operand) {
+      readAsZeroIfEmpty(memory);
+    } else if (const OperandParam &operand = signature.operands[declared.index]; operand.isTiled()) {
+      memory.columns = operand.axes.back().size;
+      memory.unitStride = true;
+      memory.strides.back() = constI64(1);
+      memory.extents.back() = constI64(memory.columns);
     }
-    fail(kernel, "no parameter '" + name + "'");
-    memory.base = params;
-    memory.strides.assign(view.getRank(), constI64(0));
-    memory.extents.assign(view.getRank(), constI64(0));
     return memory;
+  }
+
+  /// A captured tensor without elements reads as one zero.
+  void readAsZeroIfEmpty(Memory &memory) {
+    Value empty = arith::ConstantOp::create(b, b.getBoolAttr(false));
+    for (Value extent : memory.extents)
+      empty = arith::OrIOp::create(b, empty, compare(arith::CmpIPredicate::sle, extent, constI64(0)));
+    if (emptyTensor < 0) {
+      emptyTensor = std::exchange(scratchEnd, scratchEnd + cacheLine); // never reused
+      storeAt(constI64(0), offsetBytes(scratch, emptyTensor), 8);
+    }
+    memory.base = LLVM::SelectOp::create(b, empty, offsetBytes(scratch, emptyTensor), memory.base);
+    for (Value &stride : memory.strides)
+      stride = select(empty, constI64(0), stride);
   }
 
   /// Address of `view[indices...]` with the later dimensions at 0.
@@ -562,6 +521,8 @@ private:
       return found;
     if (auto param = value.getDefiningOp<ParamOp>())
       return scalarParam(param);
+    if (auto extent = value.getDefiningOp<AxisExtentOp>())
+      return axisExtent(extent);
     assert(false && "a value is used before it is lowered");
     return {};
   }
@@ -616,6 +577,10 @@ private:
     if (auto param = dyn_cast<ParamOp>(op)) {
       if (!isa<ViewType>(param.getType()))
         values[param] = scalarParam(param);
+      return;
+    }
+    if (auto extent = dyn_cast<AxisExtentOp>(op)) {
+      values[extent] = axisExtent(extent);
       return;
     }
     SmallVector<Value> operands;
@@ -1788,6 +1753,7 @@ private:
   }
 
   KernelOp kernel;
+  KernelSignature signature;
   const HostVectors &host;
   ImplicitLocOpBuilder b;
   Type f32, i32, i64, i8, pointer;
@@ -1800,6 +1766,7 @@ private:
   DenseMap<Value, Storage> storage; ///< tiles in memory
   DenseMap<Value, Value> values;    ///< scalars, and elements inside maps
   llvm::StringMap<Value> scalarParams;
+  llvm::StringMap<Value> extents;
   std::map<std::string, Memory, std::less<>> memories;
   DenseSet<Operation *> deferred;             ///< maps evaluated where a product reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read

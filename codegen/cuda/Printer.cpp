@@ -5,6 +5,7 @@
 #include "attune/LaunchParams.h"
 #include "codegen/cuda/CommentText.h"
 #include "codegen/cuda/Primitives.h"
+#include "ir/tile/Signature.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -217,7 +218,20 @@ struct View {
   std::string root;                 ///< the address in the parameters, which is null for an output that is not wanted
   SmallVector<std::string> strides; ///< "" for 1
   SmallVector<std::string> extents;
+  bool isWritten = false;
 };
+
+/// Where an axis's extent stands among the members of Params, apart from parameters.
+std::string axisKey(StringRef axis) { return ("axis " + axis).str(); }
+
+/// "[b, h, q, d 64]"
+std::string axesText(OperandAttr operand) {
+  std::string result;
+  for (tile::AxisAttr axis : operand.getAxes())
+    result += (result.empty() ? "" : ", ") + axis.getName().str() +
+              (axis.isFixed() ? " " + std::to_string(axis.getSize()) : "");
+  return "[" + result + "]" + (operand.getOptional() ? ", or null" : "");
+}
 
 //===----------------------------------------------------------------------===//
 // The printer
@@ -226,14 +240,19 @@ struct View {
 class Printer {
 public:
   Printer(KernelOp kernel, const codegen::PrintOptions &options)
-      : kernel(kernel), options(options), isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()),
-        waitsForBounds(sched::waitsForBounds(kernel)) {}
+      : kernel(kernel), signature(tile::signatureOf(kernel)), options(options),
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(sched::waitsForBounds(kernel)) {}
 
   Expected<std::string> run();
 
 private:
   void printHeader(std::string &out);
+  size_t paramsBytes() const;
   void declareParams();
+  void declareExtents(Names &member);
+  void declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank, bool written,
+                     StringRef comment);
+  View parameterView(tile::ParamOp op);
 
   void printBlock(Block &block, function_ref<void()> atEnd = {});
   void printOp(Operation *op);
@@ -271,6 +290,7 @@ private:
   Expr constant(arith::ConstantOp op);
   Expr compare(arith::CmpIOp op);
   Expr compare(arith::CmpFOp op);
+  Expr extentOf(StringRef axis);
   Expr parameter(tile::ParamOp op);
   /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
   bool canInline(Operation *op);
@@ -310,6 +330,7 @@ private:
   void fail(Operation *op, const Twine &message);
 
   KernelOp kernel;
+  KernelSignature signature;
   codegen::PrintOptions options;
   bool isPrecise;
   bool waitsForBounds; ///< the kernel may start while its bounds are being made
@@ -317,10 +338,10 @@ private:
   unsigned depth = 1;
   Names names;
   std::set<std::string, std::less<>> used;
-  std::string params; ///< members of Params after the fixed ones
+  std::string params;     ///< members of Params after the fixed ones
+  std::string tensorMaps; ///< those at its end
   std::string boundsKernel;
-  size_t paramsBytes = sizeof(LaunchParams);
-  std::map<std::string, std::string> members; ///< member of Params by name of tensor or scalar
+  std::map<std::string, std::string> members; ///< member of Params by name of parameter
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
@@ -490,111 +511,105 @@ Expr Printer::value(Value value) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// Members of Params for scalars and captured tensors.
+/// Members of Params behind the fixed ones, in the order of attune/LaunchParams.h.
 void Printer::declareParams() {
   Names member;
-  for (StringRef fixed : {"q",
-                          "k",
-                          "v",
-                          "o",
-                          "lse",
-                          "q_stride",
-                          "k_stride",
-                          "v_stride",
-                          "o_stride",
-                          "lse_stride",
-                          "seed",
-                          "offset",
-                          "seed_pointer",
-                          "offset_pointer",
-                          "workspace",
-                          "batch",
-                          "heads",
-                          "kv_heads",
-                          "group",
-                          "query_length",
-                          "key_length",
-                          "q_offset",
-                          "drop_threshold",
-                          "keep_scale",
-                          "mapped"})
+  for (StringRef fixed : {"seed", "offset", "seed_pointer", "offset_pointer", "workspace", "group", "q_offset",
+                          "drop_threshold", "keep_scale", "mapped"})
     member.take(fixed);
+  declareExtents(member);
   for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
-    std::string name = member.take(scalar.getName().getValue());
-    StringRef type = valueName(scalar.getType());
+    StringRef own = scalar.getName().getValue(), type = valueName(scalar.getType());
+    std::string name = member.take(own);
     if (type.empty())
-      fail(kernel, "has run-time scalar '" + scalar.getName().getValue() + "' of type " + text(scalar.getType()) +
-                       "; use f32, i32, i64 or i1");
+      fail(kernel, "has run-time scalar '" + own + "' of type " + text(scalar.getType()) + "; use f32, i32, i64 or i1");
     params += ("  alignas(8) " + type + " " + name + ";\n").str();
-    members[scalar.getName().str()] = name;
-    paramsBytes += 8;
+    members[(tile::scalarPrefix + own).str()] = name;
   }
-  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>()) {
-    std::string name = member.take(tensor.getName().getValue());
-    member.take(name + "_stride");
-    member.take(name + "_extent");
-    int64_t rank = tensor.getRank();
-    params += ("  const " + elementName(tensor.getElementType()) + " *" + name + ";\n").str();
-    if (rank)
-      params +=
-          ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
-    members[tensor.getName().str()] = name;
-    paramsBytes += packedTensorBytes(rank);
-  }
+  for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
+    declareTensor(member, operand.getName(), operand.getName(), operand.getElementType(), operand.getAxes().size(),
+                  operand.isWritten(), axesText(operand));
+  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+    declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
+                  tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
   for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
-    std::string name = member.take(bounds.getName().getValue());
-    member.take(name + "_stride");
-    member.take(name + "_extent");
     CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
-    Twine rank(tensor.getRank());
-    params +=
-        ("  " + elementName(tensor.getElementType()) + " *" + name + ";  // the least and the greatest element of " +
-         codegen::commentText(tensor.getName().getValue()) + " in each tile\n")
-            .str();
-    params += ("  long long " + name + "_stride[" + rank + "], " + name + "_extent[" + rank + "];\n").str();
-    members[bounds.getName().str()] = name;
-    paramsBytes += packedTensorBytes(tensor.getRank());
+    declareTensor(member, bounds.getName(), bounds.getName(), tensor.getElementType(), tensor.getRank(),
+                  /*written=*/true,
+                  "the least and the greatest element of " + codegen::commentText(tensor.getName().getValue()) +
+                      " in each tile");
   }
+}
+
+/// What the extents of the axes that attention has are called; that of any other axis is called after it.
+static std::string extentName(StringRef axis) {
+  return llvm::StringSwitch<std::string>(axis)
+      .Case("b", "batch")
+      .Case("h", "heads")
+      .Case("hkv", "kv_heads")
+      .Case("q", "query_length")
+      .Case("k", "key_length")
+      .Default((axis + "_extent").str());
+}
+
+void Printer::declareExtents(Names &member) {
+  for (const std::string &axis : signature.axes()) {
+    std::string name = member.take(extentName(axis));
+    params += "  alignas(8) int " + name + ";\n";
+    members[axisKey(axis)] = name;
+  }
+}
+
+/// `key` is the parameter's name in the IR.
+void Printer::declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank, bool written,
+                            StringRef comment) {
+  std::string name = member.take(wish);
+  member.take(name + "_stride");
+  member.take(name + "_extent");
+  params += (Twine("  ") + (written ? "" : "const ") + elementName(element) + " *" + name + ";" +
+             (comment.empty() ? "" : "  // " + comment) + "\n")
+                .str();
+  if (rank)
+    params +=
+        ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
+  members[key.str()] = name;
+}
+
+/// The extent of an axis, 1 where no operand has it.
+Expr Printer::extentOf(StringRef axis) {
+  auto member = members.find(axisKey(axis));
+  return natural({member == members.end() ? "1" : "p." + member->second});
 }
 
 Expr Printer::parameter(tile::ParamOp op) {
-  StringRef name = llvm::StringSwitch<StringRef>(op.getName())
-                       .Case("B", "batch")
-                       .Case("H", "heads")
-                       .Case("Hkv", "kv_heads")
-                       .Case("group", "group")
-                       .Case("Sq", "query_length")
-                       .Case("Sk", "key_length")
-                       .Case("q_offset", "q_offset")
-                       .Case("drop_threshold", "drop_threshold")
-                       .Case("keep_scale", "keep_scale")
-                       .Default("");
-  if (op.getName() == "seed" || op.getName() == "offset") {
-    std::string slot = "p." + op.getName().str();
+  StringRef name = op.getName();
+  if (name == "seed" || name == "offset") {
+    std::string slot = "p." + name.str();
     return {slot + "_pointer ? *" + slot + "_pointer : " + slot, Conditional};
   }
-  if (name.empty())
-    return {"p." + members[op.getName().str()]};
+  if (auto member = members.find(name.str()); member != members.end())
+    return {"p." + member->second};
   return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
 }
 
-static View parameterView(tile::ParamOp op, KernelOp kernel, const std::string &member) {
+/// An operand's extents are those of its axes.
+View Printer::parameterView(tile::ParamOp op) {
   View view;
-  std::string name = "p." + member;
+  std::string name = "p." + members[op.getName().str()];
   view.pointer = view.root = name;
   int64_t rank = cast<ViewType>(op.getResult().getType()).getRank();
-  bool isOperand = llvm::is_contained({"q", "k", "v", "o"}, op.getName());
   for (int64_t i = 0; i < rank; ++i) {
-    view.strides.push_back(isOperand && i == 3 ? "" : name + "_stride[" + std::to_string(i) + "]");
+    view.strides.push_back(name + "_stride[" + std::to_string(i) + "]");
     view.extents.push_back(name + "_extent[" + std::to_string(i) + "]");
   }
-  if (isOperand || op.getName() == "lse") {
-    bool isKey = op.getName() == "k" || op.getName() == "v";
-    bool isValue = op.getName() == "v" || op.getName() == "o";
-    view.extents = {"p.batch", isKey ? "p.kv_heads" : "p.heads", isKey ? "p.key_length" : "p.query_length"};
-    if (isOperand)
-      view.extents.push_back(std::to_string(isValue ? kernel.getHeadDimV() : kernel.getHeadDim()));
-  }
+  OperandAttr operand = tile::operandOf(op.getResult());
+  if (!operand)
+    return view;
+  view.isWritten = operand.isWritten();
+  for (auto [axis, extent] : llvm::zip(operand.getAxes(), view.extents))
+    extent = axis.isFixed() ? std::to_string(axis.getSize()) : "p." + members[axisKey(axis.getName().getValue())];
+  if (operand.isTiled())
+    view.strides.back().clear();
   return view;
 }
 
@@ -1085,10 +1100,8 @@ void Printer::printOp(Operation *op) {
     return;
   }
   if (auto param = dyn_cast<tile::ParamOp>(op)) {
-    if (auto type = dyn_cast<ViewType>(param.getResult().getType())) {
-      auto member = members.find(param.getName().str());
-      views[param.getResult()] =
-          parameterView(param, kernel, member == members.end() ? param.getName().str() : member->second);
+    if (isa<ViewType>(param.getResult().getType())) {
+      views[param.getResult()] = parameterView(param);
     } else if (Expr expr = parameter(param); expr.level == Primary) {
       values[param.getResult()] = expr;
     } else {
@@ -1096,6 +1109,10 @@ void Printer::printOp(Operation *op) {
       statement(op, "const long long " + name + " = " + expr.text + ";");
       values[param.getResult()] = {name};
     }
+    return;
+  }
+  if (auto extent = dyn_cast<tile::AxisExtentOp>(op)) {
+    values[extent.getResult()] = extentOf(extent.getAxis());
     return;
   }
   if (std::optional<Expr> expr = expression(op)) {
@@ -1342,8 +1359,7 @@ void Printer::printStatement(Operation *op) {
         std::string name = nameFor(op, "map");
         mapIndices[o.getResult()] = unsigned(maps.size());
         maps[o.getResult()] = "p." + name;
-        params += "  TensorMap " + name + ";\n";
-        paramsBytes = llvm::alignTo(paramsBytes, 64) + 128;
+        tensorMaps += "  TensorMap " + name + ";\n";
       })
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
@@ -1441,9 +1457,8 @@ void Printer::printSlice(SliceOp op) {
   Expr address = globalAddress(view, indices);
   std::string base = StringRef(view.root).drop_front(2).str();
   std::string name = nameFor(op, base + "_rows");
-  bool isOutput = view.root == "p.o" || view.root == "p.lse";
-  statement(op, Twine(isOutput ? "" : "const ") + elementName(op.getResult().getType().getElementType()) + " *const " +
-                    name + " = " + address.text + ";");
+  statement(op, Twine(view.isWritten ? "" : "const ") + elementName(op.getResult().getType().getElementType()) +
+                    " *const " + name + " = " + address.text + ";");
   view.pointer = name;
   view.strides = llvm::to_vector(llvm::drop_begin(view.strides, indices.size()));
   view.extents = llvm::to_vector(llvm::drop_begin(view.extents, indices.size()));
@@ -1678,15 +1693,15 @@ void Printer::printBounds() {
             "  if (entry == 0)\n"
             "    *static_cast<unsigned *>(p.workspace) = 0;\n";
   for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
-    std::string tensor = members[bounds.getTensor().str()], table = members[bounds.getName().str()];
+    std::string tensor = members[(tile::tensorPrefix + bounds.getTensor().getValue()).str()],
+                table = members[bounds.getName().str()];
     bool ofKeys = bounds.getAxis().getValue() == "k";
     text += "  // Tiles of " + std::to_string(bounds.getRows()) + (ofKeys ? " keys\n" : " queries\n");
     std::string arguments;
     for (const std::string &name :
          {tensor, tensor + "_stride", tensor + "_extent", table, table + "_stride", table + "_extent"})
       arguments += ", p." + name;
-    arguments +=
-        ofKeys ? ", 0, p.key_length" : std::string(kernel.getQOffset() ? ", p.q_offset" : ", 0") + ", p.query_length";
+    arguments += (!ofKeys && kernel.getQOffset() ? ", p.q_offset, " : ", 0, ") + extentOf(bounds.getAxis()).text;
     text += wrap("  if (write_bounds<" + std::to_string(tile::boundedTensor(kernel.getTensors(), bounds).getRank()) +
                      ", " + std::to_string(bounds.getDim()) + ", " + std::to_string(bounds.getRows()) + ">(entry" +
                      arguments + "))",
@@ -1741,7 +1756,7 @@ Expr Printer::workNumber(ForWorkOp op, Expr round) {
 Expr Printer::workTiles(ForWorkOp op) {
   if (auto total = workTotals.find(op); total != workTotals.end())
     return {total->second};
-  return primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"p.batch"}});
+  return primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {extentOf("q"), extentOf("h"), extentOf("b")});
 }
 
 /// Where the tile of work with this number is.
@@ -1751,14 +1766,14 @@ Expr Printer::gridTile(ForWorkOp op, Expr number) {
                                                              : "last_first";
   if (op.getOrder() == WorkOrder::Claimed)
     return primitive("claimed_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">",
-                     {std::move(number), {claimedHeads}, {"p.query_length"}, {"p.heads"}, {"p.batch"}});
+                     {std::move(number), {claimedHeads}, extentOf("q"), extentOf("h"), extentOf("b")});
   if (op.getAcrossBatches()) {
-    Expr ofBatch = primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {{"p.query_length"}, {"p.heads"}, {"1"}});
+    Expr ofBatch = primitive("work_tiles", "<" + Twine(op.getTileQ()) + ">", {extentOf("q"), extentOf("h"), {"1"}});
     number = primitive("across_batches", order == "both_ends" ? "<2>" : "<1>",
-                       {std::move(number), std::move(ofBatch), {"p.batch"}});
+                       {std::move(number), std::move(ofBatch), extentOf("b")});
   }
   return primitive("grid_tile", "<" + Twine(op.getTileQ()) + ", " + order + ">",
-                   {std::move(number), {"p.query_length"}, {"p.heads"}});
+                   {std::move(number), extentOf("q"), extentOf("h")});
 }
 
 void Printer::printForWork(ForWorkOp op) {
@@ -1782,7 +1797,7 @@ void Printer::printForWork(ForWorkOp op) {
     if (claimed) {
       claimedHeads = names.take("heads_together");
       line("const unsigned " + claimedHeads + " = " +
-           primitive("claimed_heads", "<" + Twine(op.getTileQ()) + ">", {{"p.heads"}, {"p.batch"}}).text + ";");
+           primitive("claimed_heads", "<" + Twine(op.getTileQ()) + ">", {extentOf("h"), extentOf("b")}).text + ";");
       carried.push_back(number);
       inits += ", " + number + " = int(blockIdx.x)";
       number = "(unsigned)" + number;
@@ -1953,9 +1968,7 @@ void Printer::printHeader(std::string &out) {
                            std::pair(kernel.getQOffset(), "q_offset")})
     if (has)
       traits += std::string(", ") + name;
-  facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + ", head_dim " +
-                                  std::to_string(kernel.getHeadDim()) + " x " + std::to_string(kernel.getHeadDimV()) +
-                                  traits});
+  facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + traits});
   facts.push_back(
       {"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
                    std::to_string(plan.getWarps()) + " warps" +
@@ -2001,6 +2014,12 @@ void Printer::printHeader(std::string &out) {
   out += "\n";
 }
 
+/// sizeof(Params), as the launch packs it.
+size_t Printer::paramsBytes() const {
+  const size_t plain = signature.packedBytes();
+  return maps.empty() ? plain : llvm::alignTo(plain, 64) + 128 * maps.size();
+}
+
 Expected<std::string> Printer::run() {
   declareParams();
   names.take(codegen::kernelSymbol(kernel));
@@ -2012,9 +2031,9 @@ Expected<std::string> Printer::run() {
 
   std::string out;
   printHeader(out);
-  StringRef dtype = elementName(kernel.getDtype());
   auto uses = [&](StringRef alias) {
-    return dtype == alias ||
+    return llvm::any_of(kernel.getOperands().getAsRange<OperandAttr>(),
+                        [&](OperandAttr o) { return elementName(o.getElementType()) == alias; }) ||
            llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
                         [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
   };
@@ -2023,27 +2042,18 @@ Expected<std::string> Printer::run() {
       out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
   if (!maps.empty())
     out += codegen::primitives({"TensorMap"});
-  out += "// Strides count elements: batch, head, row; the stride of a column is 1.\n"
+  out += "// Strides count elements; where the last axis has a fixed extent its stride is 1.\n"
          "struct Params {\n"
-         "  const " +
-         dtype.str() + " *q, *k, *v;  // [B, H, Sq, " + std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " +
-         std::to_string(kernel.getHeadDim()) + "], [B, Hkv, Sk, " + std::to_string(kernel.getHeadDimV()) +
-         "]\n"
-         "  " +
-         dtype.str() + " *o;  // [B, H, Sq, " + std::to_string(kernel.getHeadDimV()) +
-         "]\n"
-         "  float *lse;  // [B, H, Sq] or null\n"
-         "  long long q_stride[3], k_stride[3], v_stride[3], o_stride[3], lse_stride[3];\n"
          "  long long seed, offset;\n"
          "  const long long *seed_pointer, *offset_pointer;\n"
          "  void *workspace;\n"
-         "  int batch, heads, kv_heads, group, query_length, key_length, q_offset, drop_threshold;\n"
+         "  int group, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
          "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
-         params +
+         params + tensorMaps +
          "};\n"
          "static_assert(sizeof(Params) == " +
-         std::to_string(paramsBytes) + ", \"the launch parameters differ\");\n\n";
+         std::to_string(paramsBytes()) + ", \"the launch parameters differ\");\n\n";
   bool hasShared = used.count("shared_address");
   out += codegen::primitives(used);
   out += ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +

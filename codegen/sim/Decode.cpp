@@ -10,6 +10,7 @@
 #include "codegen/sim/Machine.h"
 #include "codegen/sim/Numbers.h"
 #include "ir/sched/Sched.h"
+#include "ir/tile/Signature.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -431,7 +432,7 @@ int64_t widthOf(Type type) { return type.isInteger(1) ? 1 : type.isInteger(32) |
 
 class Decoder {
 public:
-  explicit Decoder(sched::KernelOp kernel) : kernel(kernel), varies(kernel) {}
+  explicit Decoder(sched::KernelOp kernel) : kernel(kernel), signature(tile::signatureOf(kernel)), varies(kernel) {}
 
   Expected<std::shared_ptr<const Program>> run();
 
@@ -472,6 +473,7 @@ private:
   void fail(uint32_t op, const std::string &what);
 
   sched::KernelOp kernel;
+  KernelSignature signature;
   Lanes varies;
   std::shared_ptr<Program> program = std::make_shared<Program>();
   llvm::DenseMap<Value, Slot> slots;
@@ -557,23 +559,15 @@ void Decoder::view(Value value, sim::View view) {
 void Decoder::parameter(tile::ParamOp op) {
   auto type = dyn_cast<tile::ViewType>(op.getResult().getType());
   if (!type) {
-    sim::Parameter parameter{slot(op.getResult()), op.getName().str(), -1, *elementOf(op.getResult().getType())};
-    for (auto [i, scalar] : llvm::enumerate(kernel.getScalars().getAsRange<sched::RuntimeScalarAttr>()))
-      if (scalar.getName() == op.getName())
-        parameter.scalar = int(i);
-    program->parameters.push_back(parameter);
+    program->parameters.push_back({slot(op.getResult()), op.getName().str(), tile::findScalar(signature, op.getName()),
+                                   *elementOf(op.getResult().getType())});
     return;
   }
   std::optional<Element> element = elementOf(type.getElementType());
   if (!element)
     return fail(opIndex(op), "is a view of a type that the simulator lacks");
-  sim::Tensor tensor{op.getName().str(), *element, int(type.getRank()), -1};
-  for (auto [i, captured] : llvm::enumerate(kernel.getTensors().getAsRange<sched::CapturedTensorAttr>()))
-    if (captured.getName() == op.getName())
-      tensor.captured = int(i);
-  for (auto [i, bounds] : llvm::enumerate(kernel.getBounds().getAsRange<tile::BoundsAttr>()))
-    if (bounds.getName() == op.getName())
-      tensor.captured = int(kernel.getTensors().size() + i);
+  sim::Tensor tensor{op.getName().str(), *element, int(type.getRank()),
+                     tile::findView(signature, op.getName())->offset};
   view(op.getResult(), {int(program->tensors.size()), 0});
   program->tensors.push_back(tensor);
   program->constants.push_back({slot(op.getResult()), Element::I64, 0});
@@ -837,6 +831,11 @@ void Decoder::op(Operation *op) {
     return constant(o);
   if (auto o = dyn_cast<tile::ParamOp>(op))
     return parameter(o);
+  if (auto o = dyn_cast<tile::AxisExtentOp>(op)) {
+    program->parameters.push_back(
+        {slot(o.getResult()), o.getAxis().str(), tile::findExtent(signature, o.getAxis()), Element::I32});
+    return;
+  }
   if (isa<scf::YieldOp, sched::NextOp, sched::VisibleOp>(op))
     return;
   if (auto o = dyn_cast<scf::IfOp>(op))
@@ -1056,13 +1055,8 @@ Expected<std::shared_ptr<const Program>> Decoder::run() {
   program->warps = int(kernel.getThreads() / lanes);
   program->agents = program->warps;
   program->sharedBytes = kernel.getSharedBytes();
-  program->headDim = kernel.getHeadDim();
-  program->headDimV = kernel.getHeadDimV();
-  program->scalars = int(kernel.getScalars().size());
-  for (auto tensor : kernel.getTensors().getAsRange<sched::CapturedTensorAttr>())
-    program->capturedRanks.push_back(int(tensor.getRank()));
-  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
-    program->capturedRanks.push_back(int(tile::boundedTensor(kernel.getTensors(), bounds).getRank()));
+  for (auto [extent, axis] : llvm::zip(program->workExtents, ArrayRef<StringRef>{"b", "h", "q"}))
+    extent = tile::findExtent(signature, axis);
   block(kernel.getBody().front());
   emit(kernel, sim::finishWarp);
   if (error)

@@ -144,6 +144,7 @@ constexpr int64_t outside = std::numeric_limits<int64_t>::min();
 
 struct Launch {
   const LaunchParams *params = nullptr;
+  int64_t batch = 1, heads = 1, queryTiles = 0; ///< extents of the work
   std::vector<Memory> tensors;
   std::vector<int64_t> parameters; ///< bits of Program::parameters
   int64_t tiles = 0, blocks = 0;

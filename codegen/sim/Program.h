@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,7 +127,7 @@ struct Tensor {
   std::string name;
   Element element = Element::F32;
   int rank = 0;
-  int captured = -1; ///< position among the captured tensors and, after them, their bounds
+  size_t offset = 0; ///< of its address, strides and extents, in the packed parameters
 };
 
 /// A view: dimensions of `tensor` from `dropped` on.
@@ -154,7 +155,7 @@ struct Constant {
 struct Parameter {
   Slot slot;
   std::string name;
-  int scalar = -1; ///< position among the run-time scalars
+  std::optional<size_t> offset = {}; ///< in the packed parameters, of a run-time scalar or an extent
   Element type = Element::I32;
 };
 
@@ -173,11 +174,11 @@ struct Program {
   std::vector<Parameter> parameters;
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
-  int64_t headDim = 0, headDimV = 0, tileQ = 0;
-  bool persistent = false;        ///< a block has several tiles of work
-  bool claims = false;            ///< which it claims
-  std::vector<int> capturedRanks; ///< of the captured tensors, then of their bounds
-  int scalars = 0;
+  int64_t tileQ = 0;
+  /// In the packed parameters, of the extents of batch, heads and queries: the axes of the work.
+  std::array<std::optional<size_t>, 3> workExtents = {};
+  bool persistent = false; ///< a block has several tiles of work
+  bool claims = false;     ///< which it claims
 };
 
 } // namespace attune::sim

@@ -22,47 +22,26 @@ Expected<Simulator> Simulator::load(mlir::ModuleOp module) {
   return Simulator(*program);
 }
 
-/// Words of 8 bytes behind LaunchParams: scalars, then address, strides and extents of each captured tensor.
-static int64_t word(const LaunchParams *params, size_t index) {
+/// The 8 bytes at `offset` of the packed parameters.
+static int64_t word(const LaunchParams *params, size_t offset) {
   int64_t bits;
-  std::memcpy(&bits, reinterpret_cast<const std::byte *>(params + 1) + 8 * index, 8);
+  std::memcpy(&bits, reinterpret_cast<const std::byte *>(params) + offset, 8);
   return bits;
 }
 
-static Memory memoryOf(const Program &program, const Tensor &tensor, const LaunchParams &params) {
-  auto fixed = [](const void *data, std::array<int64_t, 4> extents, const int64_t (&strides)[3], bool hasColumns) {
-    Memory memory{static_cast<std::byte *>(const_cast<void *>(data)), extents, {strides[0], strides[1], strides[2], 1}};
-    if (!hasColumns)
-      memory.extents[3] = 1;
-    return memory;
-  };
-  const int64_t b = params.batch, h = params.heads, hkv = params.kvHeads, sq = params.queryLength,
-                sk = params.keyLength;
-  if (tensor.captured < 0) {
-    if (tensor.name == "q")
-      return fixed(params.q, {b, h, sq, program.headDim}, params.qStride, true);
-    if (tensor.name == "k")
-      return fixed(params.k, {b, hkv, sk, program.headDim}, params.kStride, true);
-    if (tensor.name == "v")
-      return fixed(params.v, {b, hkv, sk, program.headDimV}, params.vStride, true);
-    if (tensor.name == "o")
-      return fixed(params.o, {b, h, sq, program.headDimV}, params.oStride, true);
-    return fixed(params.lse, {b, h, sq, 1}, params.lseStride, false);
-  }
-  size_t at = size_t(program.scalars);
-  for (int i = 0; i < tensor.captured; ++i)
-    at += 1 + 2 * size_t(program.capturedRanks[i]);
-  Memory memory{reinterpret_cast<std::byte *>(word(&params, at)), {}, {}};
+/// Address, strides and extents.
+static Memory memoryOf(const Tensor &tensor, const LaunchParams &params) {
+  Memory memory{reinterpret_cast<std::byte *>(word(&params, tensor.offset)), {}, {}};
   for (int d = 0; d < tensor.rank; ++d) {
-    memory.strides[d] = word(&params, at + 1 + d);
-    memory.extents[d] = word(&params, at + 1 + tensor.rank + d);
+    memory.strides[d] = word(&params, tensor.offset + 8 * size_t(1 + d));
+    memory.extents[d] = word(&params, tensor.offset + 8 * size_t(1 + tensor.rank + d));
   }
   return memory;
 }
 
 static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
-  if (parameter.scalar >= 0)
-    return word(&params, size_t(parameter.scalar));
+  if (parameter.offset)
+    return word(&params, *parameter.offset);
   const std::string &name = parameter.name;
   if (name == "seed")
     return int64_t(params.seedPointer ? *params.seedPointer : params.seed);
@@ -73,14 +52,7 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
     std::memcpy(&bits, &params.keepScale, 4);
     return bits;
   }
-  return name == "B"          ? params.batch
-         : name == "H"        ? params.heads
-         : name == "Hkv"      ? params.kvHeads
-         : name == "group"    ? params.group
-         : name == "Sq"       ? params.queryLength
-         : name == "Sk"       ? params.keyLength
-         : name == "q_offset" ? params.qOffset
-                              : int64_t(params.dropThreshold);
+  return name == "group" ? params.group : name == "q_offset" ? params.qOffset : int64_t(params.dropThreshold);
 }
 
 /// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of
@@ -96,14 +68,18 @@ static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t block
 Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &settings) const {
   Launch launch;
   launch.params = params;
-  launch.tiles = (params->queryLength + program->tileQ - 1) / program->tileQ * params->heads * int64_t(params->batch);
+  auto extent = [&](int axis) { return program->workExtents[axis] ? word(params, *program->workExtents[axis]) : 1; };
+  launch.batch = extent(0);
+  launch.heads = extent(1);
+  launch.queryTiles = (extent(2) + program->tileQ - 1) / program->tileQ;
+  launch.tiles = launch.queryTiles * launch.heads * launch.batch;
   launch.blocks = !program->persistent
                       ? launch.tiles
                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);
   if (program->claims)
     launch.claims = dealClaims(launch.tiles, launch.blocks, settings.seed);
   for (const Tensor &tensor : program->tensors)
-    launch.tensors.push_back(memoryOf(*program, tensor, *params));
+    launch.tensors.push_back(memoryOf(tensor, *params));
   for (const Parameter &parameter : program->parameters)
     launch.parameters.push_back(valueOf(parameter, *params));
   Machine machine(*program, launch, settings.seed);

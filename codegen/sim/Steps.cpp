@@ -134,16 +134,14 @@ static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t num
   warp.tile = number;
   if (warp.tile >= machine.launch.tiles)
     return false;
-  const LaunchParams &params = *machine.launch.params;
-  const int64_t tiles = (params.queryLength + machine.program.tileQ - 1) / machine.program.tileQ;
+  const int64_t tiles = machine.launch.queryTiles, heads = machine.launch.heads, batch = machine.launch.batch;
   if (step.number[0]) {
-    const int64_t ofBatch = tiles * params.heads, run = pairs && ofBatch % 2 == 0 ? 2 : 1, place = number / run;
-    number = place % params.batch * ofBatch + place / params.batch * run + number % run;
+    const int64_t ofBatch = tiles * heads, run = pairs && ofBatch % 2 == 0 ? 2 : 1, place = number / run;
+    number = place % batch * ofBatch + place / batch * run + number % run;
   }
   int64_t head = number / tiles, tile = number % tiles;
   if (machine.program.claims) {
-    const int64_t all = int64_t(params.heads) * params.batch,
-                  most = std::max<int64_t>(machine.launch.blocks * machine.program.tileQ / 384, 1);
+    const int64_t all = heads * batch, most = std::max<int64_t>(machine.launch.blocks * machine.program.tileQ / 384, 1);
     const int64_t groups = (all + most - 1) / most, ofGroup = (all + groups - 1) / groups,
                   first = head / ofGroup * ofGroup;
     const int64_t count = std::min(ofGroup, all - first), place = number - first * tiles;
@@ -153,7 +151,7 @@ static bool takeWork(Machine &machine, Warp &warp, const Step &step, int64_t num
     tile = tile % 2 ? tile / 2 : tiles - 1 - tile / 2;
   else if (step.flag)
     tile = tiles - 1 - tile;
-  warp.work = {int32_t(head / params.heads), int32_t(head % params.heads), int32_t(tile * machine.program.tileQ)};
+  warp.work = {int32_t(head / heads), int32_t(head % heads), int32_t(tile * machine.program.tileQ)};
   for (int i = 0; i < 3; ++i)
     warp.set(step.out[i], 0, warp.work[i]);
   warp.set(step.out[3], 0, int32_t(warp.tilesBefore));

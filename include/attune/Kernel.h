@@ -153,6 +153,7 @@ struct BlockPatternParam {
 /// `tensor` within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles
 /// it hides or shows as a whole are known. O(elements of the tensor) work.
 struct BoundsParam {
+  std::string name; ///< by which the kernel reads them
   std::string tensor;
   int dim = 0;
   bool ofKeys = false;

@@ -70,6 +70,25 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
+int64_t tile::storedColumns(KernelOp kernel) {
+  int64_t columns = 0;
+  kernel.walk([&](StoreOp store) {
+    if (OperandAttr operand = operandOf(store.getView()))
+      columns = std::max(columns, operand.getColumns());
+  });
+  return columns;
+}
+
+Value tile::readTensor(OpBuilder &builder, Location loc, CapturedTensorAttr tensor) {
+  StringRef name = tensor.getName();
+  Type type = ViewType::get(tensor.getContext(), tensor.getRank(), tensor.getElementType());
+  return named(ParamOp::create(builder, loc, type, (tensorPrefix + name).str()), name);
+}
+
+Value tile::readScalar(OpBuilder &builder, Location loc, StringRef name, Type type) {
+  return named(ParamOp::create(builder, loc, type, (scalarPrefix + name).str()), name);
+}
+
 ParseResult tile::parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
   SmallVector<Attribute> all;
   auto parseOne = [&]() -> ParseResult {

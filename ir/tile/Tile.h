@@ -64,8 +64,8 @@ class YieldOp;
 /// Whether a tile's one axis is that of distances.
 inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
 
-/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from its
-/// operands' names.
+/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from
+/// its operands' names.
 inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
@@ -74,6 +74,9 @@ OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
 OperandAttr operandOf(mlir::Value view);
 /// The captured tensor that `view` is read as by `tile.param`; null for any other view.
 CapturedTensorAttr capturedTensorOf(mlir::Value view);
+/// Reads of a captured tensor and of a run-time scalar, each with its own name in the generated source.
+mlir::Value readTensor(mlir::OpBuilder &builder, mlir::Location loc, CapturedTensorAttr tensor);
+mlir::Value readScalar(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type);
 /// The kernel around `op`, at whatever stage: the op that declares operands.
 mlir::Operation *kernelAround(mlir::Operation *op);
 
@@ -84,3 +87,8 @@ mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensor
 } // namespace attune::tile
 #define GET_OP_CLASSES
 #include "ir/tile/TileOps.h.inc"
+
+namespace attune::tile {
+/// Columns of the widest tile that the kernel stores to a tiled operand.
+int64_t storedColumns(KernelOp kernel);
+} // namespace attune::tile

@@ -34,9 +34,9 @@ llvm::StringRef attune::tile::stringifyMemorySpace(MemorySpace space) {
 //===----------------------------------------------------------------------===//
 
 static constexpr std::pair<OperandRole, llvm::StringLiteral> roleNames[] = {{OperandRole::In, "in"},
-                                                                           {OperandRole::Out, "out"},
-                                                                           {OperandRole::Accumulate, "accumulate"},
-                                                                           {OperandRole::Workspace, "workspace"}};
+                                                                            {OperandRole::Out, "out"},
+                                                                            {OperandRole::Accumulate, "accumulate"},
+                                                                            {OperandRole::Workspace, "workspace"}};
 
 llvm::StringRef attune::tile::stringifyOperandRole(OperandRole role) { return roleNames[size_t(role)].second; }
 
@@ -98,8 +98,8 @@ OperandAttr OperandAttr::parseBare(AsmParser &parser) {
     parser.emitError(roleLoc, "expected in, out, accumulate or workspace");
     return {};
   }
-  return parser.getChecked<OperandAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name),
-                                        known->first, optional, axes, element);
+  return parser.getChecked<OperandAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), known->first,
+                                        optional, axes, element);
 }
 
 void OperandAttr::printBare(AsmPrinter &printer) const {

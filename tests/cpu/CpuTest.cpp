@@ -419,12 +419,12 @@ TEST_CASE("float functions keep float32 accuracy and the special cases") {
   for (const Function &function : functions)
     for (int rows : {64, 1}) {
       std::string text = R"(
-tile.kernel @f dtype f32 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
+tile.kernel @f(lse: optional out [b, h, q] f32) dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %X = tile.param "x" : !tile.view<1, f32>
+  %Sq = tile.axis_extent "q" : i32
+  %X = tile.param "tensors.x" : !tile.view<1, f32>
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %t = tile.load %X[%q0] limit %Sq : !tile.view<1, f32> -> !tile.tile<q ROWS, f32, register>
   %y = tile.map(%t : !tile.tile<q ROWS, f32, register>) -> !tile.tile<q ROWS, f32, register> {

@@ -32,7 +32,7 @@ std::string attune::test::tileText(const Case &t) {
   }
   if (t.softcap) {
     score += fmt::format(R"(
-      %cap = tile.param "cap" : f32
+      %cap = tile.param "scalars.cap" : f32
       %sc0 = arith.divf {}, %cap : f32
       %sc1 = math.tanh %sc0 : f32
       %sc2 = arith.mulf %sc1, %cap : f32)",
@@ -135,9 +135,9 @@ tile.kernel @kernel dtype {T} head_dim {D} x {Dv} plan <tile_q = {tq}, tile_k = 
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
   %group = tile.param "group" : i32
-  %H = tile.param "H" : i32
-  %Sq = tile.param "Sq" : i32
-  %Sk = tile.param "Sk" : i32
+  %H = tile.axis_extent "h" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
   %Q = tile.param "q" : !tile.view<4, {T}>
   %K = tile.param "k" : !tile.view<4, {T}>
   %V = tile.param "v" : !tile.view<4, {T}>

@@ -64,7 +64,7 @@
 !k_part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
 !v_part = !tile.tile<dv 16 x k 16, bf16, register, #sched.fragment<b, warps 4>>
 
-sched.kernel @softcap_causal arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16 head_dim 64 x 64
+sched.kernel @softcap_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
     attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], scalars = [#attn.scalar<cap, f32>]} {
   sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) {
@@ -90,11 +90,11 @@ sched.kernel @softcap_causal arch "sm_80" threads 128 blocks_per_sm 2 shared_byt
     %neg_inf = arith.constant 0xFF800000 : f32
     %log2e = arith.constant 1.44269502 : f32
     %scale = arith.constant 0.125 : f32
-    %Sq = tile.param "Sq" : i32
-    %Sk = tile.param "Sk" : i32
+    %Sq = tile.axis_extent "q" : i32
+    %Sk = tile.axis_extent "k" : i32
     %group = tile.param "group" : i32
-    %cap = tile.param "cap" : f32
-    %slopes = tile.param "slopes" : !tile.view<1, f32>
+    %cap = tile.param "scalars.cap" : f32
+    %slopes = tile.param "tensors.slopes" : !tile.view<1, f32>
     %Q = tile.param "q" : !tile.view<4, bf16>
     %K = tile.param "k" : !tile.view<4, bf16>
     %V = tile.param "v" : !tile.view<4, bf16>

@@ -34,7 +34,7 @@
 !ring = !tile.tile<stage 2 x k 64 x d 64, f16, shared, #sched.swizzle<128>>
 !rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
 
-sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype f16 head_dim 64 x 64
+sched.kernel @dropped(q: in [b, h, q, d 64] f16, k: in [b, hkv, k, d 64] f16) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype f16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = false>
     attributes {dropout, tensors = [#attn.tensor<pattern, i8, rank 3>], pattern = #attn.blocks<pattern, 64 x 64>} {
   sched.for_work grid tile_q 128 (%b, %h, %q0) {
@@ -49,11 +49,11 @@ sched.kernel @dropped arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 1638
     %c63 = arith.constant 63 : i32
     %c64 = arith.constant 64 : i32
     %zero = arith.constant 0.0 : f32
-    %H = tile.param "H" : i32
-    %Sk = tile.param "Sk" : i32
+    %H = tile.axis_extent "h" : i32
+    %Sk = tile.axis_extent "k" : i32
     %threshold = tile.param "drop_threshold" : i32
     %keep_scale = tile.param "keep_scale" : f32
-    %pattern = tile.param "pattern" : !tile.view<3, i8>
+    %pattern = tile.param "tensors.pattern" : !tile.view<3, i8>
     %seed = tile.param "seed" : i64
     %seed_low = arith.trunci %seed {tile.name = "seed_low"} : i64 to i32
     %ring = sched.shared "ring" at 0 : !ring

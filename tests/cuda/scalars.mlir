@@ -5,7 +5,7 @@
 
 // Every scalar op.
 
-sched.kernel @scalars arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64
+sched.kernel @scalars(lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false>
     attributes {tensors = [#attn.tensor<x, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<brain, bf16, rank 0>,
                            #attn.tensor<int, i32, rank 1>, #attn.tensor<wide, i64, rank 1>, #attn.tensor<seen, i8, rank 1>],
@@ -27,17 +27,17 @@ sched.kernel @scalars arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dt
   // ALL-NEXT: long long seen_stride[1], seen_extent[1];
   // ALL-NEXT: };
   // ALL-NEXT: static_assert(sizeof(Params) == 416,
-  %X = tile.param "x" : !tile.view<1, f32>
-  %half = tile.param "half" : !tile.view<2, f16>
-  %brain = tile.param "brain" : !tile.view<0, bf16>
-  %ints = tile.param "int" : !tile.view<1, i32>
-  %wide = tile.param "wide" : !tile.view<1, i64>
-  %seen = tile.param "seen" : !tile.view<1, i8>
+  %X = tile.param "tensors.x" : !tile.view<1, f32>
+  %half = tile.param "tensors.half" : !tile.view<2, f16>
+  %brain = tile.param "tensors.brain" : !tile.view<0, bf16>
+  %ints = tile.param "tensors.int" : !tile.view<1, i32>
+  %wide = tile.param "tensors.wide" : !tile.view<1, i64>
+  %seen = tile.param "tensors.seen" : !tile.view<1, i8>
   %L = tile.param "lse" : !tile.view<3, f32>
-  %cap = tile.param "cap" : f32
-  %window = tile.param "window" : i32
-  %shift = tile.param "shift" : i64
-  %on = tile.param "on" : i1
+  %cap = tile.param "scalars.cap" : f32
+  %window = tile.param "scalars.window" : i32
+  %shift = tile.param "scalars.shift" : i64
+  %on = tile.param "scalars.on" : i1
   %seed = tile.param "seed" : i64
   // ALL: const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
   sched.for_work grid tile_q 128 (%b, %h, %q0) {

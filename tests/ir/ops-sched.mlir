@@ -3,10 +3,10 @@
 // RUN: attune-opt %s --mlir-print-op-generic | attune-opt | FileCheck %s
 // RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
 
-// CHECK-LABEL: sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16 head_dim 64 x 64
+// CHECK-LABEL: sched.kernel @every_op({{.*}}) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset
 // CHECK-SAME: scalars = [#attn.scalar<cap, f32>], tensors = [#attn.tensor<pattern, i8, rank 3>]}
-sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16 head_dim 64 x 64
+sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true>
     attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>]} {
@@ -14,9 +14,9 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
   // CHECK: tile.param "k" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
   %LSE = tile.param "lse" : !tile.view<3, f32>
-  %pattern = tile.param "pattern" : !tile.view<3, i8>
-  %Sk = tile.param "Sk" : i32
-  %cap = tile.param "cap" : f32
+  %pattern = tile.param "tensors.pattern" : !tile.view<3, i8>
+  %Sk = tile.axis_extent "k" : i32
+  %cap = tile.param "scalars.cap" : f32
 
   // CHECK: %[[RING:.*]] = sched.shared "k_ring" at 16384 : <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   %ring = sched.shared "k_ring" at 16384 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -140,13 +140,13 @@ sched.kernel @every_op arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 327
 
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
-sched.kernel @hopper arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16 head_dim 64 x 64
+sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true>
     attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %O = tile.param "o" : !tile.view<4, bf16>
   %lse3 = tile.param "lse" : !tile.view<3, f32>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %zero = arith.constant 0 : i32
   %true = arith.constant true
   %k = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>

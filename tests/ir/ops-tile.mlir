@@ -3,11 +3,11 @@
 // RUN: attune-opt %s --mlir-print-op-generic | attune-opt | FileCheck %s
 // RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
 
-// CHECK-LABEL: tile.kernel @every_op dtype bf16 head_dim 64 x 32
+// CHECK-LABEL: tile.kernel @every_op({{.*}}) dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
 // CHECK-SAME: dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>]
 // CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]
-tile.kernel @every_op dtype bf16 head_dim 64 x 32
+tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32) dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
     attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]} {
@@ -27,26 +27,26 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
   %O = tile.param "o" : !tile.view<4, bf16>
   // CHECK: tile.param "lse" : !tile.view<3, f32>
   %LSE = tile.param "lse" : !tile.view<3, f32>
-  // CHECK: tile.param "pattern" : !tile.view<3, i8>
-  %pattern = tile.param "pattern" : !tile.view<3, i8>
-  // CHECK: tile.param "slopes" : !tile.view<1, f32>
-  %slopes = tile.param "slopes" : !tile.view<1, f32>
-  // CHECK: tile.param "half" : !tile.view<2, f16>
-  %half = tile.param "half" : !tile.view<2, f16>
-  // CHECK: tile.param "cap" : f32
-  %cap = tile.param "cap" : f32
-  // CHECK: tile.param "B" : i32
-  %B = tile.param "B" : i32
-  // CHECK: tile.param "H" : i32
-  %H = tile.param "H" : i32
-  // CHECK: tile.param "Hkv" : i32
-  %Hkv = tile.param "Hkv" : i32
+  // CHECK: tile.param "tensors.pattern" : !tile.view<3, i8>
+  %pattern = tile.param "tensors.pattern" : !tile.view<3, i8>
+  // CHECK: tile.param "tensors.slopes" : !tile.view<1, f32>
+  %slopes = tile.param "tensors.slopes" : !tile.view<1, f32>
+  // CHECK: tile.param "tensors.half" : !tile.view<2, f16>
+  %half = tile.param "tensors.half" : !tile.view<2, f16>
+  // CHECK: tile.param "scalars.cap" : f32
+  %cap = tile.param "scalars.cap" : f32
+  // CHECK: tile.axis_extent "b" : i32
+  %B = tile.axis_extent "b" : i32
+  // CHECK: tile.axis_extent "h" : i32
+  %H = tile.axis_extent "h" : i32
+  // CHECK: tile.axis_extent "hkv" : i32
+  %Hkv = tile.axis_extent "hkv" : i32
   // CHECK: tile.param "group" : i32
   %group = tile.param "group" : i32
-  // CHECK: tile.param "Sq" : i32
-  %Sq = tile.param "Sq" : i32
-  // CHECK: tile.param "Sk" : i32
-  %Sk = tile.param "Sk" : i32
+  // CHECK: tile.axis_extent "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  // CHECK: tile.axis_extent "k" : i32
+  %Sk = tile.axis_extent "k" : i32
   // CHECK: tile.param "q_offset" : i32
   %q_offset = tile.param "q_offset" : i32
   // CHECK: tile.param "drop_threshold" : i32
@@ -184,14 +184,14 @@ tile.kernel @every_op dtype bf16 head_dim 64 x 32
 func.func private @layouts(!tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>,
                            !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.domain)
 
-// CHECK-LABEL: tile.kernel @split_columns dtype bf16 head_dim 512 x 512
+// CHECK-LABEL: tile.kernel @split_columns({{.*}}) dtype bf16
 // CHECK-SAME: plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2>
-tile.kernel @split_columns dtype bf16 head_dim 512 x 512
+tile.kernel @split_columns() dtype bf16
     plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2> {
 }
 // One warp for all columns is what a plan says without the field.
 // CHECK-LABEL: tile.kernel @all_columns
 // CHECK-NOT: dv_warps
-tile.kernel @all_columns dtype bf16 head_dim 64 x 64
+tile.kernel @all_columns() dtype bf16
     plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 1> {
 }

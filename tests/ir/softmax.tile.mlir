@@ -8,20 +8,20 @@
 // CHECK: tile.yield
 // CHECK: tile.store {{.*}} optional
 // CHECK: tile.store
-tile.kernel @alibi_causal dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], dropout} {
+tile.kernel @alibi_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], dropout} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
   %group = tile.param "group" : i32
-  %H = tile.param "H" : i32
-  %Sq = tile.param "Sq" : i32
-  %Sk = tile.param "Sk" : i32
+  %H = tile.axis_extent "h" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
   %V = tile.param "v" : !tile.view<4, bf16>
   %O = tile.param "o" : !tile.view<4, bf16>
   %LSE = tile.param "lse" : !tile.view<3, f32>
-  %slopes = tile.param "slopes" : !tile.view<1, f32>
+  %slopes = tile.param "tensors.slopes" : !tile.view<1, f32>
   %seed = tile.param "seed" : i64
   %offset = tile.param "offset" : i64
   %threshold = tile.param "drop_threshold" : i32

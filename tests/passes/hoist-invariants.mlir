@@ -15,14 +15,14 @@
 // CHECK-NOT:         math.cos
 // CHECK-NOT:         math.exp2
 // CHECK:             arith.addf %{{.*}}, %[[BLOCK]] : f32
-tile.kernel @levels dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %end = tile.param "Sk" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %m = tile.splat %zero : f32 -> <q 64, f32, register>
@@ -65,15 +65,15 @@ tile.kernel @levels dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 // COLUMNS:           tile.map(%{{.*}}, %{{.*}}, %[[COLUMN]] : {{.*}} only_if %[[PARTIAL]]
 // COLUMNS-NOT:         tile.element
 // COLUMNS:             arith.divsi
-tile.kernel @conditional dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %end = tile.param "Sk" : i32
-  %ids = tile.param "ids" : !tile.view<1, i32>
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
+  %ids = tile.param "tensors.ids" : !tile.view<1, i32>
   %lse = tile.param "lse" : !tile.view<3, f32>
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %m = tile.splat %zero : f32 -> <q 64, f32, register>

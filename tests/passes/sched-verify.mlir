@@ -1,14 +1,14 @@
 // Every error of sched-verify, to the letter.
 // RUN: attune-opt %s -split-input-file -sched-verify -verify-diagnostics
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -20,14 +20,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -42,14 +42,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -64,14 +64,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -87,14 +87,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -112,14 +112,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -134,14 +134,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -157,14 +157,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -178,14 +178,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -197,14 +197,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -217,14 +217,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -241,14 +241,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -262,14 +262,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -288,14 +288,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -311,14 +311,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -331,14 +331,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work persistent tile_q 64 (%b, %h, %q0, %n) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -362,14 +362,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -385,14 +385,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -407,14 +407,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -437,14 +437,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -462,14 +462,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -485,14 +485,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -504,14 +504,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -522,14 +522,14 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -544,7 +544,7 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -552,7 +552,7 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
   %true = arith.constant true
   // expected-error @below {{'sched.for_work' op hands out 128 rows at a time, the plan's tile_q is 64}}
   sched.for_work grid tile_q 128 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -567,13 +567,13 @@ func.func private @other()
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 32744 to 32776 ends past shared_bytes 32768}}
   %kr = sched.ring "k" at 32744 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
   }
@@ -581,13 +581,13 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 8184 to 8216 overlaps k_ring at bytes 0 to 8192}}
   %kr = sched.ring "k" at 8184 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
   }
@@ -595,14 +595,14 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   // expected-error @below {{'sched.ring' op v at bytes 8208 to 8240 overlaps k at bytes 8192 to 8224}}
   %vr = sched.ring "v" at 8208 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
     sched.commit %vr[%c0] : !sched.ring<2>
@@ -612,39 +612,39 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never filled; a role must commit or expect bytes on it}}
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
   }
 }
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never read; a role must wait for it}}
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
   }
 }
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is filled in a loop without being acquired; its writer must wait until a stage is empty}}
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.for_tiles (%i) = (%c0) below %Sk {
       sched.commit %kr[%c0] : !sched.ring<2>
       sched.next %Sk : i32
@@ -656,13 +656,13 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is acquired but never released; its readers must release what they have read}}
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.acquire %kr[%c0] phase %c0 : !sched.ring<2>
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
@@ -671,13 +671,13 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is released but never acquired; its writer must wait until a stage is empty}}
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
     sched.release %kr[%c0] : !sched.ring<2>
@@ -687,14 +687,14 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 // -----
 
 // Each read behind its wait and a barrier; the second barrier frees stage 0.
-sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
   sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -719,12 +719,12 @@ sched.kernel @kernel arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768
 // -----
 
 // A ring that is filled once needs no empty barrier.
-sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 head_dim 32 x 32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
   sched.role "all" warps 4 {
-    %Sk = tile.param "Sk" : i32
+    %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>
     sched.wait %kr[%c0] phase %c0 : !sched.ring<2>
   }
@@ -732,7 +732,7 @@ sched.kernel @kernel arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768
 
 // -----
 
-sched.kernel @kernel arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+sched.kernel @kernel() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %true = arith.constant true
   sched.role "consumer" warps 4 {
     %moves = sched.any_lane %true

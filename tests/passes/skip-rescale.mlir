@@ -6,14 +6,14 @@
 // CHECK:             arith.cmpf une, %{{.*}}, %{{.*}} : f32
 // CHECK:           tile.map(%[[ACC:.*]], %[[ALPHA]] : {{.*}}) only_if %[[MOVED]] ->
 // CHECK:             arith.mulf
-tile.kernel @rescaled dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @rescaled(v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %end = tile.param "Sk" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
   %v = tile.param "v" : !tile.view<4, bf16>
   %o = tile.param "o" : !tile.view<4, bf16>
   %p = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>

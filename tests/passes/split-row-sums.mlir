@@ -6,14 +6,14 @@
 // CHECK:           tile.reduce sum %{{.*}} over "k" init %{{.*}} per_lane
 // CHECK:         %[[L:.*]] = tile.combine_lanes sum %[[R]]
 // CHECK:         tile.store %[[L]]
-tile.kernel @sum dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @sum(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %end = tile.param "Sk" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
   %p = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %factor = tile.splat %zero : f32 -> <q 64, f32, register>
@@ -35,14 +35,14 @@ tile.kernel @sum dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, war
 // CHECK-LABEL: tile.kernel @max
 // CHECK-NOT:     per_lane
 // CHECK-NOT:     tile.combine_lanes
-tile.kernel @max dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @max(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
-  %Sq = tile.param "Sq" : i32
-  %end = tile.param "Sk" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
   %p = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %m = tile.splat %zero : f32 -> <q 64, f32, register>

@@ -1,7 +1,7 @@
 // RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --tile-separate-score | FileCheck %s
 
 // CHECK-LABEL: tile.kernel @softcap
-// CHECK: %[[KEYS:.*]] = tile.param "Sk" : i32
+// CHECK: %[[KEYS:.*]] = tile.axis_extent "k" : i32
 // CHECK: %[[SOME:.*]] = arith.cmpi sgt, %[[KEYS]], %{{.*}} {tile.name = "has_keys"} : i32
 // CHECK: tile.for_blocks
 // CHECK: tile.map({{.*}}) at(q = %{{.*}}, k = %{{.*}}) only_if %[[SOME]]

@@ -3,7 +3,7 @@
 // CHECK-LABEL: tile.kernel @dense
 // CHECK-DAG: %[[Q0:.*]] = tile.block_index "q"
 // CHECK-DAG: %[[H:.*]] = tile.block_index "h"
-// CHECK-DAG: %[[BIAS:.*]] = tile.param "bias"
+// CHECK-DAG: %[[BIAS:.*]] = tile.param "tensors.bias"
 // CHECK: tile.for_blocks (%[[K0:[^,]*]],
 // CHECK: %[[S:.*]] = tile.mma
 // CHECK: %[[WINDOW:.*]] = tile.window %[[BIAS]][%[[H]], %[[Q0]], %[[K0]]] {tile.name = "bias_tile"} : <3, bf16> -> <q 128 x k 64, bf16, shared>

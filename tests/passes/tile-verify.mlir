@@ -8,9 +8,9 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %true = arith.constant true
@@ -21,9 +21,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -38,7 +38,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -51,7 +51,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -64,7 +64,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64; the plan and all ops have one size, for another start from attn with --tile-q 64}}
   %l = tile.splat %zero : f32 -> <q 128, f32, register>
@@ -72,9 +72,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   // expected-error @below {{'tile.domain' op steps by 64, the plan's tile_k is 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
@@ -89,9 +89,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   // expected-error @below {{'tile.domain' op goes over axis d, which is not k or q}}
@@ -100,12 +100,12 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
-  %pattern = tile.param "pattern" : !tile.view<3, i8>
+  %pattern = tile.param "tensors.pattern" : !tile.view<3, i8>
   %dom = tile.domain k by 32 [%c0, %c2) partial where {
   ^bb0(%n: i32):
     // expected-error @below {{'tile.touches' op looks at a tile of 128 x 32, the plan's is 64 x 32}}
@@ -116,9 +116,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -131,14 +131,14 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   // expected-error @below {{'tile.param' op reads seed, which only a kernel with `dropout` is launched with}}
   %seed = tile.param "seed" : i64
 }
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   // expected-error @below {{'tile.param' op reads q_offset, which only a kernel with `q_offset` is launched with}}
   %offset = tile.param "q_offset" : i32
 }
@@ -146,9 +146,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 // -----
 
 // expected-error @below {{'tile.kernel' op needs 262144 bytes of shared memory (k_tile 64 x 4096), above the budget of 166912; lower stages, tile_k or tile_q}}
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 64, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 64, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -163,9 +163,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 // -----
 
 // A domain may go over q, for a kernel that owns keys.
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {dropout, q_offset} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {dropout, q_offset} {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain q by 64 [%c0, %c2) full
@@ -176,9 +176,9 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 // -----
 
 // Two buffers of each tile of a loop, one of the others.
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.param "Sk" : i32
+  %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -192,7 +192,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -211,7 +211,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
   // expected-error @below {{'tile.convert' op stages what is not a map over distances or keys without inputs and condition, in the loop over tiles}}
@@ -220,10 +220,10 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> attributes {tensors = [#attn.tensor<bias, bf16, rank 2>]} {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> attributes {tensors = [#attn.tensor<bias, bf16, rank 2>]} {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
-  %B = tile.param "bias" : !tile.view<2, bf16>
+  %B = tile.param "tensors.bias" : !tile.view<2, bf16>
   %dom = tile.domain k by 32 [%c0, %c2) full
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
@@ -236,7 +236,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.part_row' op names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold parts; use the tile's own rows}}
   %row = tile.part_row %q0 by 64 : i32
@@ -244,7 +244,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, 
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+tile.kernel @kernel() dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.part_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
   %row = tile.part_row %q0 by 32 : i32
@@ -252,7 +252,7 @@ tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 32,
 
 // -----
 
-tile.kernel @kernel dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %q0 = tile.block_index "q" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%q0, %q0, %q0] limit %q0 : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>

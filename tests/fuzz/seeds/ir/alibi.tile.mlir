@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22alibi\22, \22score\22: \22s + slopes[h] * (k - q)\22, \22mask\22: \22q >= k\22, \22tensors\22: {\22slopes\22: {\22dtype\22: \22f32\22, \22rank\22: 1}}}"} {
-  tile.kernel @alibi dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+  tile.kernel @alibi(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 2.500000e-01 : f32
     %cst_1 = arith.constant 4.000000e+00 : f32
@@ -14,8 +14,8 @@ module attributes {attn.variant = "{\22name\22: \22alibi\22, \22score\22: \22s +
     %0 = tile.block_index "b" {tile.name = "b"} : i32
     %1 = tile.block_index "h" {tile.name = "h"} : i32
     %2 = tile.block_index "q" {tile.name = "q0"} : i32
-    %3 = tile.param "Sq" {tile.name = "Sq"} : i32
-    %4 = tile.param "Sk" {tile.name = "Sk"} : i32
+    %3 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+    %4 = tile.axis_extent "k" {tile.name = "Sk"} : i32
     %5 = tile.param "group" {tile.name = "group"} : i32
     %6 = arith.divsi %1, %5 {tile.name = "kv_head"} : i32
     %7 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
@@ -33,10 +33,10 @@ module attributes {attn.variant = "{\22name\22: \22alibi\22, \22score\22: \22s +
     %19 = tile.splat %cst_4 {tile.name = "m"} : f32 -> <q 128, f32, register>
     %20 = tile.splat %cst_3 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %21 = tile.splat %cst_3 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
-    %22 = tile.param "slopes" {tile.name = "slopes"} : !tile.view<1, f32>
+    %22 = tile.param "tensors.slopes" {tile.name = "slopes"} : !tile.view<1, f32>
     %23 = tile.element %22[%1] in_range [false] {tile.name = "slopes"} : <1, f32> (i32) -> f32
     %24 = arith.mulf %23, %cst_1 : f32
-    %25 = tile.param "Sk" : i32
+    %25 = tile.axis_extent "k" : i32
     %c0_i32_5 = arith.constant 0 : i32
     %26 = arith.cmpi sgt, %25, %c0_i32_5 {tile.name = "has_keys"} : i32
     %27:3 = tile.for_blocks (%arg0, %arg1) in %15 iter_args(%arg2 = %19 : !tile.tile<q 128, f32, register>, %arg3 = %20 : !tile.tile<q 128, f32, register>, %arg4 = %21 : !tile.tile<q 128 x dv 16, f32, register>) {

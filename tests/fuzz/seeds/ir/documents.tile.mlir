@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
-  tile.kernel @documents dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 1.000000e+00 : f32
     %cst_1 = arith.constant 2.500000e-01 : f32
@@ -14,8 +14,8 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
     %0 = tile.block_index "b" {tile.name = "b"} : i32
     %1 = tile.block_index "h" {tile.name = "h"} : i32
     %2 = tile.block_index "q" {tile.name = "q0"} : i32
-    %3 = tile.param "Sq" {tile.name = "Sq"} : i32
-    %4 = tile.param "Sk" {tile.name = "Sk"} : i32
+    %3 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+    %4 = tile.axis_extent "k" {tile.name = "Sk"} : i32
     %5 = tile.param "group" {tile.name = "group"} : i32
     %6 = arith.divsi %1, %5 {tile.name = "kv_head"} : i32
     %7 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
@@ -48,7 +48,7 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
     %21 = tile.splat %cst_3 {tile.name = "m"} : f32 -> <q 128, f32, register>
     %22 = tile.splat %cst_2 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %23 = tile.splat %cst_2 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
-    %24 = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+    %24 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
     %25 = tile.map() at(q = %2) -> !tile.tile<q 128, i32, register> {
     ^bb0(%arg0: i32):
       %33 = tile.element %24[%arg0] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22causal\22, \22mask\22: \22q >= k\22, \22dropout\22: 0.1}"} {
-  sched.kernel @causal arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 head_dim 16 x 16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
+  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
     %cst = arith.constant 1.000000e+00 : f32
@@ -24,9 +24,9 @@ module attributes {attn.variant = "{\22name\22: \22causal\22, \22mask\22: \22q >
       %3 = arith.divui %1, %c4_i32 {tile.name = "lane_row"} : i32
       %4 = arith.remui %1, %c4_i32 {tile.name = "quad_lane"} : i32
       %5 = arith.muli %2, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %6 = tile.param "Sq" {tile.name = "Sq"} : i32
-      %7 = tile.param "Sk" {tile.name = "Sk"} : i32
-      %8 = tile.param "H" {tile.name = "H"} : i32
+      %6 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+      %7 = tile.axis_extent "k" {tile.name = "Sk"} : i32
+      %8 = tile.axis_extent "h" {tile.name = "H"} : i32
       %9 = tile.param "group" {tile.name = "group"} : i32
       %10 = arith.divsi %arg1, %9 {tile.name = "kv_head"} : i32
       %11 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>

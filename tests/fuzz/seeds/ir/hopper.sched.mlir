@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
-  sched.kernel @documents arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %cst = arith.constant 3.276800e+04 : f32
@@ -64,7 +64,7 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
           %29 = sched.uniform %28#4 {tile.name = "first_tile"} : i32
           %30 = sched.uniform %28#0 {tile.name = "b"} : i32
           %31 = sched.uniform %28#1 {tile.name = "h"} : i32
-          %32 = tile.param "Sk" {tile.name = "Sk"} : i32
+          %32 = tile.axis_extent "k" {tile.name = "Sk"} : i32
           %33 = tile.param "group" {tile.name = "group"} : i32
           %34 = arith.divsi %31, %33 {tile.name = "kv_head"} : i32
           %35 = arith.addi %32, %c15_i32 : i32
@@ -99,8 +99,8 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
         %24 = sched.elect {tile.name = "elected"}
         sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {
           %25 = sched.claim_work {tile.name = "claimed"} : i32
-          %26 = tile.param "Sq" {tile.name = "Sq"} : i32
-          %27 = tile.param "Sk" {tile.name = "Sk"} : i32
+          %26 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+          %27 = tile.axis_extent "k" {tile.name = "Sk"} : i32
           %28 = tile.param "group" {tile.name = "group"} : i32
           %29 = arith.divsi %arg1, %28 {tile.name = "kv_head"} : i32
           %30 = arith.addi %27, %c15_i32 : i32
@@ -114,7 +114,7 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
           %38 = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
           %39 = arith.subi %26, %c1_i32 overflow<nsw> : i32
           %40 = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
-          %41 = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+          %41 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
           %42 = arith.minsi %arg2, %39 {tile.name = "seen_row"} : i32
           %43 = arith.divsi %42, %c64_i32 : i32
           %44 = arith.muli %43, %c2_i32 {tile.name = "q_entry"} : i32
@@ -244,8 +244,8 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
         %40:7 = sched.receive from %16[%38] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
         %41 = sched.uniform %40#4 {tile.name = "first_tile"} : i32
         %42 = sched.uniform %40#2 {tile.name = "q0"} : i32
-        %43 = tile.param "Sq" {tile.name = "Sq"} : i32
-        %44 = tile.param "Sk" {tile.name = "Sk"} : i32
+        %43 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+        %44 = tile.axis_extent "k" {tile.name = "Sk"} : i32
         %45 = arith.addi %44, %c15_i32 : i32
         %46 = arith.divsi %45, %c16_i32 {tile.name = "tiles_end"} : i32
         %47 = arith.muli %22, %c64_i32 overflow<nsw> : i32
@@ -271,7 +271,7 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "j"}
         } {sched.unroll, tile.name = "r"}
-        %55 = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+        %55 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
         %56 = sched.registers "row_ids" : <q 128, i32, register, #sched.fragment<rows, warps 8>>
         scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %95 = arith.addi %36, %33 overflow<nsw> : i32

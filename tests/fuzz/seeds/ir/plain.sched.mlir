@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
-  sched.kernel @plain arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 head_dim 16 x 16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
+  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
     %true = arith.constant true
     %c8_i32 = arith.constant 8 : i32
     %c1_i32 = arith.constant 1 : i32
@@ -19,8 +19,8 @@ module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
       %1 = arith.remui %0, %c32_i32 {tile.name = "lane"} : i32
       %2 = arith.divui %0, %c32_i32 {tile.name = "warp"} : i32
       %3 = arith.muli %2, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %4 = tile.param "Sq" {tile.name = "Sq"} : i32
-      %5 = tile.param "Sk" {tile.name = "Sk"} : i32
+      %4 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+      %5 = tile.axis_extent "k" {tile.name = "Sk"} : i32
       %6 = tile.param "group" {tile.name = "group"} : i32
       %7 = arith.divsi %arg1, %6 {tile.name = "kv_head"} : i32
       %8 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>

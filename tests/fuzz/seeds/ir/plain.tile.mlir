@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
-  tile.kernel @plain dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
+  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 1.000000e+00 : f32
     %cst_1 = arith.constant 2.500000e-01 : f32
@@ -11,8 +11,8 @@ module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
     %0 = tile.block_index "b" {tile.name = "b"} : i32
     %1 = tile.block_index "h" {tile.name = "h"} : i32
     %2 = tile.block_index "q" {tile.name = "q0"} : i32
-    %3 = tile.param "Sq" {tile.name = "Sq"} : i32
-    %4 = tile.param "Sk" {tile.name = "Sk"} : i32
+    %3 = tile.axis_extent "q" {tile.name = "Sq"} : i32
+    %4 = tile.axis_extent "k" {tile.name = "Sk"} : i32
     %5 = tile.param "group" {tile.name = "group"} : i32
     %6 = arith.divsi %1, %5 {tile.name = "kv_head"} : i32
     %7 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
