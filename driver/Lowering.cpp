@@ -150,8 +150,8 @@ std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
   kernel.walk([&](sched::TensorMapOp map) {
     auto type = map.getResult().getType();
     auto view = map.getView().getDefiningOp<tile::ParamOp>();
-    result.push_back({view.getOwnName().str(), bool(tile::capturedTensorOf(map.getView())), int(type.getRows()),
-                      int(type.getColumns()), int(map.getSwizzle().getPanel())});
+    result.push_back({view.getOwnName().str(), int(type.getRows()), int(type.getColumns()),
+                      int(map.getSwizzle().getPanel()), bool(tile::capturedTensorOf(map.getView()))});
   });
   return result;
 }

@@ -215,77 +215,88 @@ Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, D
   return {};
 }
 
-/// The axes of a launch, each with its extent and the operand that was first to have it.
+/// The axes of a signature without a fixed extent, each with its extent in a launch and the operand that was first to
+/// have it.
 class Axes {
 public:
+  /// In the order of KernelSignature::axes().
+  explicit Axes(const KernelSignature &signature) {
+    for (const OperandParam &operand : signature.operands)
+      for (const AxisParam &axis : operand.axes)
+        if (axis.size == 0 && !find(axis.name) && count < std::size(all))
+          all[count++].axis = axis.name;
+  }
+
   /// Takes the extents of `tensor`, or compares them with those known.
   Expected<void> add(const OperandParam &operand, const Tensor &tensor) {
     for (int i = 0; i < tensor.rank; ++i) {
       const AxisParam &axis = operand.axes[i];
       if (axis.size)
         continue;
-      if (Known *known = find(axis.name); !known)
-        RETURN_IF_ERROR(first(operand, axis, tensor.shape[i]));
+      Axis *known = find(axis.name);
+      if (!known)
+        return failure("the kernel's operands have more than {} axes; compile a kernel of fewer", std::size(all));
+      if (known->operand.empty())
+        RETURN_IF_ERROR(first(operand, axis, tensor.shape[i], *known));
       else if (known->extent != tensor.shape[i])
         return differs(operand, tensor, axis, tensor.shape[i], *known);
     }
     return {};
   }
 
-  /// The extent of an axis; nothing where no operand has it.
+  /// The extent of an axis; nothing where no operand of the launch has it.
   std::optional<int64_t> extent(std::string_view axis) {
-    const Known *known = find(axis);
-    return known ? std::optional(known->extent) : std::nullopt;
+    const Axis *known = find(axis);
+    return known && !known->operand.empty() ? std::optional(known->extent) : std::nullopt;
   }
-  /// Calls `visit(extent)` for each axis, in the order of KernelSignature::axes().
+  /// Calls `visit(extent)` for each axis of the signature; 0 where no operand of the launch has it.
   template <typename Visit> void forEach(Visit visit) const {
     for (size_t i = 0; i < count; ++i)
-      visit(known[i].extent);
+      visit(all[i].extent);
   }
   /// The operand that was first to have an axis.
   std::string_view firstWith(std::string_view axis) { return find(axis)->operand; }
 
 private:
-  struct Known {
-    std::string_view axis, operand;
-    int64_t extent;
+  struct Axis {
+    std::string_view axis, operand; ///< no operand: none of the launch has had it so far
+    int64_t extent = 0;
   };
 
-  Known *find(std::string_view axis) {
+  Axis *find(std::string_view axis) {
     for (size_t i = 0; i < count; ++i)
-      if (known[i].axis == axis)
-        return &known[i];
+      if (all[i].axis == axis)
+        return &all[i];
     return nullptr;
   }
 
-  Expected<void> first(const OperandParam &operand, const AxisParam &axis, int64_t extent) {
+  Expected<void> first(const OperandParam &operand, const AxisParam &axis, int64_t extent, Axis &known) {
     const AxisWords words = wordsFor(axis);
     if (extent > words.most)
       return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most,
                      words.remedy);
-    if (count == std::size(known))
-      return failure("the kernel's operands have more than {} axes; compile a kernel of fewer", std::size(known));
-    known[count++] = {axis.name, operand.name, extent};
+    known.operand = operand.name;
+    known.extent = extent;
     return {};
   }
 
   /// An output is told its whole shape.
   [[gnu::cold, gnu::noinline]] Error differs(const OperandParam &operand, const Tensor &tensor, const AxisParam &axis,
-                                             int64_t extent, const Known &wanted) {
+                                             int64_t extent, const Axis &wanted) {
     const AxisWords words = wordsFor(axis);
     if (operand.role == OperandRole::In)
       return failure("{} has {}, {} has {}; pass the same {}", operand.name, extentText(words, extent), wanted.operand,
                      wanted.extent, words.noun);
     std::string shape;
     for (const AxisParam &one : operand.axes) {
-      const Known *other = find(one.name);
+      const Axis *other = find(one.name);
       shape += fmt::format("{}{}", shape.empty() ? "" : ", ", other ? other->extent : int64_t(one.size));
     }
     return failure("{} has shape {}, required is [{}]; allocate it as {}", operand.name, shapeText(tensor), shape,
                    layoutText(operand));
   }
 
-  Known known[16];
+  Axis all[16];
   size_t count = 0;
 };
 
@@ -677,6 +688,15 @@ private:
   std::byte *at;
 };
 
+/// Each key head serves as many query heads.
+static Expected<void> checkGroups(Axes &axes) {
+  std::optional<int64_t> heads = axes.extent("h"), kvHeads = axes.extent("hkv");
+  if (heads && kvHeads && (*kvHeads == 0 ? *heads != 0 : *heads % *kvHeads != 0))
+    return failure("{} has {} heads, {} has {}; the number of query heads must be a multiple of the key heads",
+                   axes.firstWith("h"), *heads, axes.firstWith("hkv"), *kvHeads);
+  return {};
+}
+
 /// The operands' own checks, and those of their axes against each other.
 static Expected<void> checkOperands(const KernelSignature &signature, Device device, const LaunchArgs &args,
                                     Axes &axes) {
@@ -687,16 +707,14 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
     else if (!operand.optional)
       return failure("operand '{}' is missing; pass it in .operands", operand.name);
   }
-  for (const OperandParam &operand : signature.operands)
+  for (const OperandParam &operand : signature.operands) {
     if (const Tensor *tensor = args.operand(operand.name))
       RETURN_IF_ERROR(axes.add(operand, *tensor));
+    RETURN_IF_ERROR(checkGroups(axes));
+  }
   for (const NamedTensor &named : args.operands)
     if (std::ranges::find(signature.operands, named.name, &OperandParam::name) == signature.operands.end())
       return failure("the kernel has no operand '{}'; it has {}", named.name, namesOf(signature.operands));
-  std::optional<int64_t> heads = axes.extent("h"), kvHeads = axes.extent("hkv");
-  if (heads && kvHeads && (*kvHeads == 0 ? *heads != 0 : *heads % *kvHeads != 0))
-    return failure("{} has {} heads, {} has {}; the number of query heads must be a multiple of the key heads",
-                   axes.firstWith("h"), *heads, axes.firstWith("hkv"), *kvHeads);
   return {};
 }
 
@@ -704,7 +722,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
                                   PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
   auto &params = *new (packed.bytes) LaunchParams;
-  Axes axes;
+  Axes axes(signature);
   RETURN_IF_ERROR(checkOperands(signature, device, args, axes));
   RETURN_IF_ERROR(packLaunchValues(signature, defaultDropout, args, params));
   packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),

@@ -57,8 +57,11 @@ static json toJson(const KernelSignature &signature) {
                  {"scalars", scalars},
                  {"tensors", tensors}};
   for (const BoundsParam &bounds : signature.bounds)
-    result["bounds"].push_back(
-        {{"name", bounds.name}, {"tensor", bounds.tensor}, {"dim", bounds.dim}, {"ofKeys", bounds.ofKeys}, {"rows", bounds.rows}});
+    result["bounds"].push_back({{"name", bounds.name},
+                                {"tensor", bounds.tensor},
+                                {"dim", bounds.dim},
+                                {"ofKeys", bounds.ofKeys},
+                                {"rows", bounds.rows}});
   if (signature.claimsWork)
     result["claimsWork"] = true;
   if (signature.waitsForBounds)

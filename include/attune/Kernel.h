@@ -153,11 +153,11 @@ struct BlockPatternParam {
 /// `tensor` within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles
 /// it hides or shows as a whole are known. O(elements of the tensor) work.
 struct BoundsParam {
-  std::string name; ///< by which the kernel reads them
   std::string tensor;
   int dim = 0;
   bool ofKeys = false;
   int rows = 0;
+  std::string name = {}; ///< by which the kernel reads them
   friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
 };
 
@@ -167,10 +167,10 @@ struct BoundsParam {
 /// element.
 struct TensorMapParam {
   std::string tensor; ///< the name of the operand or captured tensor
-  bool captured = false;
   int rows = 0;
   int columns = 0;
   int swizzle = 0;
+  bool captured = false; ///< whether it is a captured tensor
   friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;
 };
 

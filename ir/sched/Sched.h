@@ -16,8 +16,8 @@ using attn::RuntimeScalarAttr;
 using tile::BoundsAttr;
 using tile::OperandAttr;
 using tile::parseOperands;
-using tile::printOperands;
 using tile::PlanAttr;
+using tile::printOperands;
 using tile::TileType;
 using tile::ViewType;
 

@@ -69,8 +69,8 @@ KernelSignature tile::signatureOf(Operation *kernel) {
   for (auto tensor : array("tensors").getAsRange<CapturedTensorAttr>())
     signature.tensors.push_back({tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
   for (auto bounds : array("bounds").getAsRange<BoundsAttr>())
-    signature.bounds.push_back({bounds.getName().str(), bounds.getTensor().str(), int(bounds.getDim()),
-                                bounds.getAxis() == "k", int(bounds.getRows())});
+    signature.bounds.push_back({bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k",
+                                int(bounds.getRows()), bounds.getName().str()});
   if (auto pattern = kernel->getAttrOfType<BlockPatternAttr>("pattern"))
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   signature.dropout = kernel->hasAttr("dropout");

@@ -24,7 +24,7 @@ KernelSignature signatureOf(mlir::Operation *kernel);
 /// A parameter's declaration in a signature.
 struct Declaration {
   enum Kind { Operand, Tensor, Bounds } kind;
-  size_t index;  ///< among those of its kind
+  size_t index; ///< among those of its kind
   int rank;
   size_t offset; ///< in the packed parameters
 };

@@ -33,7 +33,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name custom<Operands>($operands) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
+    $sym_name `` custom<Operands>($operands) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
 }

@@ -101,7 +101,7 @@ struct Buffer {
     rounder.store(at(b, h, row, column), value);
   }
   float get(int64_t b, int64_t h, int64_t row, int64_t column) { return rounder.load(at(b, h, row, column)); }
-  void strides(int64_t (&to)[3]) {
+  void strides(int64_t *to) const {
     to[2] = columns + gap;
     to[1] = (rows + poison) * to[2];
     to[0] = heads * to[1];
@@ -174,47 +174,48 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
 
   struct Packed {
     LaunchParams params = {};
-    int64_t rest[64] = {};
+    int64_t rest[128] = {};
   } packed;
   LaunchParams &p = packed.params;
-  p.q = q.bytes.data();
-  p.k = k.bytes.data();
-  p.v = v.bytes.data();
-  p.o = o.bytes.data();
-  p.lse = in.noLse ? nullptr : lse.data();
-  q.strides(p.qStride);
-  k.strides(p.kStride);
-  v.strides(p.vStride);
-  o.strides(p.oStride);
-  p.lseStride[2] = 2;
-  p.lseStride[1] = 2 * t.queries;
-  p.lseStride[0] = int64_t(2) * t.queries * t.heads;
   p.seed = in.pointers ? 0 : in.seed;
   p.offset = in.pointers ? 0 : in.offset;
   p.seedPointer = in.pointers ? &in.seed : nullptr;
   p.offsetPointer = in.pointers ? &in.offset : nullptr;
-  p.batch = t.batch;
-  p.heads = t.heads;
-  p.kvHeads = kvHeads;
   p.group = t.group;
-  p.queryLength = t.queries;
-  p.keyLength = t.keys;
   p.dropThreshold = in.threshold;
   p.keepScale = 65536.0f / float(65536 - in.threshold);
   size_t slot = 0;
   auto address = [&](const void *pointer) { packed.rest[slot++] = int64_t(reinterpret_cast<uintptr_t>(pointer)); };
+  auto put = [&](const std::vector<int64_t> &values) {
+    for (int64_t x : values)
+      packed.rest[slot++] = x;
+  };
   auto tensor = [&](const void *pointer, std::vector<int64_t> extents) {
     address(pointer);
     std::vector<int64_t> strides(extents.size(), 1);
     for (size_t i = extents.size() - 1; i-- > 0;)
       strides[i] = strides[i + 1] * extents[i + 1];
-    for (int64_t x : strides)
-      packed.rest[slot++] = x;
-    for (int64_t x : extents)
-      packed.rest[slot++] = x;
+    put(strides);
+    put(extents);
   };
+  auto operand = [&](const Buffer &buffer, std::vector<int64_t> extents) {
+    std::vector<int64_t> strides(4, 1);
+    buffer.strides(strides.data());
+    address(buffer.bytes.data());
+    put(strides);
+    put(extents);
+  };
+  // attune/LaunchParams.h: extents of b, h, q, hkv, k; the scalar; operands; captured tensors.
+  put({t.batch, t.heads, t.queries, kvHeads, t.keys});
   if (t.softcap)
     std::memcpy(&packed.rest[slot++], &in.cap, 4);
+  operand(q, {t.batch, t.heads, t.queries, t.headDim});
+  operand(k, {t.batch, kvHeads, t.keys, t.headDim});
+  operand(v, {t.batch, kvHeads, t.keys, t.headDimV});
+  operand(o, {t.batch, t.heads, t.queries, t.headDimV});
+  address(in.noLse ? nullptr : lse.data());
+  put({int64_t(2) * t.queries * t.heads, 2 * t.queries, 2});
+  put({t.batch, t.heads, t.queries});
   if (t.alibi)
     tensor(in.slopes.data(), {t.heads});
   if (t.bias)
@@ -444,16 +445,19 @@ tile.kernel @f(lse: optional out [b, h, q] f32) dtype f32 plan <tile_q = 64, til
       HostCode code = compileText(text, scratchBytes);
       struct {
         LaunchParams params = {};
+        int64_t extents[3]; // of b, h and q
+        float *lse;
+        int64_t strides[3] = {0, 0, 1}, lseExtents[3];
         const float *base;
         int64_t stride = 1, extent;
       } packed;
       std::vector<float> y(x.size());
-      packed.params.lse = y.data();
-      packed.params.lseStride[2] = 1;
-      packed.params.batch = packed.params.heads = 1;
-      packed.params.queryLength = int(x.size());
+      const auto rowCount = int64_t(x.size());
+      for (int64_t *extents : {packed.extents, packed.lseExtents})
+        extents[0] = extents[1] = 1, extents[2] = rowCount;
+      packed.lse = y.data();
       packed.base = x.data();
-      packed.extent = int64_t(x.size());
+      packed.extent = rowCount;
       std::vector<char> memory(scratchBytes + 64);
       void *scratch = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
       for (size_t q = 0; q < x.size(); q += rows)

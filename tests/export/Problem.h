@@ -11,11 +11,9 @@ typedef struct {
 } ProblemTensor;
 
 typedef struct {
-  const void *q, *k, *v;
-  void *o;
-  float *lse;
-  int64_t strides[5][3]; /* of q, k, v, o, lse */
-  int64_t batch, heads, headsKv, queries, keys;
+  void *operands[8]; /* in the signature's order; null where left out */
+  int64_t strides[8][4];
+  int64_t extents[8]; /* of KernelSignature::axes() */
   float dropout;
   uint64_t seed, offset;
   const uint64_t *seedPointer, *offsetPointer;

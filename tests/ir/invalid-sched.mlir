@@ -56,7 +56,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op attribute 'shared_bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
-sched.kernel @bad arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 head_dim 64 x 64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----

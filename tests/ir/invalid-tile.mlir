@@ -118,8 +118,8 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 // -----
 
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{'tile.param' op parameter 'Sk' is 'i32', not 'i64'}}
-  %0 = tile.axis_extent "k" : i64
+  // expected-error @+1 {{'tile.axis_extent' op no operand of the kernel has an axis d whose extent the launch gives}}
+  %0 = tile.axis_extent "d" : i32
 }
 
 // -----
@@ -139,21 +139,21 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 // -----
 
 tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
-  // expected-error @+1 {{'tile.param' op parameter 'slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
+  // expected-error @+1 {{'tile.param' op parameter 'tensors.slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
   %0 = tile.param "tensors.slopes" : !tile.view<2, f32>
 }
 
 // -----
 
 tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {scalars = [#attn.scalar<cap, f32>]} {
-  // expected-error @+1 {{'tile.param' op parameter 'cap' is 'f32', not 'i32'}}
+  // expected-error @+1 {{'tile.param' op parameter 'scalars.cap' is 'f32', not 'i32'}}
   %0 = tile.param "scalars.cap" : i32
 }
 
 // -----
 
 tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{'tile.param' op the kernel has no parameter 'slopes'}}
+  // expected-error @+1 {{'tile.param' op the kernel has no parameter 'tensors.slopes'}}
   %0 = tile.param "tensors.slopes" : !tile.view<1, f32>
 }
 
@@ -161,8 +161,52 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 func.func @outside() -> i32 {
   // expected-error @+1 {{'tile.param' op must be inside a kernel}}
+  %0 = tile.param "group" : i32
+  return %0 : i32
+}
+
+// -----
+
+func.func @outside() -> i32 {
+  // expected-error @+1 {{'tile.axis_extent' op must be inside a kernel}}
   %0 = tile.axis_extent "k" : i32
   return %0 : i32
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op declares operand 'q' twice}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has axis d of operand 'k' with another extent than in another operand}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{operand "q" has axis b twice}}
+tile.kernel @bad(q: in [b, b] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{expected in, out, accumulate or workspace}}
+tile.kernel @bad(q: inout [b] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{operand "q" has element type 'f64'; use f32, f16, bf16, i32, i64, or i8 for bool}}
+tile.kernel @bad(q: in [b] f64) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{axis "d" has extent -1, required is 1 to 2147483647}}
+tile.kernel @bad(q: in [b, d -1] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----

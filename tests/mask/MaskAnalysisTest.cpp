@@ -88,10 +88,10 @@ public:
         for (tile::BoundsAttr table : bounds)
           if (table.getName() == parameter.getName())
             return bound(sizes, table, x.back().integer);
-        return load(sizes, parameter.getName().str(), x.drop_front());
+        return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
-        return Scalar::of(sizes.scalars.at(parameter.getName().str()));
+        return Scalar::of(sizes.scalars.at(parameter.getOwnName().str()));
       return {};
     };
     RegionInterpreter interpreter(domainLeaf);

@@ -34,20 +34,6 @@ attn.attention @double dtype f16 head_dim 64 x 64 scale 1.0 score {
 
 // -----
 
-// expected-error @below {{'attn.attention' op captured tensor 'k' has the name of a launch parameter}}
-attn.attention @parameter dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<k, f32, rank 1>]} score {
-} mask {
-}
-
-// -----
-
-// expected-error @below {{'attn.attention' op run-time scalar 'Sk' has the name of a launch parameter}}
-attn.attention @extent dtype f16 head_dim 64 x 64 scale 1.0 attributes {scalars = [#attn.scalar<Sk, i32>]} score {
-} mask {
-}
-
-// -----
-
 // expected-error @below {{'attn.attention' op run-time scalar 'cap' is declared twice}}
 attn.attention @twice dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<cap, f32, rank 1>], scalars = [#attn.scalar<cap, f32>]} score {
 } mask {

@@ -493,7 +493,7 @@ KernelImage fullImage() {
   image.signature.tensors = {{"slopes", f32, 2}, {"blocks", boolean, 3}, {"ids", i32, 1}};
   image.signature.blockPattern = {{"blocks", 64, 32}};
   image.signature.bounds = {{"ids", 0, true, 64}};
-  image.signature.tensorMaps = {{"k", 64, 64, 128}, {"slopes", 64, 32, 64}};
+  image.signature.tensorMaps = {{"k", 64, 64, 128}, {"slopes", 64, 32, 64, true}};
   image.signature.claimsWork = image.signature.waitsForBounds = true;
   image.planJson = "{}";
   return image;
@@ -556,6 +556,9 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
       {"/signature/tensors/0/rank", 5, "has rank 5, required is 0 to 4"},
       {"/signature/tensors/0/rank", 1, "has tensorMaps of 'slopes', which is not such a tensor"},
       {"/signature/tensorMaps/0/tensor", "", "has tensorMaps of '', which is not such a tensor"},
+      {"/signature/tensorMaps/0/captured", true, "has tensorMaps of 'k', which is not such a tensor"},
+      {"/signature/operands/1/axes/3/size", 0, "has tensorMaps of 'k', which is not such a tensor"},
+      {"/signature/operands/1/role", "in out", "lacks 'role' or has it with another type"},
       {"/signature/tensorMaps/0/rows", 0, "has rows 0, required is 1 to 256"},
       {"/signature/bounds/0/dim", 1, "has bounds of 'ids', which is not such a tensor"},
       {"/signature/bounds/0/tensor", "slopes", "has bounds of 'slopes', which is not such a tensor"},
@@ -573,7 +576,7 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
   json crowded = good;
   crowded["signature"]["scalars"] = std::vector<json>(500, {{"name", "x"}, {"dtype", "f32"}});
   CHECK(problemOf(s, crowded.dump()) ==
-        "kernel 'a' takes 4672 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+        "kernel 'a' takes 4936 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
 }
 
 TEST_CASE("any value in any field of the metadata is read in range or refused", "[cache-faults]") {

@@ -3,6 +3,7 @@
 #include "attune/Kernel.h"
 #include "attune/Target.h"
 #include "runtime/CudaDriver.h"
+#include "runtime/Launch.h"
 #include "runtime/Nvrtc.h"
 #include "tests/runtime/FakeCuda.h"
 #include "tests/runtime/NvrtcOrSkip.h"
@@ -81,7 +82,11 @@ struct FakeSetup {
     image.sharedBytes = 98304;
     image.nvrtcVersion = 13000;
     image.binary = {'\177', 'E', 'L', 'F'};
-    image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .tensors = {{"slopes", f32, 1}}};
+    image.signature = {.dtype = bf16,
+                       .headDim = 64,
+                       .headDimV = 64,
+                       .operands = forwardOperands(bf16, 64, 64),
+                       .tensors = {{"slopes", f32, 1}}};
     Device device = Device::cuda(0);
     args.q = args.o = Tensor::contiguous(memory, bf16, {2, 4, 100, 64}, device);
     args.k = args.v = Tensor::contiguous(memory, bf16, {2, 2, 70, 64}, device);
@@ -136,12 +141,16 @@ TEST_CASE("fake: a launch passes grid, block, shared memory, stream and paramete
     CHECK(s.fake.shared == 98304);
     CHECK(s.fake.stream == &stream);
     CHECK(s.cuda->currentContext() == nullptr); // as it was
-    auto *params = reinterpret_cast<const LaunchParams *>(s.fake.params.data());
-    CHECK(params->keyLength == 70);
-    CHECK(params->q == s.memory);
-    int64_t extent = 0;
-    std::memcpy(&extent, s.fake.params.data() + sizeof(LaunchParams) + 16, 8);
-    CHECK(extent == 4);
+    auto packed = [&](size_t offset) {
+      int64_t slot = 0;
+      std::memcpy(&slot, s.fake.params.data() + offset, 8);
+      return slot;
+    };
+    const KernelSignature &signature = s.image.signature;
+    CHECK(signature.axes()[4] == "k");
+    CHECK(packed(signature.extentOffset(4)) == 70);
+    CHECK(packed(signature.operandOffset(0)) == reinterpret_cast<intptr_t>(s.memory));
+    CHECK(packed(signature.tensorOffset(0) + 16) == 4);
   }
   CHECK(s.fake.unloads == 1);
 }
@@ -397,7 +406,7 @@ TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake]
 TEST_CASE("fake: tensor maps of captured tensors", "[fake][.]") {
   HopperSetup s;
   s.image.signature.tensors.push_back({"bias", f16, 3});
-  s.image.signature.tensorMaps.push_back({"bias", 64, 64, 128});
+  s.image.signature.tensorMaps.push_back({"bias", 64, 64, 128, /*captured=*/true});
   s.fake.paramBytes = s.image.signature.packedBytes();
   const Tensor contiguous = Tensor::contiguous(s.memory, f16, {4, 100, 72}, Device::cuda(0));
   Tensor bias = contiguous;
@@ -619,17 +628,22 @@ TEST_CASE("gpu: a kernel sees its packed parameters", "[gpu][.]") {
   image.threads = 32;
   image.sharedBytes = 65536;
   image.nvrtcVersion = nvrtc->version();
-  image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 64, .scalars = {{"n", i32}}, .tensors = {{"t", f32, 1}}};
-  // O's address is the fourth pointer; each block writes its index, then come n and t's extent.
-  std::string source =
-      fmt::format("struct Params {{ long long words[{}]; }};\n"
-                  "extern \"C\" __global__ void writer(const __grid_constant__ Params p) {{\n"
-                  "  extern __shared__ int s[];\n"
-                  "  int *o = (int *)p.words[3];\n"
-                  "  s[16000] = blockIdx.x;\n"
-                  "  if (threadIdx.x == 0) {{ o[blockIdx.x] = s[16000]; o[100] = (int)p.words[{}];\n"
-                  "    o[101] = (int)p.words[{}]; }}\n}}\n",
-                  image.signature.packedBytes() / 8, sizeof(LaunchParams) / 8, sizeof(LaunchParams) / 8 + 3);
+  image.signature = {.dtype = bf16,
+                     .headDim = 64,
+                     .headDimV = 64,
+                     .operands = forwardOperands(bf16, 64, 64),
+                     .scalars = {{"n", i32}},
+                     .tensors = {{"t", f32, 1}}};
+  // Each block writes its index, then come n and t's extent.
+  std::string source = fmt::format("struct Params {{ long long words[{}]; }};\n"
+                                   "extern \"C\" __global__ void writer(const __grid_constant__ Params p) {{\n"
+                                   "  extern __shared__ int s[];\n"
+                                   "  int *o = (int *)p.words[{}];\n"
+                                   "  s[16000] = blockIdx.x;\n"
+                                   "  if (threadIdx.x == 0) {{ o[blockIdx.x] = s[16000]; o[100] = (int)p.words[{}];\n"
+                                   "    o[101] = (int)p.words[{}]; }}\n}}\n",
+                                   image.signature.packedBytes() / 8, image.signature.operandOffset(3) / 8,
+                                   image.signature.scalarOffset(0) / 8, image.signature.tensorOffset(0) / 8 + 2);
   Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(source, "writer", target.arch);
   if (!cubin)
     FAIL(cubin.error().text());

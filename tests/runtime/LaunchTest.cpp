@@ -5,6 +5,7 @@
 #include "attune/Variant.h"
 #include "dsl/PlainIndices.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -49,7 +50,7 @@ struct Setup {
     image.arch = "cpu";
     image.tileQ = 16;
     image.threads = 1;
-    image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 32};
+    image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 32, .operands = forwardOperands(bf16, 64, 32)};
     args.q = Tensor::contiguous(memory, bf16, {2, 4, 100, 64});
     args.k = Tensor::contiguous(memory, bf16, {2, 2, 70, 64});
     args.v = Tensor::contiguous(memory, bf16, {2, 2, 70, 32});
@@ -72,10 +73,29 @@ struct Setup {
     return result ? "success" : result.error().message;
   }
   const LaunchParams &params() { return *reinterpret_cast<const LaunchParams *>(seen.data()); }
-  template <typename T> T slot(size_t index) {
+  template <typename T> T at(size_t offset) {
     T value;
-    std::memcpy(&value, seen.data() + sizeof(LaunchParams) + 8 * index, sizeof value);
+    std::memcpy(&value, seen.data() + offset, sizeof value);
     return value;
+  }
+  /// The n-th slot of the scalars and, behind them, of captured tensors and bounds.
+  template <typename T> T slot(size_t index) {
+    const KernelSignature &signature = image.signature;
+    const size_t scalars = signature.scalars.size();
+    return at<T>(index < scalars ? signature.scalarOffset(index) : signature.tensorOffset(0) + 8 * (index - scalars));
+  }
+  /// What is packed of the operand `name`: its address, and a stride.
+  size_t operandOffset(std::string_view name) {
+    size_t i = 0;
+    while (image.signature.operands[i].name != name)
+      ++i;
+    return image.signature.operandOffset(i);
+  }
+  const void *address(std::string_view name) { return at<const void *>(operandOffset(name)); }
+  int64_t stride(std::string_view name, size_t dim) { return at<int64_t>(operandOffset(name) + 8 * (1 + dim)); }
+  int64_t extent(std::string_view axis) {
+    const std::vector<std::string> axes = image.signature.axes();
+    return at<int64_t>(image.signature.extentOffset(size_t(std::ranges::find(axes, axis) - axes.begin())));
   }
 };
 
@@ -89,19 +109,20 @@ TEST_CASE("a CPU launch covers every block once", "[launch]") {
     for (int h = 0; h < 4; ++h)
       for (int q0 = 0; q0 < 100; q0 += 16)
         CHECK(called.count({b, h, q0}) == 1);
-  CHECK(s.params().batch == 2);
-  CHECK(s.params().heads == 4);
-  CHECK(s.params().kvHeads == 2);
+  CHECK(s.extent("b") == 2);
+  CHECK(s.extent("h") == 4);
+  CHECK(s.extent("hkv") == 2);
   CHECK(s.params().group == 2);
-  CHECK(s.params().queryLength == 100);
-  CHECK(s.params().keyLength == 70);
-  CHECK(s.params().qStride[0] == 4 * 100 * 64);
-  CHECK(s.params().kStride[1] == 70 * 64);
-  CHECK(s.params().vStride[2] == 32);
-  CHECK(s.params().oStride[0] == 4 * 100 * 32);
-  CHECK(s.params().lseStride[1] == 100);
-  CHECK(s.params().lseStride[2] == 1);
-  CHECK(s.params().lse == s.args.lse->data);
+  CHECK(s.extent("q") == 100);
+  CHECK(s.extent("k") == 70);
+  CHECK(s.stride("q", 0) == 4 * 100 * 64);
+  CHECK(s.stride("k", 1) == 70 * 64);
+  CHECK(s.stride("v", 2) == 32);
+  CHECK(s.stride("v", 3) == 1);
+  CHECK(s.stride("o", 0) == 4 * 100 * 32);
+  CHECK(s.stride("lse", 1) == 100);
+  CHECK(s.stride("lse", 2) == 1);
+  CHECK(s.address("lse") == s.args.lse->data);
   CHECK(s.params().dropThreshold == 0);
   CHECK(s.params().keepScale == 1.0f);
   CHECK(s.kernel.workspaceBytes(s.args) == 0);
@@ -229,8 +250,8 @@ TEST_CASE("empty work succeeds without a call, empty keys launch", "[launch]") {
   resize(2, 4, 2, 100, 0);
   CHECK(s.message() == "success");
   CHECK(called.size() == 2 * 4 * 7);
-  CHECK(s.params().keyLength == 0);
-  CHECK(s.params().k == nullptr);
+  CHECK(s.extent("k") == 0);
+  CHECK(s.address("k") == nullptr);
 }
 
 TEST_CASE("dtype, rank and shape errors", "[launch]") {
@@ -277,11 +298,11 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
     s.args.k.shape[1] = 8;
     CHECK(s.message() == "q has 4 heads, k has 8; the number of query heads must be a multiple of the key heads");
     s.args.k.shape[1] = 4;
-    CHECK(s.message() == "v has 2 heads, k has 4; keys and values need the same number of heads");
+    CHECK(s.message() == "v has 2 heads, k has 4; pass the same number of heads");
   }
   SECTION("lengths") {
     s.args.v.shape[2] = 69;
-    CHECK(s.message() == "v has length 69, k has 70; keys and values need the same length");
+    CHECK(s.message() == "v has length 69, k has 70; pass the same length");
     s.args.v.shape[2] = 70;
     s.args.q.shape[2] = (int64_t(1) << 30) + 1;
     CHECK(s.message() == "q has length 1073741825, the most is 1073741824; split the sequence");
@@ -352,14 +373,14 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
     }
     s.args.lse->shape[0] = 1;
     CHECK(s.message() == "success");
-    CHECK(s.params().qStride[0] == 0);
+    CHECK(s.stride("q", 0) == 0);
   }
   SECTION("broadcast inputs and reversed rows are views like any other") {
     s.args.k.strides[0] = 0;
     s.args.q.strides[2] = -64;
     CHECK(s.message() == "success");
-    CHECK(s.params().kStride[0] == 0);
-    CHECK(s.params().qStride[2] == -64);
+    CHECK(s.stride("k", 0) == 0);
+    CHECK(s.stride("q", 2) == -64);
   }
   SECTION("broadcast outputs") {
     s.args.o.strides[0] = 0;
@@ -376,7 +397,7 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
     CHECK(s.message() == "lse is null but has shape [2, 4, 100]; pass the address of its memory");
     s.args.lse.reset();
     CHECK(s.message() == "success");
-    CHECK(s.params().lse == nullptr);
+    CHECK(s.address("lse") == nullptr);
   }
   SECTION("device") {
     s.args.o.device = Device::cuda(1);
@@ -448,7 +469,8 @@ TEST_CASE("captured tensors and scalars are packed in the signature's order", "[
   s.image.signature.scalars = {{"cap", f32}, {"n", i32}, {"wide", i64}, {"on", boolean}};
   s.image.signature.tensors = {{"table", f16, 2}, {"point", i64, 0}, {"row", f32, 1}};
   s.build();
-  CHECK(s.image.signature.packedBytes() == sizeof(LaunchParams) + 4 * 8 + (8 + 32) + 8 + (8 + 16));
+  CHECK(s.image.signature.packedBytes() ==
+        sizeof(LaunchParams) + 5 * 8 + 4 * (8 + 64) + (8 + 48) + 4 * 8 + (8 + 32) + 8 + (8 + 16));
   Tensor table = s.captured(f16, {1, 6});
   s.args.scalars = {{"on", true}, {"cap", 30.5}, {"wide", int64_t(-5)}, {"n", -7}};
   s.args.tensors = {{"row", s.captured(f32, {9})}, {"table", table}, {"point", s.captured(i64, {})}};
@@ -765,6 +787,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
       .dtype = f16,
       .headDim = 128,
       .headDimV = 64,
+      .operands = forwardOperands(f16, 128, 64),
       .dropout = true,
       .qOffset = true,
       .scalars = {{"cap", f32}},
@@ -774,7 +797,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
                    {{0, {7, {1, 2, 3, 4}, {-1, -2, -3, -4}}, {{1, {}, {}}, {2, {}, {}}}, true, "h", "slopes[h]"}}},
                   {"blocks", boolean, 3}},
       .blockPattern = {{"blocks", 64, 32}},
-      .bounds = {{"blocks", 1, true, 64}},
+      .bounds = {{"blocks", 1, true, 64, "blocks.k"}},
       .claimsWork = true,
       .waitsForBounds = true};
   image.tileQ = 128;

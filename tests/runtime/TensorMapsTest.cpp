@@ -1,6 +1,7 @@
 //===- TensorMapsTest.cpp - What a tensor map says, and that it is made once ---===//
 
 #include "runtime/TensorMaps.h"
+#include "runtime/Launch.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -113,18 +114,18 @@ TEST_CASE("what a tensor map says", "[tensor-maps]") {
       .dtype = bf16,
       .headDim = 64,
       .headDimV = 40,
+      .operands = forwardOperands(bf16, 64, 40),
       .tensorMaps = {{"q", 64, 64, 128}, {"k", 128, 64, 128}, {"v", 128, 40, 64}, {"o", 64, 40, 64}}};
-  LaunchParams params = {};
-  params.q = reinterpret_cast<const void *>(0x1000);
-  params.v = reinterpret_cast<const void *>(0x3000);
-  params.batch = 2, params.heads = 8, params.kvHeads = 4, params.queryLength = 100, params.keyLength = 70;
-  const int64_t q[] = {51200, 64, 512}, v[] = {0, 0, 40};
-  std::copy(q, q + 3, params.qStride);
-  std::copy(v, v + 3, params.vStride);
+  alignas(LaunchParams) std::byte packed[1024] = {};
+  const auto &params = *new (packed) LaunchParams();
+  auto put = [&](size_t operand, std::initializer_list<int64_t> slots) {
+    std::copy(slots.begin(), slots.end(), reinterpret_cast<int64_t *>(packed + signature.operandOffset(operand)));
+  };
+  put(0, {0x1000, 51200, 64, 512, 1, 2, 8, 100, 64});
   CHECK(TensorMapKey::of(signature, 0, params) == TensorMapKey{0, 0x1000, {64, 100, 8, 2}, {1024, 128, 102400}});
-  params.kvHeads = params.batch = 1; // their strides mean nothing, and are valid all the same
+  put(2, {0x3000, 0, 0, 40, 1, 1, 1, 70, 40}); // strides along one element mean nothing, and are valid all the same
   CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 70, 1, 1}, {80, 80, 80}});
-  params.keyLength = 0;
+  put(2, {0x3000, 0, 0, 40, 1, 1, 1, 0, 40});
   CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 1, 1, 1}, {80, 80, 80}});
 }
 
@@ -133,12 +134,14 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
       .dtype = bf16,
       .headDim = 64,
       .headDimV = 64,
+      .operands = forwardOperands(bf16, 64, 64),
       .scalars = {{"cap", f32}},
       .tensors = {{"slopes", f32, 1}, {"wide", f32, 2}, {"bias", f16, 4}},
-      .tensorMaps = {{"k", 64, 64, 128}, {"bias", 128, 64, 128}, {"wide", 128, 32, 128}}};
+      .tensorMaps = {{"k", 64, 64, 128}, {"bias", 128, 64, 128, true}, {"wide", 128, 32, 128, true}}};
   struct {
     LaunchParams fixed = {};
-    int64_t cap = 0;
+    int64_t extents[5] = {2, 8, 100, 4, 70};
+    int64_t cap = 0, operands[4 * 9 + 7] = {};
     struct {
       int64_t address = 0x1004, strides[1] = {1}, extents[1] = {8};
     } slopes;
@@ -149,24 +152,22 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
       int64_t address = 0x3010, strides[4] = {8 * 100 * 72, 100 * 72, 72, 1}, extents[4] = {2, 8, 100, 70};
     } bias;
   } packed;
-  static_assert(sizeof packed == sizeof(LaunchParams) + 8 + 24 + 40 + 72);
+  static_assert(sizeof packed == sizeof(LaunchParams) + 40 + 8 + 43 * 8 + 24 + 40 + 72);
   LaunchParams &params = packed.fixed;
-  params.batch = 2, params.heads = 8, params.kvHeads = 4, params.queryLength = 100, params.keyLength = 70;
+  LaunchSizes sizes = {.batch = 2, .heads = 8, .kvHeads = 4, .queryLength = 100, .keyLength = 70};
 
   CHECK(TensorMapKey::of(signature, 1, params) == TensorMapKey{1, 0x3010, {70, 100, 8, 2}, {144, 14400, 115200}});
   CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x2000, {80, 100, 1, 1}, {320, 320, 320}});
   CHECK(elementOf(signature, 0) == bf16);
   CHECK(elementOf(signature, 1) == f16);
   CHECK(elementOf(signature, 2) == f32);
-  CHECK(!isCaptured(signature, 0));
-  CHECK(isCaptured(signature, 1));
 
   // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives
   // it back.
-  CHECK(mappedTensors(signature, params) == 7);
+  CHECK(mappedTensors(signature, params, sizes) == 7);
   auto without = [&](auto &field, std::remove_reference_t<decltype(field)> value) {
     const auto before = std::exchange(field, value);
-    const int32_t mapped = mappedTensors(signature, params);
+    const int32_t mapped = mappedTensors(signature, params, sizes);
     field = before;
     return mapped;
   };
@@ -180,7 +181,7 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
   CHECK(without(packed.bias.extents[3], 69) == 5);
   CHECK(without(params.qOffset, 1) == 1);
   CHECK(without(params.qOffset, -1) == 1);
-  CHECK(without(params.keyLength, 81) == 1);
-  CHECK(without(params.queryLength, 99) == 7);
+  CHECK(without(sizes.keyLength, 81) == 1);
+  CHECK(without(sizes.queryLength, 99) == 7);
   CHECK(without(packed.wide.strides[0], 78) == 3);
 }
