@@ -59,24 +59,7 @@ Expected<void> attune::checkSignature(const KernelImage &image) {
   return {};
 }
 
-//===----------------------------------------------------------------------===//
-// Checks. Each returns true when it passes; the texts are built out of line, only on failure.
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// What an axis is called in messages.
-struct AxisWords {
-  const char *axis;   ///< its name
-  const char *extent; ///< in a shape: "Sq"
-  const char *noun;   ///< "length"
-  const char *stride; ///< of its stride: "row"
-  const char *option; ///< that compiles for another extent, of an axis of fixed size
-  int64_t most;       ///< extent
-  const char *remedy; ///< for a greater one
-};
-
-constexpr AxisWords knownAxes[] = {
+static constexpr AxisWords knownAxes[] = {
     {"b", "B", "batch", "batch", "", maxInt32, "split the batch"},
     {"h", "H", "heads", "head", "", maxInt32, "split the heads"},
     {"hkv", "Hkv", "heads", "head", "", maxInt32, "split the heads"},
@@ -86,13 +69,19 @@ constexpr AxisWords knownAxes[] = {
     {"dv", "Dv", "head_dim", "head", ".headDimV", maxInt32, ""},
 };
 
-AxisWords wordsFor(const AxisParam &axis) {
+AxisWords attune::wordsFor(const AxisParam &axis) {
   for (const AxisWords &known : knownAxes)
     if (axis.name == known.axis)
       return known;
   const char *name = axis.name.c_str();
   return {name, name, name, name, "", maxInt32, "pass a smaller tensor"};
 }
+
+//===----------------------------------------------------------------------===//
+// Checks. Each returns true when it passes; the texts are built out of line, only on failure.
+//===----------------------------------------------------------------------===//
+
+namespace {
 
 /// "4 heads", "batch 2", "length 100"
 std::string extentText(const AxisWords &words, int64_t extent) {

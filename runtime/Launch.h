@@ -34,6 +34,20 @@ struct PackedLaunch {
 /// the operands of the forward pass of a variant.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV);
 
+/// What an axis is called in messages. The texts of an axis that is none of forwardOperands()'s are its name, whose
+/// characters they point to.
+struct AxisWords {
+  const char *axis;   ///< its name
+  const char *extent; ///< in a shape: "Sq"
+  const char *noun;   ///< "length"
+  const char *stride; ///< of its stride: "row"
+  const char *option; ///< that compiles for another extent, of an axis of fixed size
+  int64_t most;       ///< extent
+  const char *remedy; ///< for a greater one
+};
+
+AxisWords wordsFor(const AxisParam &axis);
+
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
 Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
                           PackedLaunch &packed);
