@@ -105,8 +105,103 @@ std::string_view elementType(DType dtype) {
 }
 
 //===----------------------------------------------------------------------===//
+// Members of the header's arguments
+//===----------------------------------------------------------------------===//
+
+/// Axes of known names and the members for their extents, in the header's order.
+constexpr std::pair<std::string_view, const char *> knownExtents[] = {
+    {"b", "batch"}, {"h", "heads"}, {"hkv", "heads_kv"}, {"q", "query_length"}, {"k", "key_length"}};
+
+/// The member for the extent of an axis.
+std::string extentMember(const std::string &axis) {
+  for (auto [name, member] : knownExtents)
+    if (axis == name)
+      return member;
+  return memberOf(axis);
+}
+
+/// An axis' place among those of the launch, or -1.
+int axisNumber(const std::vector<std::string> &axes, std::string_view name) {
+  const auto found = std::find(axes.begin(), axes.end(), name);
+  return found == axes.end() ? -1 : int(found - axes.begin());
+}
+
+/// `axes` in the header's order: those of known names, then the others as they come.
+std::vector<std::string> inHeaderOrder(const std::vector<std::string> &axes) {
+  std::vector<std::string> ordered;
+  for (auto [name, member] : knownExtents)
+    if (axisNumber(axes, name) >= 0)
+      ordered.emplace_back(name);
+  for (const std::string &axis : axes)
+    if (axisNumber(ordered, axis) < 0)
+      ordered.push_back(axis);
+  return ordered;
+}
+
+std::string stridesMember(const OperandParam &operand) { return operand.name + "_strides"; }
+
+/// Strides that the header has: of a tiled operand, the last one is 1.
+int strideCount(const OperandParam &operand) { return operand.rank() - int(operand.isTiled()); }
+
+/// "query_length" or, of a fixed size, "head_dim"
+std::string extentText(const KernelSignature &signature, const AxisParam &axis) {
+  if (axis.size == 0)
+    return extentMember(axis.name);
+  if (axis.name == "d" && axis.size == signature.headDim)
+    return "head_dim";
+  return axis.name == "dv" && axis.size == signature.headDimV ? "head_dim_v" : fmt::format("{}", axis.size);
+}
+
+/// "const void *q;"
+std::string declarationOf(const OperandParam &operand) {
+  return fmt::format("{}{} *{};", operand.role == OperandRole::In ? "const " : "",
+                     operand.isTiled() ? "void" : elementType(operand.dtype), memberOf(operand.name));
+}
+
+/// "[batch, heads, query_length], natural logarithm; null where not wanted"
+std::string contentOf(const KernelSignature &signature, const OperandParam &operand) {
+  std::vector<std::string> extents;
+  for (const AxisParam &axis : operand.axes)
+    extents.push_back(extentText(signature, axis));
+  std::string text = fmt::format("[{}]", fmt::join(extents, ", "));
+  if (operand.dtype != signature.dtype && (operand.isTiled() || elementType(operand.dtype) == "void"))
+    text += fmt::format(", {}", attune::name(operand.dtype));
+  if (operand.name == "lse")
+    text += ", natural logarithm";
+  if (operand.role == OperandRole::Accumulate)
+    text += ", added to";
+  return text + (operand.optional ? "; null where not wanted" : "");
+}
+
+//===----------------------------------------------------------------------===//
 // The tables
 //===----------------------------------------------------------------------===//
+
+/// The axes whose extents a launch passes, and the operands.
+std::string operandTables(const KernelSignature &signature) {
+  const std::vector<std::string> axes = signature.axes();
+  std::string extents, operands;
+  for (const std::string &name : axes) {
+    const AxisParam axis{name};
+    const AxisWords words = wordsFor(axis);
+    extents += fmt::format("\n    {{{}, {}, {}, {}}},", literal(extentMember(name)), literal(words.noun), words.most,
+                           literal(words.remedy));
+  }
+  for (const OperandParam &operand : signature.operands) {
+    std::vector<std::string> dimensions;
+    for (const AxisParam &axis : operand.axes)
+      dimensions.push_back(fmt::format("{{{}, {}, {}}}", axis.size ? -1 : axisNumber(axes, axis.name), axis.size,
+                                       literal(wordsFor(axis).stride)));
+    if (dimensions.empty())
+      dimensions.push_back("{-1, 0, NULL}");
+    operands += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {{{}}}}},", literal(operand.name), byteSize(operand.dtype),
+                            int(operand.role != OperandRole::In), int(operand.optional), int(operand.isTiled()),
+                            operand.rank(), fmt::join(dimensions, ", "));
+  }
+  extents.back() = operands.back() = '}';
+  return "static const axis_table axes[] = {" + extents + ";\nstatic const operand_table operands[] = {" + operands +
+         ";\n";
+}
 
 std::string tableOf(const LinearIndex &index) {
   return fmt::format("{{{}, {{{}}}, {{{}}}}}", index.constant, fmt::join(index.coordinates, ", "),
@@ -149,9 +244,10 @@ std::string tensorTables(const KernelSignature &signature) {
   return before + "static const tensor_table tensors[] = {" + rows + ";\n";
 }
 
-int numberOf(const KernelSignature &signature, std::string_view tensor) {
-  for (size_t i = 0; i < signature.tensors.size(); ++i)
-    if (signature.tensors[i].name == tensor)
+/// The place of what has a name among its kind, or -1.
+template <typename Param> int numberOf(const std::vector<Param> &params, std::string_view name) {
+  for (size_t i = 0; i < params.size(); ++i)
+    if (params[i].name == name)
       return int(i);
   return -1;
 }
@@ -177,15 +273,17 @@ std::string imageTables(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   std::string text = cubinTable(image), bounds, maps;
   for (const BoundsParam &param : signature.bounds)
-    bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature, param.tensor), param.dim, int(param.ofKeys),
-                          param.rows);
+    bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature.tensors, param.tensor), param.dim,
+                          int(param.ofKeys), param.rows);
   if (!bounds.empty()) {
     bounds.back() = '}';
     text += fmt::format("static const bounds_table bounds_{}[] = {{{};\n", image.arch, bounds);
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
-    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", literal(map.tensor), numberOf(signature, map.tensor),
+    const int number =
+        map.captured ? numberOf(signature.tensors, map.tensor) : numberOf(signature.operands, map.tensor);
+    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", int(map.captured), number,
                         mapType(elementOf(signature, i)), map.rows, map.columns, mapSwizzle(map.swizzle));
   }
   if (!maps.empty()) {
@@ -210,7 +308,8 @@ std::string imageRow(const KernelImage &image) {
       int(signature.waitsForBounds), signature.packedBytes(), signature.tensorMapOffset(), signature.bounds.size(),
       reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
       reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
-      pattern ? numberOf(signature, pattern->tensor) : -1, pattern ? pattern->rows : 1, pattern ? pattern->columns : 1);
+      pattern ? numberOf(signature.tensors, pattern->tensor) : -1, pattern ? pattern->rows : 1,
+      pattern ? pattern->columns : 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -221,8 +320,8 @@ class Exporter {
 public:
   /// `images` are those of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
-      : images(std::move(images)), signature(this->images.front()->signature), name(std::move(name)), dropout(dropout) {
-  }
+      : images(std::move(images)), signature(this->images.front()->signature), axes(signature.axes()),
+        name(std::move(name)), dropout(dropout) {}
 
   std::vector<ExportedFile> files() const {
     std::vector<ExportedFile> result = {
@@ -239,9 +338,88 @@ private:
     std::vector<std::string> archs;
     for (const KernelImage *image : images)
       archs.push_back(image->arch);
-    return fmt::format("{}: attention forward, {}, head_dim {} x {}, for {}; exported by attune {}",
-                       commentText(images.front()->name), attune::name(signature.dtype), signature.headDim,
-                       signature.headDimV, fmt::join(archs, ", "), versionText());
+    const bool isForward =
+        signature.operands == forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
+    return fmt::format("{}: attention{}, {}, head_dim {} x {}, for {}; exported by attune {}",
+                       commentText(images.front()->name), isForward ? " forward" : "", attune::name(signature.dtype),
+                       signature.headDim, signature.headDimV, fmt::join(archs, ", "), versionText());
+  }
+
+  /// What `text(axis)` gives for each axis in the header's order, with commas between them.
+  template <typename Text> std::string listOfAxes(Text text) const {
+    std::vector<std::string> list;
+    for (const std::string &axis : inHeaderOrder(axes))
+      list.push_back(text(axis));
+    return fmt::format("{}", fmt::join(list, ", "));
+  }
+
+  /// The program in the header's first comment, up to the operands.
+  std::string usage() const {
+    std::vector<std::string> operands;
+    for (const OperandParam &operand : signature.operands)
+      if (!operand.optional)
+        operands.push_back(fmt::format("args.{0} = {0};", memberOf(operand.name)));
+    const bool hasHeads = axisNumber(axes, "b") >= 0 && axisNumber(axes, "h") >= 0;
+    return fmt::format(" *     {0}_args args;\n"
+                       " *     {0}_defaults(&args, {1});    // sizes, strides of contiguous {2}memory, the rest 0\n"
+                       " *     {3}\n",
+                       name, listOfAxes([](const std::string &axis) -> std::string { return wordsFor({axis}).extent; }),
+                       hasHeads ? "[B, H, S, D] " : "", fmt::join(operands, " "));
+  }
+
+  /// The header's first comments.
+  std::string introduction() const {
+    return fmt::format("/* {} */\n", summary()) + named(R"(/*
+ * Compile NAME.c as C99 or C++17 and link it. It opens the CUDA driver (libcuda.so.1) at the first call, so that nothing of CUDA is linked;
+ * with a C library before glibc 2.34 add -ldl -lpthread, and on any -lm. The cubins are in NAME.c; the files beside it are for tools.
+ *
+)") + usage() +
+           named(R"( *     args.workspace_bytes = NAME_workspace_bytes(&args);
+ *     args.workspace = ...;                       // so many bytes of device memory, where there are any
+ *     args.stream = stream;                       // a CUstream or cudaStream_t
+ *     if (NAME_launch(&args) != NAME_ok)
+ *       puts(NAME_error());
+ *
+ * A launch checks its arguments, enqueues on the stream and does not wait. Each CUDA context loads the cubin for its device once: at
+ * NAME_load, or at its first launch. A context has to be current (cudaSetDevice or cuCtxSetCurrent). Any number of threads may call every
+ * function at once. A launch may be captured in a CUDA graph.
+ */
+)");
+  }
+
+  /// The comment on the members for operands.
+  std::string operandComment() const {
+    const auto tiled = std::ranges::find_if(signature.operands, &OperandParam::isTiled);
+    if (tiled == signature.operands.end())
+      return "  /* Device memory. Strides count elements. */\n";
+    std::vector<std::string> words;
+    for (const AxisParam &axis : tiled->axes)
+      words.push_back(wordsFor(axis).stride);
+    words.pop_back();
+    return fmt::format("  /* Device memory of {}, 16-byte aligned. Strides ({}) count elements and are "
+                       "multiples of 16 bytes; the elements of\n"
+                       "   * a row lie side by side. */\n",
+                       attune::name(signature.dtype), commentText(fmt::format("{}", fmt::join(words, ", "))));
+  }
+
+  /// Members of NAME_args for operands and extents.
+  std::string operandMembers() const {
+    std::string members = operandComment();
+    std::vector<std::string> strides;
+    size_t width = 0;
+    for (const OperandParam &operand : signature.operands)
+      width = std::max(width, declarationOf(operand).size());
+    for (const OperandParam &operand : signature.operands) {
+      members += fmt::format("  {:{}} /* {} */\n", declarationOf(operand), width, contentOf(signature, operand));
+      if (strideCount(operand))
+        strides.push_back(fmt::format("{}[{}]", stridesMember(operand), strideCount(operand)));
+    }
+    if (!strides.empty())
+      members += fmt::format("  int64_t {};\n", fmt::join(strides, ", "));
+    members += fmt::format(
+        "  int64_t {};{}\n", listOfAxes(extentMember),
+        axisNumber(axes, "h") >= 0 && axisNumber(axes, "hkv") >= 0 ? " /* heads is a multiple of heads_kv */" : "");
+    return members;
   }
 
   /// Members of NAME_args that not every kernel has.
@@ -261,8 +439,9 @@ private:
       text += "  } scalars;\n";
     }
     if (!signature.tensors.empty()) {
-      text +=
-          "  /* Captured tensors: device memory; strides count elements, NAME_contiguous fills them. */\n  struct {\n";
+      text += fmt::format("  /* Captured tensors: device memory; strides count elements, {}_contiguous fills them. */\n"
+                          "  struct {{\n",
+                          name);
       for (const TensorParam &tensor : signature.tensors) {
         const std::string extents = tensor.rank ? fmt::format(" int64_t shape[{0}], strides[{0}];", tensor.rank) : "";
         text += fmt::format("    struct {{ const {} *data;{} }} {}; /* {} */\n", elementType(tensor.dtype), extents,
@@ -289,25 +468,7 @@ private:
   std::string header() const {
     std::string guard = name + "_ATTUNE_H";
     std::transform(guard.begin(), guard.end(), guard.begin(), [](unsigned char c) { return char(std::toupper(c)); });
-    std::string text = fmt::format("/* {} */\n", summary());
-    text += named(R"(/*
- * Compile NAME.c as C99 or C++17 and link it. It opens the CUDA driver (libcuda.so.1) at the first call, so that nothing of CUDA is linked;
- * with a C library before glibc 2.34 add -ldl -lpthread, and on any -lm. The cubins are in NAME.c; the files beside it are for tools.
- *
- *     NAME_args args;
- *     NAME_defaults(&args, B, H, Hkv, Sq, Sk);    // sizes, strides of contiguous [B, H, S, D] memory, the rest 0
- *     args.q = q; args.k = k; args.v = v; args.o = o;
- *     args.workspace_bytes = NAME_workspace_bytes(&args);
- *     args.workspace = ...;                       // so many bytes of device memory, where there are any
- *     args.stream = stream;                       // a CUstream or cudaStream_t
- *     if (NAME_launch(&args) != NAME_ok)
- *       puts(NAME_error());
- *
- * A launch checks its arguments, enqueues on the stream and does not wait. Each CUDA context loads the cubin for its device once: at
- * NAME_load, or at its first launch. A context has to be current (cudaSetDevice or cuCtxSetCurrent). Any number of threads may call every
- * function at once. A launch may be captured in a CUDA graph.
- */
-)");
+    std::string text = introduction();
     text += fmt::format("#ifndef {0}\n#define {0}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef "
                         "__cplusplus\nextern \"C\" {{\n#endif\n\n",
                         guard);
@@ -323,19 +484,8 @@ private:
 
 typedef struct NAME_args {
 )");
-    text += fmt::format("  /* Device memory of {}, 16-byte aligned. Strides (batch, head, row) count elements and are "
-                        "multiples of 16 bytes; the elements of\n"
-                        "   * a row lie side by side. */\n",
-                        attune::name(signature.dtype));
     text +=
-        R"(  const void *q; /* [batch, heads, query_length, head_dim] */
-  const void *k; /* [batch, heads_kv, key_length, head_dim] */
-  const void *v; /* [batch, heads_kv, key_length, head_dim_v] */
-  void *o;       /* [batch, heads, query_length, head_dim_v] */
-  float *lse;    /* [batch, heads, query_length], natural logarithm; null where not wanted */
-  int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3], lse_strides[3];
-  int64_t batch, heads, heads_kv, query_length, key_length; /* heads is a multiple of heads_kv */
-)" + named(ownMembers()) +
+        operandMembers() + ownMembers() +
         named(
             R"(  void *workspace;                /* device memory, 16-byte aligned; launches that follow each other in a stream may share it */
   size_t workspace_bytes;
@@ -343,7 +493,8 @@ typedef struct NAME_args {
 } NAME_args;
 
 /* Sizes, strides of contiguous memory, the variant's dropout probability; everything else 0. */
-void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length);
+void NAME_defaults(NAME_args *args, )") +
+        listOfAxes([](const std::string &axis) { return "int64_t " + extentMember(axis); }) + named(R"();
 /* Strides of contiguous memory of `rank` dimensions. */
 void NAME_contiguous(int rank, const int64_t *shape, int64_t *strides);
 /* Bytes of workspace that a launch with these sizes needs, on any of the architectures. */
@@ -367,7 +518,7 @@ const char *NAME_error(void);
     text += "\n/*===----------------------------------------------------------------------===*/\n"
             "/* This kernel                                                                */\n"
             "/*===----------------------------------------------------------------------===*/\n\n";
-    text += tensorTables(signature);
+    text += operandTables(signature) + tensorTables(signature);
     std::string rows;
     for (const KernelImage *image : images) {
       text += imageTables(*image);
@@ -375,24 +526,52 @@ const char *NAME_error(void);
     }
     rows.back() = '}';
     text += "static const image_table images[] = {" + rows + ";\n";
-    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, images}};\n\n",
-                        literal(name), byteSize(signature.dtype), signature.headDim, signature.headDimV,
-                        int(signature.dropout), signature.scalars.size(), signature.tensors.size(),
+    std::vector<int> counted;
+    for (const char *axis : {"b", "h", "hkv", "q", "k"})
+      counted.push_back(axisNumber(axes, axis));
+    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, axes, {}, {}, operands, {}, {}, {}, {}, "
+                        "images}};\n\n",
+                        literal(name), int(signature.dropout), axes.size(), fmt::join(counted, ", "),
+                        signature.operands.size(), signature.scalars.size(), signature.tensors.size(),
                         reference(!signature.tensors.empty(), "tensors"), images.size());
     return text + adapter() + functions();
   }
 
   /// From NAME_args to what Launcher.c takes.
   std::string adapter() const {
-    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1),
-                 tensors = std::max<size_t>(signature.tensors.size(), 1);
-    std::string text = named("static problem problem_of(const NAME_args *args, uint64_t *scalars, tensor_view *views) "
-                             "{\n  problem p;\n  memset(&p, 0, sizeof p);\n");
-    text += fmt::format("  memset(scalars, 0, {} * sizeof *scalars);\n  memset(views, 0, {} * sizeof *views);\n",
-                        scalars, tensors);
-    for (const char *member :
-         {"q", "k", "v", "o", "lse", "q_strides", "k_strides", "v_strides", "o_strides", "lse_strides", "batch",
-          "heads", "heads_kv", "query_length", "key_length", "workspace", "workspace_bytes", "stream"})
+    std::string text =
+        fmt::format("/* What a problem points to. */\n"
+                    "typedef struct {{\n"
+                    "  int64_t extents[{}];\n"
+                    "  tensor_view operands[{}];\n"
+                    "  uint64_t scalars[{}];\n"
+                    "  tensor_view tensors[{}];\n"
+                    "}} problem_lists;\n\n"
+                    "static problem problem_of(const {}_args *args, problem_lists *lists) {{\n"
+                    "  problem p;\n"
+                    "  memset(&p, 0, sizeof p);\n"
+                    "  memset(lists, 0, sizeof *lists);\n",
+                    axes.size(), signature.operands.size(), std::max<size_t>(signature.scalars.size(), 1),
+                    std::max<size_t>(signature.tensors.size(), 1), name);
+    for (size_t i = 0; i < axes.size(); ++i)
+      text += fmt::format("  lists->extents[{}] = args->{};\n", i, extentMember(axes[i]));
+    for (size_t i = 0; i < signature.operands.size(); ++i) {
+      const OperandParam &operand = signature.operands[i];
+      text += fmt::format("  lists->operands[{}].data = args->{};\n", i, memberOf(operand.name));
+      if (strideCount(operand))
+        text += fmt::format("  memcpy(lists->operands[{0}].strides, args->{1}, sizeof args->{1});\n", i,
+                            stridesMember(operand));
+    }
+    text += "  complete_operands(&kernel, lists->extents, lists->operands);\n" + otherArguments();
+    for (const char *list : {"extents", "operands", "scalars", "tensors"})
+      text += fmt::format("  p.{0} = lists->{0};\n", list);
+    return text + "  return p;\n}\n\n";
+  }
+
+  /// The adapter's statements for all but extents and operands.
+  std::string otherArguments() const {
+    std::string text;
+    for (const char *member : {"workspace", "workspace_bytes", "stream"})
       text += fmt::format("  p.{0} = args->{0};\n", member);
     if (signature.dropout)
       for (const char *member : {"dropout", "seed", "offset", "seed_pointer", "offset_pointer"})
@@ -400,49 +579,45 @@ const char *NAME_error(void);
     if (signature.qOffset)
       text += "  p.q_offset = args->q_offset;\n";
     for (size_t i = 0; i < signature.scalars.size(); ++i)
-      text += signature.scalars[i].dtype == DType::Bool
-                  ? fmt::format("  scalars[{}] = args->scalars.{} != 0;\n", i, memberOf(signature.scalars[i].name))
-                  : fmt::format("  memcpy(&scalars[{0}], &args->scalars.{1}, sizeof args->scalars.{1});\n", i,
-                                memberOf(signature.scalars[i].name));
+      text +=
+          signature.scalars[i].dtype == DType::Bool
+              ? fmt::format("  lists->scalars[{}] = args->scalars.{} != 0;\n", i, memberOf(signature.scalars[i].name))
+              : fmt::format("  memcpy(&lists->scalars[{0}], &args->scalars.{1}, sizeof args->scalars.{1});\n", i,
+                            memberOf(signature.scalars[i].name));
     for (size_t i = 0; i < signature.tensors.size(); ++i) {
       const std::string member = memberOf(signature.tensors[i].name);
-      text += fmt::format("  views[{}].data = args->tensors.{}.data;\n", i, member);
+      text += fmt::format("  lists->tensors[{}].data = args->tensors.{}.data;\n", i, member);
       if (signature.tensors[i].rank)
         for (const char *part : {"shape", "strides"})
-          text += fmt::format("  memcpy(views[{0}].{1}, args->tensors.{2}.{1}, sizeof args->tensors.{2}.{1});\n", i,
-                              part, member);
+          text +=
+              fmt::format("  memcpy(lists->tensors[{0}].{1}, args->tensors.{2}.{1}, sizeof args->tensors.{2}.{1});\n",
+                          i, part, member);
     }
-    return text + "  p.scalars = scalars;\n  p.tensors = views;\n  return p;\n}\n\n";
+    return text;
   }
 
   std::string functions() const {
-    const size_t scalars = std::max<size_t>(signature.scalars.size(), 1),
-                 tensors = std::max<size_t>(signature.tensors.size(), 1);
-    const std::string locals = fmt::format("  uint64_t scalars[{}];\n  tensor_view views[{}];\n", scalars, tensors);
-    std::string text = named(
-        R"(void NAME_defaults(NAME_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, int64_t key_length) {
-  const int64_t queries[] = {batch, heads, query_length}, keys[] = {batch, heads_kv, key_length};
-  memset(args, 0, sizeof *args);
-  args->batch = batch;
-  args->heads = heads;
-  args->heads_kv = heads_kv;
-  args->query_length = query_length;
-  args->key_length = key_length;
-  dense_strides(3, queries, NAME_head_dim, args->q_strides);
-  dense_strides(3, keys, NAME_head_dim, args->k_strides);
-  dense_strides(3, keys, NAME_head_dim_v, args->v_strides);
-  dense_strides(3, queries, NAME_head_dim_v, args->o_strides);
-  dense_strides(3, queries, 1, args->lse_strides);
-)");
+    const std::string problem = "  problem_lists lists;\n  const problem p = problem_of(args, &lists);\n";
+    // By numbers: an axis may have the name of anything here.
+    auto parameter = [&](const std::string &axis) { return fmt::format("int64_t extent_{}", axisNumber(axes, axis)); };
+    std::string text = fmt::format("void {0}_defaults({0}_args *args, {1}) {{\n  int64_t extents[{2}];\n"
+                                   "  memset(args, 0, sizeof *args);\n",
+                                   name, listOfAxes(parameter), axes.size());
+    for (size_t i = 0; i < axes.size(); ++i)
+      text += fmt::format("  args->{0} = extents[{1}] = extent_{1};\n", extentMember(axes[i]), i);
+    for (size_t i = 0; i < signature.operands.size(); ++i)
+      if (strideCount(signature.operands[i]))
+        text += fmt::format("  dense_operand(&operands[{}], extents, args->{});\n", i,
+                            stridesMember(signature.operands[i]));
     if (signature.dropout)
       text += fmt::format("  args->dropout = (float){};\n", double(dropout));
     text += named("}\n\nvoid NAME_contiguous(int rank, const int64_t *shape, int64_t *strides) { dense_strides(rank, "
-                  "shape, 1, strides); }\n\n");
-    text += named("size_t NAME_workspace_bytes(const NAME_args *args) {\n") + locals +
-            "  const problem p = problem_of(args, scalars, views);\n  return most_workspace_of(&kernel, &p);\n}\n\n";
+                  "shape, strides); }\n\n");
+    text += named("size_t NAME_workspace_bytes(const NAME_args *args) {\n") + problem +
+            "  return most_workspace_of(&kernel, &p);\n}\n\n";
     text += named("int NAME_load(void) { return load_for_context(&kernel); }\n\n");
-    text += named("int NAME_launch(const NAME_args *args) {\n") + locals +
-            "  const problem p = problem_of(args, scalars, views);\n  return check_and_enqueue(&kernel, &p);\n}\n\n";
+    text += named("int NAME_launch(const NAME_args *args) {\n") + problem +
+            "  return check_and_enqueue(&kernel, &p);\n}\n\n";
     return text + named("const char *NAME_error(void) { return last_text; }\n");
   }
 
@@ -467,6 +642,7 @@ const char *NAME_error(void);
 
   std::vector<const KernelImage *> images;
   const KernelSignature &signature; ///< of what all have in common
+  std::vector<std::string> axes;
   std::string name;
   float dropout;
 };
@@ -477,6 +653,45 @@ KernelSignature argumentsOf(KernelSignature signature) {
   signature.tensorMaps.clear();
   signature.claimsWork = signature.waitsForBounds = false;
   return signature;
+}
+
+constexpr int mostRank = 4; // most_rank of Launcher.c
+
+/// Whether operands and extents are members that C can have, each its own, of what a launch passes.
+Expected<void> checkOperands(const KernelImage &image) {
+  const std::vector<std::string> axes = image.signature.axes();
+  if (axes.empty())
+    return Error{fmt::format("kernel '{}' has no operand whose extents a launch passes; compile it again", image.name)};
+  std::set<std::string> members = {"args",     "dropout", "seed",    "offset",    "seed_pointer",    "offset_pointer",
+                                   "q_offset", "scalars", "tensors", "workspace", "workspace_bytes", "stream"};
+  auto add = [&](const char *kind, const std::string &name, const std::string &member) -> Expected<void> {
+    if (!isIdentifier(name))
+      return Error{fmt::format("{} '{}' of kernel '{}' is not a name in C; rename it with letters, digits and _", kind,
+                               name, image.name)};
+    if (!members.insert(member).second)
+      return Error{fmt::format("{} '{}' of kernel '{}' would be member '{}' of the header's arguments, which another "
+                               "one is; rename it",
+                               kind, name, image.name, member)};
+    return {};
+  };
+  for (const std::string &axis : axes)
+    if (Expected<void> good = add("axis", axis, extentMember(axis)); !good)
+      return good;
+  for (const OperandParam &operand : image.signature.operands) {
+    if (Expected<void> good = add("operand", operand.name, memberOf(operand.name)); !good)
+      return good;
+    if (Expected<void> good = add("operand", operand.name, stridesMember(operand)); !good)
+      return good;
+    if (operand.rank() > mostRank)
+      return Error{fmt::format("operand '{}' of kernel '{}' has rank {}, the most is {}; join dimensions of it",
+                               operand.name, image.name, operand.rank(), mostRank)};
+    if (operand.role == OperandRole::Workspace)
+      return Error{
+          fmt::format("operand '{}' of kernel '{}' lies in the launch's workspace, which the header's arguments "
+                      "cannot say; pass it as an operand of role out",
+                      operand.name, image.name)};
+  }
+  return {};
 }
 
 Expected<void> checkImages(std::span<const KernelImage> images) {
@@ -495,6 +710,8 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
       return Error{fmt::format("the kernels for {} and {} take different arguments; export them under two names",
                                images[0].arch, images[i].arch)};
     if (Expected<void> good = checkSignature(images[i]); !good)
+      return good;
+    if (Expected<void> good = checkOperands(images[i]); !good)
       return good;
   }
   return {};

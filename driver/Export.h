@@ -30,7 +30,8 @@ struct ExportedFile {
 };
 
 /// The files for kernels of one variant, dtype and head dims, each for another CUDA architecture. Errors: a name that
-/// is not a C identifier, a CPU kernel, two for one architecture, kernels that take different arguments.
+/// is not a C identifier, a CPU kernel, two for one architecture, kernels that take different arguments, operands that
+/// the header's struct cannot have as members.
 Expected<std::vector<ExportedFile>> exportKernel(std::span<const KernelImage> images,
                                                  const ExportOptions &options = {});
 

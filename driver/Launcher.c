@@ -39,6 +39,28 @@ typedef struct {
   const char *text, *element;
 } index_table;
 
+/* An extent that all operands of a launch share. */
+typedef struct {
+  const char *member; /* of the header's arguments */
+  const char *noun;   /* "length" */
+  int64_t most;
+  const char *remedy; /* for a greater one */
+} axis_table;
+
+/* One dimension of an operand. */
+typedef struct {
+  int axis;           /* the launch's extent that it has, or -1 */
+  int64_t size;       /* where it has none of them */
+  const char *stride; /* what its stride is called: "row" */
+} dimension_table;
+
+/* One that is tiled has 1 as its last stride; its address and other strides are multiples of 16 bytes. */
+typedef struct {
+  const char *name;
+  int element_bytes, is_written, is_optional, is_tiled, rank;
+  dimension_table dimensions[most_rank];
+} operand_table;
+
 typedef struct {
   const char *name;
   int element_bytes, rank, index_count;
@@ -52,8 +74,7 @@ typedef struct {
 
 /* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
 typedef struct {
-  const char *name;
-  int captured; /* index of the captured tensor, or -1 */
+  int is_captured, index; /* of captured tensors or of operands */
   int type, rows, columns, swizzle;
 } map_table;
 
@@ -77,7 +98,12 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  int element_bytes, head_dim, head_dim_v, has_dropout;
+  int has_dropout;
+  int axis_count;
+  const axis_table *axes;
+  int batch, heads, kv_heads, query_length, key_length; /* the axes in which expressions count, or -1 */
+  int operand_count;
+  const operand_table *operands;
   int scalar_count, tensor_count;
   const tensor_table *tensors;
   int image_count;
@@ -95,11 +121,8 @@ typedef struct {
 
 /* The header's arguments, the same for all kernels. */
 typedef struct {
-  const void *q, *k, *v;
-  void *o;
-  float *lse;
-  const int64_t *q_strides, *k_strides, *v_strides, *o_strides, *lse_strides;
-  int64_t batch, heads, heads_kv, query_length, key_length;
+  const int64_t *extents;      /* of the axes */
+  const tensor_view *operands; /* of shape 0 where one is left out */
   float dropout;
   uint64_t seed, offset;
   const uint64_t *seed_pointer, *offset_pointer;
@@ -111,24 +134,26 @@ typedef struct {
   void *stream;
 } problem;
 
+/* The extents in which expressions count; 1 where no operand has the axis. */
+typedef struct {
+  int64_t batch, heads, kv_heads, query_length, key_length;
+} launch_sizes;
+
 /* attune/LaunchParams.h */
 typedef struct {
-  const void *q, *k, *v;
-  void *o;
-  float *lse;
-  int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], lse_stride[3];
   uint64_t seed, offset;
   const uint64_t *seed_pointer, *offset_pointer;
   void *workspace;
-  int32_t batch, heads, kv_heads, group, query_length, key_length, q_offset;
+  int32_t group, q_offset;
   uint32_t drop_threshold;
   float keep_scale;
-  int32_t mapped;
+  int32_t mapped, unused;
 } launch_params;
 
 typedef struct {
   unsigned char bytes[most_packed_bytes] __attribute__((aligned(64)));
   launch_params params;
+  launch_sizes sizes;
   int64_t blocks, bounds_entries;
 } packed_problem;
 
@@ -149,117 +174,183 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
 typedef long long print_int;
 
 /*===----------------------------------------------------------------------===*/
-/* Q, K, V, O and LSE                                                         */
+/* Operands                                                                   */
 /*===----------------------------------------------------------------------===*/
 
-/* Extents of batch, heads and length; the head dim's stride is 1. */
-typedef struct {
-  const char *name;
-  const void *data;
-  const int64_t *strides;
-  int64_t extents[3];
-} tile_view;
-
-static int is_empty(const tile_view *tensor) {
-  return !tensor->extents[0] || !tensor->extents[1] || !tensor->extents[2];
+static int64_t extent_of(const dimension_table *dimension, const int64_t *extents) {
+  return dimension->axis < 0 ? dimension->size : extents[dimension->axis];
 }
 
-/* Null, alignment, strides. */
-static int check_tiled(const tile_view *tensor, int head_dim, int element_bytes) {
-  static const char *const names[] = {"batch", "head", "row"};
-  const int64_t elements = tile_alignment / element_bytes;
+/* Strides of dense row-major memory. */
+static void dense_strides(int rank, const int64_t *shape, int64_t *strides) {
+  int64_t inner = 1;
   int i;
-  if (is_empty(tensor))
-    return result_ok;
-  if (!tensor->data)
-    return fail(result_invalid, "%s is null but has shape [%lld, %lld, %lld, %d]; pass the address of its memory",
-                tensor->name, (print_int)tensor->extents[0], (print_int)tensor->extents[1],
-                (print_int)tensor->extents[2], head_dim);
-  if ((uintptr_t)tensor->data % tile_alignment != 0)
+  for (i = rank - 1; i >= 0; --i) {
+    strides[i] = inner;
+    inner *= shape[i] > 1 ? shape[i] : 1;
+  }
+}
+
+/* Those of an operand that the header has: all but the last one of a tiled operand. */
+static void dense_operand(const operand_table *table, const int64_t *extents, int64_t *strides) {
+  int64_t shape[most_rank] = {0}, all[most_rank] = {0};
+  int i;
+  for (i = 0; i < table->rank; ++i)
+    shape[i] = extent_of(&table->dimensions[i], extents);
+  dense_strides(table->rank, shape, all);
+  memcpy(strides, all, 8 * (size_t)(table->rank - table->is_tiled));
+}
+
+static int is_left_out(const operand_table *table, const tensor_view *operand) {
+  return table->is_optional && !operand->data;
+}
+
+/* Completes views of shape 0 that have the header's address and strides. What is left out stays so: as dimensions of
+ * fewer than two elements, its strides are packed as 0. */
+static void complete_operands(const kernel_table *kernel, const int64_t *extents, tensor_view *operands) {
+  int n, i;
+  for (n = 0; n < kernel->operand_count; ++n) {
+    const operand_table *table = &kernel->operands[n];
+    if (is_left_out(table, &operands[n]))
+      continue;
+    for (i = 0; i < table->rank; ++i)
+      operands[n].shape[i] = extent_of(&table->dimensions[i], extents);
+    if (table->is_tiled)
+      operands[n].strides[table->rank - 1] = 1;
+  }
+}
+
+static int is_empty(const tensor_view *tensor, int rank) {
+  int i;
+  for (i = 0; i < rank; ++i)
+    if (tensor->shape[i] == 0)
+      return 1;
+  return 0;
+}
+
+static const char *shape_text(const tensor_view *tensor, int rank, char *to, size_t size) {
+  int i, used = snprintf(to, size, "[");
+  for (i = 0; i < rank; ++i)
+    used += snprintf(to + used, size - (size_t)used, "%s%lld", i ? ", " : "", (print_int)tensor->shape[i]);
+  snprintf(to + used, size - (size_t)used, "]");
+  return to;
+}
+
+/* Alignment of address and strides to 16 bytes. */
+static int check_tiled(const operand_table *table, const tensor_view *operand) {
+  const int64_t elements = tile_alignment / table->element_bytes;
+  int i;
+  if ((uintptr_t)operand->data % tile_alignment != 0)
     return fail(result_invalid, "%s starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
-                tensor->name, (unsigned long long)(uintptr_t)tensor->data);
-  for (i = 0; i < 3; ++i)
-    if (tensor->extents[i] > 1 && tensor->strides[i] % elements != 0) {
-      const int64_t padded = (tensor->strides[i] + elements - 1) / elements * elements;
+                table->name, (unsigned long long)(uintptr_t)operand->data);
+  for (i = 0; i < table->rank - 1; ++i)
+    if (operand->shape[i] > 1 && operand->strides[i] % elements != 0) {
+      const int64_t padded = (operand->strides[i] + elements - 1) / elements * elements;
       return fail(result_invalid,
                   "%s has a %s stride of %lld elements (%lld bytes), which is not a multiple of 16 bytes; pad it to "
                   "%lld elements",
-                  tensor->name, names[i], (print_int)tensor->strides[i],
-                  (print_int)(tensor->strides[i] * element_bytes),
-                  (print_int)(tensor->strides[i] > 0 ? padded : elements));
+                  table->name, table->dimensions[i].stride, (print_int)operand->strides[i],
+                  (print_int)(operand->strides[i] * table->element_bytes),
+                  (print_int)(operand->strides[i] > 0 ? padded : elements));
     }
   return result_ok;
 }
 
-/* An output must not write one element twice. */
-static int check_output(const tile_view *tensor) {
-  static const char *const names[] = {"batch", "head", "row"};
+/* What is written must not have one element twice. */
+static int check_output(const operand_table *table, const tensor_view *operand) {
   int i;
-  for (i = 0; i < 3; ++i)
-    if (tensor->strides[i] == 0 && tensor->extents[i] > 1)
+  for (i = 0; i < table->rank; ++i)
+    if (operand->strides[i] == 0 && operand->shape[i] > 1)
       return fail(result_invalid,
-                  "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", tensor->name,
-                  names[i], (print_int)tensor->extents[i]);
+                  "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", table->name,
+                  table->dimensions[i].stride, (print_int)operand->shape[i]);
   return result_ok;
 }
 
-/* An index along an extent of 1 is 0, whatever stride stands there. */
-static void pack_strides(int64_t *to, const tile_view *tensor) {
+static int check_operand(const operand_table *table, const tensor_view *operand) {
+  const int empty = is_empty(operand, table->rank);
+  char text[128];
+  int code = result_ok;
+  if (!operand->data && !empty)
+    return fail(result_invalid, "%s is null but has shape %s; pass the address of its memory", table->name,
+                shape_text(operand, table->rank, text, sizeof text));
+  if (table->is_tiled && !empty)
+    code = check_tiled(table, operand);
+  if (!table->is_tiled && (uintptr_t)operand->data % (uintptr_t)table->element_bytes != 0)
+    return fail(result_invalid, "%s starts at address %#llx, which is not a multiple of %d bytes; align its memory",
+                table->name, (unsigned long long)(uintptr_t)operand->data, table->element_bytes);
+  if (code == result_ok && table->is_written)
+    code = check_output(table, operand);
+  return code;
+}
+
+static int check_signs(const kernel_table *kernel, const problem *p) {
   int i;
-  for (i = 0; i < 3; ++i)
-    to[i] = tensor->extents[i] > 1 ? tensor->strides[i] : 0;
-}
-
-static int check_signs(const problem *p) {
-  const struct {
-    const char *name;
-    int64_t value;
-  } sizes[] = {{"batch", p->batch},
-               {"heads", p->heads},
-               {"heads_kv", p->heads_kv},
-               {"query_length", p->query_length},
-               {"key_length", p->key_length}};
-  size_t i;
-  for (i = 0; i < sizeof sizes / sizeof sizes[0]; ++i)
-    if (sizes[i].value < 0)
-      return fail(result_invalid, "%s is %lld; sizes are at least 0", sizes[i].name, (print_int)sizes[i].value);
+  for (i = 0; i < kernel->axis_count; ++i)
+    if (p->extents[i] < 0)
+      return fail(result_invalid, "%s is %lld; sizes are at least 0", kernel->axes[i].member, (print_int)p->extents[i]);
   return result_ok;
 }
 
-static int check_sizes(const problem *p) {
-  if (p->batch > most_int32)
-    return fail(result_invalid, "q has batch %lld, the most is %lld; split the batch", (print_int)p->batch,
-                (print_int)most_int32);
-  if (p->heads > most_int32)
-    return fail(result_invalid, "q has %lld heads, the most is %lld; split the heads", (print_int)p->heads,
-                (print_int)most_int32);
-  if (p->query_length > most_length)
-    return fail(result_invalid, "q has length %lld, the most is %lld; split the sequence", (print_int)p->query_length,
-                (print_int)most_length);
-  if (p->key_length > most_length)
-    return fail(result_invalid, "k has length %lld, the most is %lld; split the sequence", (print_int)p->key_length,
-                (print_int)most_length);
-  if (p->heads_kv == 0 ? p->heads != 0 : p->heads % p->heads_kv != 0)
+/* The first operand of the launch that has an axis. */
+static const char *first_with(const kernel_table *kernel, const problem *p, int axis) {
+  int n, i;
+  for (n = 0; n < kernel->operand_count; ++n)
+    for (i = 0; i < kernel->operands[n].rank; ++i)
+      if (kernel->operands[n].dimensions[i].axis == axis && !is_left_out(&kernel->operands[n], &p->operands[n]))
+        return kernel->operands[n].name;
+  return kernel->axes[axis].member;
+}
+
+static int check_extents(const kernel_table *kernel, const problem *p, const launch_sizes *sizes) {
+  int i;
+  for (i = 0; i < kernel->axis_count; ++i) {
+    const axis_table *axis = &kernel->axes[i];
+    const int counted = strcmp(axis->noun, "heads") == 0;
+    char extent[96];
+    if (p->extents[i] <= axis->most)
+      continue;
+    if (counted)
+      snprintf(extent, sizeof extent, "%lld heads", (print_int)p->extents[i]);
+    else
+      snprintf(extent, sizeof extent, "%s %lld", axis->noun, (print_int)p->extents[i]);
+    return fail(result_invalid, "%s has %s, the most is %lld; %s", first_with(kernel, p, i), extent,
+                (print_int)axis->most, axis->remedy);
+  }
+  if (kernel->heads >= 0 && kernel->kv_heads >= 0 &&
+      (sizes->kv_heads == 0 ? sizes->heads != 0 : sizes->heads % sizes->kv_heads != 0))
     return fail(result_invalid,
-                "q has %lld heads, k has %lld; the number of query heads must be a multiple of the key heads",
-                (print_int)p->heads, (print_int)p->heads_kv);
+                "%s has %lld heads, %s has %lld; the number of query heads must be a multiple of the key heads",
+                first_with(kernel, p, kernel->heads), (print_int)sizes->heads, first_with(kernel, p, kernel->kv_heads),
+                (print_int)sizes->kv_heads);
   return result_ok;
 }
 
-static int pack_lse(const problem *p, launch_params *params) {
-  const tile_view lse = {"lse", p->lse, p->lse_strides, {p->batch, p->heads, p->query_length}};
-  params->lse = p->lse;
-  memset(params->lse_stride, 0, sizeof params->lse_stride);
-  if (!p->lse)
-    return result_ok;
-  if ((uintptr_t)p->lse % 4 != 0)
-    return fail(result_invalid, "lse starts at address %#llx, which is not a multiple of 4 bytes; align its memory",
-                (unsigned long long)(uintptr_t)p->lse);
-  pack_strides(params->lse_stride, &lse);
-  return check_output(&lse);
+static launch_sizes sizes_of(const kernel_table *kernel, const int64_t *extents) {
+  launch_sizes sizes;
+  sizes.batch = kernel->batch < 0 ? 1 : extents[kernel->batch];
+  sizes.heads = kernel->heads < 0 ? 1 : extents[kernel->heads];
+  sizes.kv_heads = kernel->kv_heads < 0 ? 1 : extents[kernel->kv_heads];
+  sizes.query_length = kernel->query_length < 0 ? 1 : extents[kernel->query_length];
+  sizes.key_length = kernel->key_length < 0 ? 1 : extents[kernel->key_length];
+  return sizes;
 }
 
-static int pack_launch_values(const kernel_table *kernel, const problem *p, launch_params *params) {
+/* The operands' own checks, then those of the extents. */
+static int check_operands(const kernel_table *kernel, const problem *p, const launch_sizes *sizes) {
+  int code = check_signs(kernel, p), n;
+  for (n = 0; n < kernel->operand_count && code == result_ok; ++n)
+    if (!is_left_out(&kernel->operands[n], &p->operands[n]))
+      code = check_operand(&kernel->operands[n], &p->operands[n]);
+  return code == result_ok ? check_extents(kernel, p, sizes) : code;
+}
+
+/*===----------------------------------------------------------------------===*/
+/* What is passed beside tensors and scalars                                  */
+/*===----------------------------------------------------------------------===*/
+
+static int pack_launch_values(const kernel_table *kernel, const problem *p, const launch_sizes *sizes,
+                              launch_params *params) {
   if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
     return fail(result_invalid, "dropout probability %g is outside [0, 1); pass 0 for no dropout", (double)p->dropout);
   if (p->q_offset > most_length || p->q_offset < -most_length)
@@ -275,6 +366,8 @@ static int pack_launch_values(const kernel_table *kernel, const problem *p, laun
   params->offset = p->offset;
   params->seed_pointer = p->seed_pointer;
   params->offset_pointer = p->offset_pointer;
+  params->workspace = p->workspace;
+  params->group = sizes->kv_heads == 0 ? 1 : (int32_t)(sizes->heads / sizes->kv_heads);
   params->q_offset = p->q_offset;
   params->drop_threshold = 0;
   if (kernel->has_dropout) {
@@ -282,41 +375,9 @@ static int pack_launch_values(const kernel_table *kernel, const problem *p, laun
     params->drop_threshold = threshold < 65535 ? (uint32_t)threshold : 65535;
   }
   params->keep_scale = (float)(65536.0 / (double)(65536 - params->drop_threshold));
-  return result_ok;
-}
-
-static int pack_fixed(const kernel_table *kernel, const problem *p, launch_params *params) {
-  const tile_view views[] = {{"q", p->q, p->q_strides, {p->batch, p->heads, p->query_length}},
-                             {"k", p->k, p->k_strides, {p->batch, p->heads_kv, p->key_length}},
-                             {"v", p->v, p->v_strides, {p->batch, p->heads_kv, p->key_length}},
-                             {"o", p->o, p->o_strides, {p->batch, p->heads, p->query_length}}};
-  int64_t *const strides[] = {params->q_stride, params->k_stride, params->v_stride, params->o_stride};
-  int code = check_signs(p), i;
-  for (i = 0; i < 4 && code == result_ok; ++i) {
-    code = check_tiled(&views[i], i < 2 ? kernel->head_dim : kernel->head_dim_v, kernel->element_bytes);
-    pack_strides(strides[i], &views[i]);
-  }
-  if (code == result_ok)
-    code = check_output(&views[3]);
-  if (code == result_ok)
-    code = check_sizes(p);
-  if (code == result_ok)
-    code = pack_lse(p, params);
-  if (code == result_ok)
-    code = pack_launch_values(kernel, p, params);
-  params->q = p->q;
-  params->k = p->k;
-  params->v = p->v;
-  params->o = p->o;
-  params->workspace = p->workspace;
-  params->batch = (int32_t)p->batch;
-  params->heads = (int32_t)p->heads;
-  params->kv_heads = (int32_t)p->heads_kv;
-  params->group = p->heads_kv == 0 ? 1 : (int32_t)(p->heads / p->heads_kv);
-  params->query_length = (int32_t)p->query_length;
-  params->key_length = (int32_t)p->key_length;
   params->mapped = 0;
-  return code;
+  params->unused = 0;
+  return result_ok;
 }
 
 /*===----------------------------------------------------------------------===*/
@@ -325,25 +386,15 @@ static int pack_fixed(const kernel_table *kernel, const problem *p, launch_param
 
 static int64_t divided_up(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-static const char *shape_text(const tensor_view *tensor, int rank, char *to, size_t size) {
-  int i, used = snprintf(to, size, "[");
-  for (i = 0; i < rank; ++i)
-    used += snprintf(to + used, size - (size_t)used, "%s%lld", i ? ", " : "", (print_int)tensor->shape[i]);
-  snprintf(to + used, size - (size_t)used, "]");
-  return to;
-}
-
 static int check_captured(const tensor_table *table, const tensor_view *tensor, int is_pattern) {
   const char *kind = is_pattern ? "block pattern" : "captured tensor";
   char text[128];
-  int i, empty = 0;
-  for (i = 0; i < table->rank; ++i) {
+  int i;
+  for (i = 0; i < table->rank; ++i)
     if (tensor->shape[i] < (is_pattern ? 0 : 1))
       return fail(result_invalid, "%s '%s' has extent %lld in dimension %d; every extent is at least %d", kind,
                   table->name, (print_int)tensor->shape[i], i, is_pattern ? 0 : 1);
-    empty |= tensor->shape[i] == 0;
-  }
-  if (!tensor->data && !empty)
+  if (!tensor->data && !is_empty(tensor, table->rank))
     return fail(result_invalid, "%s '%s' is null but has shape %s; pass the address of its memory", kind, table->name,
                 shape_text(tensor, table->rank, text, sizeof text));
   if ((uintptr_t)tensor->data % (uintptr_t)table->element_bytes != 0)
@@ -354,26 +405,27 @@ static int check_captured(const tensor_table *table, const tensor_view *tensor, 
 }
 
 static int check_pattern(const image_table *image, const tensor_table *table, const tensor_view *tensor,
-                         const launch_params *params) {
+                         const launch_sizes *sizes) {
   const int rank = table->rank;
-  const int64_t rows = divided_up(params->query_length, image->pattern_rows),
-                columns = divided_up(params->key_length, image->pattern_columns);
+  const int64_t rows = divided_up(sizes->query_length, image->pattern_rows),
+                columns = divided_up(sizes->key_length, image->pattern_columns);
   if (tensor->shape[rank - 2] < rows || tensor->shape[rank - 1] < columns)
     return fail(result_invalid,
-                "block pattern '%s' has %lld x %lld blocks of %d x %d, required are %lld x %lld for Sq = %d and Sk = "
-                "%d; pass one entry per block",
+                "block pattern '%s' has %lld x %lld blocks of %d x %d, required are %lld x %lld for Sq = %lld and Sk "
+                "= %lld; pass one entry per block",
                 table->name, (print_int)tensor->shape[rank - 2], (print_int)tensor->shape[rank - 1],
-                image->pattern_rows, image->pattern_columns, (print_int)rows, (print_int)columns, params->query_length,
-                params->key_length);
-  if (rank >= 3 && tensor->shape[rank - 3] != 1 && tensor->shape[rank - 3] != params->heads)
-    return fail(result_invalid,
-                "block pattern '%s' has %lld heads, required is 1 or %d; pass one plane for all heads or one per head",
-                table->name, (print_int)tensor->shape[rank - 3], params->heads);
-  if (rank == 4 && tensor->shape[0] != 1 && tensor->shape[0] != params->batch)
+                image->pattern_rows, image->pattern_columns, (print_int)rows, (print_int)columns,
+                (print_int)sizes->query_length, (print_int)sizes->key_length);
+  if (rank >= 3 && tensor->shape[rank - 3] != 1 && tensor->shape[rank - 3] != sizes->heads)
     return fail(
         result_invalid,
-        "block pattern '%s' has batch %lld, required is 1 or %d; pass one plane for all batches or one per batch",
-        table->name, (print_int)tensor->shape[0], params->batch);
+        "block pattern '%s' has %lld heads, required is 1 or %lld; pass one plane for all heads or one per head",
+        table->name, (print_int)tensor->shape[rank - 3], (print_int)sizes->heads);
+  if (rank == 4 && tensor->shape[0] != 1 && tensor->shape[0] != sizes->batch)
+    return fail(
+        result_invalid,
+        "block pattern '%s' has batch %lld, required is 1 or %lld; pass one plane for all batches or one per batch",
+        table->name, (print_int)tensor->shape[0], (print_int)sizes->batch);
   return result_ok;
 }
 
@@ -491,13 +543,14 @@ static int index_outside(const tensor_table *tensor, int64_t extent, const index
   return result_ok;
 }
 
-static int check_indices(const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
-  const int64_t last_query = (int64_t)params->query_length - 1 + params->q_offset;
-  const element_box box = {{0, 0, params->q_offset, 0},
-                           {params->batch - 1, params->heads - 1, last_query, params->key_length - 1},
-                           {params->batch, params->heads, params->query_length, params->key_length}};
+static int check_indices(const tensor_table *table, const tensor_view *tensor, const launch_sizes *sizes,
+                         int64_t q_offset) {
+  const element_box box = {
+      {0, 0, q_offset, 0},
+      {sizes->batch - 1, sizes->heads - 1, sizes->query_length - 1 + q_offset, sizes->key_length - 1},
+      {sizes->batch, sizes->heads, sizes->query_length, sizes->key_length}};
   int n, i, code;
-  if (!params->batch || !params->heads || !params->query_length || !params->key_length)
+  if (!sizes->batch || !sizes->heads || !sizes->query_length || !sizes->key_length)
     return result_ok;
   for (n = 0; n < table->index_count; ++n) {
     const index_table *index = &table->indices[n];
@@ -536,7 +589,8 @@ typedef struct {
 static placed_bounds place_bounds(const kernel_table *kernel, const bounds_table *table, const problem *p) {
   const tensor_table *tensor = &kernel->tensors[table->tensor];
   const int64_t *shape = p->tensors[table->tensor].shape;
-  const int64_t rows = table->of_keys ? p->key_length : p->query_length;
+  const launch_sizes sizes = sizes_of(kernel, p->extents);
+  const int64_t rows = table->of_keys ? sizes.key_length : sizes.query_length;
   placed_bounds placed;
   int64_t stride = 1, bytes;
   int dim;
@@ -610,57 +664,43 @@ typedef struct {
   uint64_t dimensions[4], strides[3];
 } map_view;
 
+/* The stride of a dimension of one element is 0, whatever stands there. */
+static int64_t packed_stride(const tensor_view *tensor, int dim) {
+  return tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
+}
+
 /* Whether a captured tensor's boxes hold what its elements do at all queries and keys of the launch. */
-static int is_mapped(const tensor_table *table, const tensor_view *tensor, const launch_params *params) {
+static int is_mapped(const tensor_table *table, const tensor_view *tensor, const launch_sizes *sizes,
+                     int64_t q_offset) {
   const int64_t greatest = ((int64_t)1 << 40) - 1, bytes = table->element_bytes;
   const int rank = table->rank;
   int i;
-  if ((uintptr_t)tensor->data % 16 != 0 || (tensor->shape[rank - 1] > 1 ? tensor->strides[rank - 1] : 0) != 1 ||
-      params->key_length > tensor->shape[rank - 1] || params->q_offset < 0 ||
-      (int64_t)params->q_offset + params->query_length > tensor->shape[rank - 2])
+  if ((uintptr_t)tensor->data % 16 != 0 || packed_stride(tensor, rank - 1) != 1 ||
+      sizes->key_length > tensor->shape[rank - 1] || q_offset < 0 ||
+      q_offset + sizes->query_length > tensor->shape[rank - 2])
     return 0;
   for (i = 0; i < rank - 1; ++i) {
-    const int64_t stride = tensor->shape[i] > 1 ? tensor->strides[i] : 0;
+    const int64_t stride = packed_stride(tensor, i);
     if (stride < 0 || stride > greatest / bytes || stride * bytes % 16 != 0)
       return 0;
   }
   return 1;
 }
 
-static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p,
-                        const launch_params *params) {
+static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p) {
+  const tensor_view *tensor = map->is_captured ? &p->tensors[map->index] : &p->operands[map->index];
+  const int rank = map->is_captured ? kernel->tensors[map->index].rank : kernel->operands[map->index].rank;
+  const int64_t bytes =
+      map->is_captured ? kernel->tensors[map->index].element_bytes : kernel->operands[map->index].element_bytes;
   map_view view = {NULL, {1, 1, 1, 1}, {0, 0, 0}};
-  int64_t strides[3] = {0, 0, 0}, bytes = 2;
   int i;
-  if (map->captured >= 0) {
-    const tensor_table *table = &kernel->tensors[map->captured];
-    const tensor_view *tensor = &p->tensors[map->captured];
-    bytes = table->element_bytes;
-    view.address = tensor->data;
-    for (i = 0; i < table->rank; ++i)
-      view.dimensions[i] = (uint64_t)tensor->shape[table->rank - 1 - i];
-    for (i = 1; i < table->rank; ++i)
-      strides[i - 1] = tensor->shape[table->rank - 1 - i] > 1 ? tensor->strides[table->rank - 1 - i] : 0;
-  } else {
-    const char which = map->name[0];
-    const int of_keys = which == 'k' || which == 'v';
-    const int64_t *from = which == 'q'   ? params->q_stride
-                          : which == 'k' ? params->k_stride
-                          : which == 'v' ? params->v_stride
-                                         : params->o_stride;
-    const int64_t extents[] = {which == 'v' || which == 'o' ? kernel->head_dim_v : kernel->head_dim,
-                               of_keys ? params->key_length : params->query_length,
-                               of_keys ? params->kv_heads : params->heads, params->batch};
-    view.address = which == 'q' ? params->q : which == 'k' ? params->k : which == 'v' ? params->v : params->o;
-    for (i = 0; i < 4; ++i)
-      view.dimensions[i] = (uint64_t)(extents[i] > 1 ? extents[i] : 1);
-    for (i = 0; i < 3; ++i)
-      strides[i] = from[2 - i];
-  }
+  view.address = tensor->data;
+  for (i = 0; i < rank; ++i)
+    view.dimensions[i] = (uint64_t)(tensor->shape[rank - 1 - i] > 1 ? tensor->shape[rank - 1 - i] : 1);
   /* The stride of a dimension of one element is never used, but must be valid. */
   for (i = 0; i < 3; ++i)
     view.strides[i] = view.dimensions[i + 1] == 1 ? ((uint64_t)bytes * view.dimensions[0] + 15) / 16 * 16
-                                                  : (uint64_t)(bytes * strides[i]);
+                                                  : (uint64_t)(bytes * packed_stride(tensor, rank - 2 - i));
   return view;
 }
 
@@ -673,14 +713,15 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes) {
   return to + bytes;
 }
 
-static unsigned char *put_tensor(unsigned char *to, const tensor_table *table, const tensor_view *tensor) {
+/* Address, strides and extents. */
+static unsigned char *put_tensor(unsigned char *to, const tensor_view *tensor, int rank) {
   int dim;
   to = put(to, &tensor->data, 8);
-  for (dim = 0; dim < table->rank; ++dim) {
-    const int64_t stride = tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
+  for (dim = 0; dim < rank; ++dim) {
+    const int64_t stride = packed_stride(tensor, dim);
     to = put(to, &stride, 8);
   }
-  return put(to, tensor->shape, 8 * (size_t)table->rank);
+  return put(to, tensor->shape, 8 * (size_t)rank);
 }
 
 static int pack_tensors(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed,
@@ -690,12 +731,12 @@ static int pack_tensors(const kernel_table *kernel, const image_table *image, co
     const tensor_table *table = &kernel->tensors[i];
     code = check_captured(table, &p->tensors[i], image->pattern == i);
     if (code == result_ok && image->pattern == i)
-      code = check_pattern(image, table, &p->tensors[i], &packed->params);
+      code = check_pattern(image, table, &p->tensors[i], &packed->sizes);
     if (code == result_ok)
-      code = check_indices(table, &p->tensors[i], &packed->params);
+      code = check_indices(table, &p->tensors[i], &packed->sizes, p->q_offset);
     if (code != result_ok)
       return code;
-    *cursor = put_tensor(*cursor, table, &p->tensors[i]);
+    *cursor = put_tensor(*cursor, &p->tensors[i], table->rank);
   }
   return result_ok;
 }
@@ -717,15 +758,15 @@ static int pack_bounds(const kernel_table *kernel, const image_table *image, con
 }
 
 static int count_blocks(const image_table *image, packed_problem *packed) {
-  const launch_params *params = &packed->params;
-  const int64_t tiles = divided_up(params->query_length, image->tile_q), per_batch = tiles * params->heads;
-  if (params->batch > 0 && (per_batch > most_int32 || per_batch * params->batch > most_int32))
-    return fail(
-        result_invalid,
-        "the launch needs %.0f blocks (B = %d, H = %d, %lld query tiles of %d), the most is %lld; split the batch",
-        (double)per_batch * params->batch, params->batch, params->heads, (print_int)tiles, image->tile_q,
-        (print_int)most_int32);
-  packed->blocks = per_batch * params->batch;
+  const launch_sizes *sizes = &packed->sizes;
+  const int64_t tiles = divided_up(sizes->query_length, image->tile_q), per_batch = tiles * sizes->heads;
+  if (sizes->batch > 0 && (per_batch > most_int32 || per_batch * sizes->batch > most_int32))
+    return fail(result_invalid,
+                "the launch needs %.0f blocks (B = %lld, H = %lld, %lld query tiles of %d), the most is %lld; split "
+                "the batch",
+                (double)per_batch * (double)sizes->batch, (print_int)sizes->batch, (print_int)sizes->heads,
+                (print_int)tiles, image->tile_q, (print_int)most_int32);
+  packed->blocks = per_batch * sizes->batch;
   return result_ok;
 }
 
@@ -733,19 +774,28 @@ static int count_blocks(const image_table *image, packed_problem *packed) {
 static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p,
                         packed_problem *packed) {
   unsigned char *cursor = packed->bytes + sizeof(launch_params);
-  int code = pack_fixed(kernel, p, &packed->params), i;
+  int code, i;
+  packed->sizes = sizes_of(kernel, p->extents);
+  code = check_operands(kernel, p, &packed->sizes);
+  if (code == result_ok)
+    code = pack_launch_values(kernel, p, &packed->sizes, &packed->params);
   if (code != result_ok)
     return code;
+  cursor = put(cursor, p->extents, 8 * (size_t)kernel->axis_count);
   cursor = put(cursor, p->scalars, 8 * (size_t)kernel->scalar_count);
+  for (i = 0; i < kernel->operand_count; ++i)
+    cursor = put_tensor(cursor, &p->operands[i], kernel->operands[i].rank);
   code = pack_tensors(kernel, image, p, packed, &cursor);
   if (code == result_ok)
     code = pack_bounds(kernel, image, p, packed, &cursor);
   if (code == result_ok)
     code = count_blocks(image, packed);
-  for (i = 0; i < image->map_count && code == result_ok; ++i)
-    if (image->maps[i].captured < 0 ||
-        is_mapped(&kernel->tensors[image->maps[i].captured], &p->tensors[image->maps[i].captured], &packed->params))
+  for (i = 0; i < image->map_count && code == result_ok; ++i) {
+    const map_table *map = &image->maps[i];
+    if (!map->is_captured ||
+        is_mapped(&kernel->tensors[map->index], &p->tensors[map->index], &packed->sizes, p->q_offset))
       packed->params.mapped |= (int32_t)(1u << i);
+  }
   return code;
 }
 
@@ -1008,20 +1058,21 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
     const int32_t bit = (int32_t)(1u << i);
     memset(out, 0, tensor_map_bytes);
     if (packed->params.mapped & bit) {
-      const map_view view = view_of(kernel, map, p, &packed->params);
+      const map_view view = view_of(kernel, map, p);
       const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
       const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides,
                                                       box, steps, 0, map->swizzle, promote_to_256_bytes, 0);
       if (code == 0)
         continue;
       /* Of a captured tensor any strides are allowed. */
-      if (map->captured < 0) {
+      if (!map->is_captured) {
         char what[256];
         snprintf(what, sizeof what,
                  "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "
                  "engine; make it contiguous, or "
                  "compile for sm_90",
-                 map->name, (print_int)view.strides[0], (print_int)view.strides[1], (print_int)view.strides[2]);
+                 kernel->operands[map->index].name, (print_int)view.strides[0], (print_int)view.strides[1],
+                 (print_int)view.strides[2]);
         return driver_result(driver, code, what);
       }
       packed->params.mapped &= ~bit;
@@ -1094,13 +1145,4 @@ static int load_for_context(const kernel_table *kernel) {
   const driver_table *driver = NULL;
   const loaded_module *loaded = NULL;
   return find_module(kernel, &driver, &loaded);
-}
-
-/* Strides of dense row-major memory. */
-static void dense_strides(int rank, const int64_t *shape, int64_t inner, int64_t *strides) {
-  int i;
-  for (i = rank - 1; i >= 0; --i) {
-    strides[i] = inner;
-    inner *= shape[i] > 1 ? shape[i] : 1;
-  }
 }

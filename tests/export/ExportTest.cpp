@@ -45,25 +45,37 @@ alignas(64) char memory[1 << 16]; // what arguments point into; nothing reads it
 // Random launches
 //===----------------------------------------------------------------------===//
 
+/// The place of an axis' extent in a Problem; one past those that are passed where no operand has it.
+size_t axisNumber(const KernelSignature &signature, std::string_view axis) {
+  const std::vector<std::string> axes = signature.axes();
+  return size_t(std::find(axes.begin(), axes.end(), axis) - axes.begin());
+}
+
+std::vector<int64_t> shapeOf(const KernelSignature &signature, const OperandParam &operand, const Problem &p) {
+  std::vector<int64_t> shape;
+  for (const AxisParam &axis : operand.axes)
+    shape.push_back(axis.size ? axis.size : p.extents[axisNumber(signature, axis.name)]);
+  return shape;
+}
+
 class ProblemMaker {
 public:
   ProblemMaker(const KernelSignature &signature, uint32_t seed) : signature(signature), random(seed) {}
 
   Problem next() {
     Problem p = {};
-    p.batch = pick({1, 1, 2, 3}), p.headsKv = pick({1, 2, 4}), p.heads = p.headsKv * pick({1, 2, 3});
-    p.queries = pick({1, 7, 64, 100, 129, 1000, 4096}), p.keys = pick({1, 8, 70, 128, 1000, 5000});
+    for (size_t i = 0; i < signature.axes().size(); ++i)
+      p.extents[i] = pick({1, 2, 5});
+    extent(p, "b") = pick({1, 1, 2, 3}), extent(p, "hkv") = pick({1, 2, 4});
+    extent(p, "h") = extent(p, "hkv") * pick({1, 2, 3});
+    extent(p, "q") = pick({1, 7, 64, 100, 129, 1000, 4096}), extent(p, "k") = pick({1, 8, 70, 128, 1000, 5000});
     if (one(20))
-      *pickFrom<int64_t>({&p.batch, &p.queries, &p.keys}) = 0;
-    const int64_t shapes[5][4] = {{p.batch, p.heads, p.queries, signature.headDim},
-                                  {p.batch, p.headsKv, p.keys, signature.headDim},
-                                  {p.batch, p.headsKv, p.keys, signature.headDimV},
-                                  {p.batch, p.heads, p.queries, signature.headDimV},
-                                  {p.batch, p.heads, p.queries, 1}};
-    for (int i = 0; i < 5; ++i)
-      chooseStrides(shapes[i], i == 1 || i == 2, p.strides[i]);
-    p.q = address(), p.k = address(), p.v = address(), p.o = address();
-    p.lse = one(3) ? nullptr : static_cast<float *>(address());
+      *pickFrom<int64_t>({&extent(p, "b"), &extent(p, "q"), &extent(p, "k")}) = 0;
+    for (size_t i = 0; i < signature.operands.size(); ++i) {
+      const OperandParam &operand = signature.operands[i];
+      chooseStrides(operand, shapeOf(signature, operand, p), p.strides[i]);
+      p.operands[i] = operand.optional && one(3) ? nullptr : address();
+    }
     p.qOffset = signature.qOffset ? int32_t(pick({0, 5, 100, -3})) : 0;
     if (signature.dropout) {
       p.dropout = pickFrom<const float>({&probabilities[0], &probabilities[1], &probabilities[2]})[0];
@@ -93,35 +105,39 @@ private:
   bool one(unsigned of) { return random() % of == 0; }
   void *address() { return memory + 64 * (random() % 512); }
 
-  void chooseStrides(const int64_t (&shape)[4], bool mayRepeat, int64_t *strides) {
-    const int64_t b = shape[0], h = shape[1], s = shape[2], d = shape[3], pad = pick({0, 8, 64});
-    switch (random() % 4) {
-    case 0: // [B, S, H, D]
-      strides[2] = h * (d + pad), strides[1] = d + pad, strides[0] = s * strides[2];
-      break;
-    case 1: // one plane for all
-      if (mayRepeat) {
-        strides[0] = strides[1] = 0, strides[2] = d;
-        break;
-      }
-      [[fallthrough]];
-    default:
-      strides[2] = d + pad, strides[1] = s * strides[2], strides[0] = h * strides[1];
+  int64_t &extent(Problem &p, std::string_view axis) { return p.extents[axisNumber(signature, axis)]; }
+
+  /// Those of all dimensions but the last one of a tiled operand.
+  void chooseStrides(const OperandParam &operand, const std::vector<int64_t> &shape, int64_t *strides) {
+    const int count = operand.rank() - operand.isTiled();
+    const int64_t row = operand.isTiled() ? shape.back() : 1, pad = pick({0, 8, 64});
+    std::vector<int> inmostFirst;
+    for (int i = count - 1; i >= 0; --i)
+      inmostFirst.push_back(i);
+    const int kind = int(random() % 4);
+    if (kind == 0 && count >= 2) // [B, S, H, D]
+      std::swap(inmostFirst[0], inmostFirst[1]);
+    int64_t stride = row + pad;
+    for (int i : inmostFirst) {
+      const bool repeats = kind == 1 && operand.role == OperandRole::In; // one plane for all
+      strides[i] = !repeats ? stride : i == count - 1 ? row : 0;
+      stride *= std::max<int64_t>(shape[size_t(i)], 1);
     }
-    if (b == 1 && one(2))
+    if (count && shape[0] == 1 && one(2))
       strides[0] = 3; // never used
   }
 
-  ProblemTensor tensor(const TensorParam &param, const Problem &p) {
+  ProblemTensor tensor(const TensorParam &param, Problem &p) {
+    const int64_t heads = extent(p, "h"), queries = extent(p, "q"), keys = extent(p, "k");
     ProblemTensor result = {address(), {}, {}};
     const bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
     for (int i = 0; i < param.rank; ++i)
-      result.shape[i] = param.rank == 1       ? pick({p.batch, p.heads, std::max(p.queries, p.keys) + 100})
-                        : i == param.rank - 1 ? p.queries + p.keys + pick({-1, 100, 8})
-                        : i == param.rank - 2 && param.rank > 2 ? p.queries + 100
-                                                                : pick({1, p.heads});
+      result.shape[i] = param.rank == 1       ? pick({extent(p, "b"), heads, std::max(queries, keys) + 100})
+                        : i == param.rank - 1 ? queries + keys + pick({-1, 100, 8})
+                        : i == param.rank - 2 && param.rank > 2 ? queries + 100
+                                                                : pick({1, heads});
     if (pattern && one(2))
-      result.shape[param.rank - 1] = (p.keys + signature.blockPattern->columns - 1) / signature.blockPattern->columns;
+      result.shape[param.rank - 1] = (keys + signature.blockPattern->columns - 1) / signature.blockPattern->columns;
     for (int64_t &extent : result.shape)
       extent = std::max<int64_t>(extent, 1);
     const int64_t pad = pick({0, 8, 3});
@@ -140,36 +156,37 @@ private:
     auto moved = [](auto *pointer, size_t bytes) {
       return reinterpret_cast<decltype(pointer)>(reinterpret_cast<uintptr_t>(pointer) + bytes);
     };
+    const size_t any = random() % signature.operands.size(), written = numberOfRole(OperandRole::Out);
     switch (random() % 12) {
     case 0:
-      p.q = moved(static_cast<const char *>(p.q), 8);
+      p.operands[any] = moved(static_cast<char *>(p.operands[any]), one(2) ? 8 : 2);
       break;
     case 1:
-      p.o = nullptr;
+      p.operands[any] = nullptr;
       break;
     case 2:
-      p.strides[1][2] += 1;
+      p.strides[any][random() % 3] += 1;
       break;
     case 3:
-      p.strides[3][random() % 3] = 0;
+      p.strides[written][random() % 3] = 0;
       break;
     case 4:
-      p.strides[4][random() % 3] = 0;
+      p.strides[signature.operands.size() - 1][random() % 3] = 0;
       break;
     case 5:
-      p.heads += 1;
+      extent(p, "h") += 1;
       break;
     case 6:
-      p.queries = (int64_t(1) << 30) + 1;
+      extent(p, one(2) ? "q" : "k") = (int64_t(1) << 30) + 1;
       break;
     case 7:
-      p.lse = p.lse ? reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(p.lse) + 2) : nullptr;
+      p.extents[random() % signature.axes().size()] = int64_t(1) << 31;
       break;
     case 8:
       p.dropout = signature.dropout ? 1.5f : 0;
       break;
     case 9:
-      p.batch = 1 << 24, p.queries = 1 << 28;
+      extent(p, "b") = 1 << 24, extent(p, "q") = 1 << 28;
       break;
     case 10:
       p.workspace = moved(static_cast<char *>(p.workspace), 4);
@@ -180,6 +197,12 @@ private:
         one(2) ? void(tensor.data = moved(static_cast<const char *>(tensor.data), 1)) : void(tensor.shape[0] = 0);
       }
     }
+  }
+
+  /// An operand of that role.
+  size_t numberOfRole(OperandRole role) const {
+    const auto found = std::ranges::find(signature.operands, role, &OperandParam::role);
+    return size_t(found - signature.operands.begin()) % signature.operands.size();
   }
 
   const KernelSignature &signature;
@@ -199,18 +222,25 @@ ScalarValue scalarOf(DType dtype, uint64_t slot) {
 LaunchArgs argsOf(const KernelSignature &signature, const Problem &p) {
   const Device device = Device::cuda(0);
   LaunchArgs args;
-  auto view = [&](const void *data, DType dtype, std::initializer_list<int64_t> shape, const int64_t *strides) {
-    std::vector<int64_t> all(strides, strides + 3);
-    if (shape.size() == 4)
-      all.push_back(1);
-    return Tensor::strided(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()), all, device);
-  };
-  args.q = view(p.q, signature.dtype, {p.batch, p.heads, p.queries, signature.headDim}, p.strides[0]);
-  args.k = view(p.k, signature.dtype, {p.batch, p.headsKv, p.keys, signature.headDim}, p.strides[1]);
-  args.v = view(p.v, signature.dtype, {p.batch, p.headsKv, p.keys, signature.headDimV}, p.strides[2]);
-  args.o = view(p.o, signature.dtype, {p.batch, p.heads, p.queries, signature.headDimV}, p.strides[3]);
-  if (p.lse)
-    args.lse = view(p.lse, f32, {p.batch, p.heads, p.queries}, p.strides[4]);
+  for (size_t i = 0; i < signature.operands.size(); ++i) {
+    const OperandParam &operand = signature.operands[i];
+    if (operand.optional && !p.operands[i])
+      continue;
+    std::vector<int64_t> strides(p.strides[i], p.strides[i] + operand.rank());
+    if (operand.isTiled())
+      strides.back() = 1;
+    const Tensor tensor =
+        Tensor::strided(p.operands[i], operand.dtype, shapeOf(signature, operand, p), strides, device);
+    const std::pair<std::string_view, Tensor *> members[] = {
+        {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
+    const auto member = std::ranges::find(members, operand.name, &std::pair<std::string_view, Tensor *>::first);
+    if (member != std::end(members))
+      *member->second = tensor;
+    else if (operand.name == "lse")
+      args.lse = tensor;
+    else
+      args.operands.push_back({operand.name, tensor});
+  }
   for (size_t i = 0; i < signature.scalars.size(); ++i)
     args.scalars.push_back({signature.scalars[i].name, scalarOf(signature.scalars[i].dtype, p.scalars[i])});
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
@@ -259,10 +289,9 @@ Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<
   result.params = fake.params;
   if (!result.params.empty() && !image.signature.tensorMaps.empty()) {
     // What lies between the parameters and the tensor maps is nobody's.
-    KernelSignature plain = image.signature;
-    plain.tensorMaps.clear();
-    std::fill(result.params.begin() + ptrdiff_t(plain.packedBytes()),
-              result.params.begin() + ptrdiff_t(tensorMapOffset(image.signature)), 0);
+    const KernelSignature &signature = image.signature;
+    std::fill(result.params.begin() + ptrdiff_t(signature.boundsOffset(signature.bounds.size())),
+              result.params.begin() + ptrdiff_t(signature.tensorMapOffset()), 0);
   }
   fake = before;
   fake.maxDynamicShared = int(image.sharedBytes);
@@ -284,9 +313,11 @@ void addFeatures(const KernelImage &image, std::set<std::string> &features) {
   for (auto [has, name] : all)
     if (has)
       features.insert(name);
-  for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
-    if (isCaptured(signature, map))
+  for (const TensorMapParam &map : signature.tensorMaps)
+    if (map.captured)
       features.insert("tensor map of a captured tensor");
+  if (signature.operands != forwardOperands(signature.dtype, signature.headDim, signature.headDimV))
+    features.insert("operands of another program");
 }
 
 struct Case {
@@ -323,15 +354,74 @@ std::vector<Case> cases() {
   return all;
 }
 
+/// A kernel that no variant gives: sm_90a, of these operands.
+KernelImage imageOf(const char *name, DType dtype, std::vector<OperandParam> operands) {
+  KernelImage image;
+  image.name = name;
+  image.entry = "entry";
+  image.arch = "sm_90a";
+  image.signature.dtype = dtype;
+  image.signature.headDim = image.signature.headDimV = 64;
+  image.signature.operands = std::move(operands);
+  image.tileQ = image.tileK = 64;
+  image.threads = 128;
+  image.nvrtcVersion = 13000;
+  image.binary = {'\177', 'E', 'L', 'F'};
+  image.planJson = "{}";
+  return image;
+}
+
+/// As a backward pass has them, and more: a name that is C's, one that a captured tensor has too, an output that is
+/// added to, axes that no expression counts in.
+KernelImage gradients() {
+  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", 64}, split{"split"};
+  const OperandRole in = OperandRole::In, out = OperandRole::Out;
+  KernelImage image = imageOf("gradients", bf16,
+                              {{"q", bf16, in, false, {b, h, q, d}},
+                               {"k", bf16, in, false, {b, hkv, k, d}},
+                               {"do", bf16, in, false, {b, h, q, d}},
+                               {"delta", f32, in, false, {b, h, q}},
+                               {"dq", f32, OperandRole::Accumulate, false, {b, h, q, d}},
+                               {"part", f16, out, false, {split, {"pair", 2}, b, h}},
+                               {"counts", i32, out, true, {split}}});
+  image.signature.tensors = {{"q", bf16, 2}};
+  for (const char *tensor : {"q", "k", "dq", "q"})
+    image.signature.tensorMaps.push_back({.tensor = tensor, .rows = 64, .columns = 32, .swizzle = 64});
+  image.signature.tensorMaps.back().captured = true;
+  return image;
+}
+
+/// No axis of attention but the queries.
+KernelImage rows() {
+  const AxisParam n{"n"}, q{"q"}, width{"width", 32};
+  return imageOf("rows", f16,
+                 {{"x", f16, OperandRole::In, false, {n, q, width}},
+                  {"sums", f16, OperandRole::Out, false, {n, q}},
+                  {"scale", f32, OperandRole::In, true, {width}}});
+}
+
+/// The kernels of all cases, each case's under its name.
+std::vector<std::pair<std::string, std::function<std::vector<KernelImage>()>>> allImages() {
+  std::vector<std::pair<std::string, std::function<std::vector<KernelImage>()>>> all;
+  for (const Case &test : cases())
+    all.emplace_back(test.name, [test] {
+      std::vector<KernelImage> images;
+      for (const char *arch : {"sm_80", "sm_90a", "sm_120"})
+        images.push_back(imageWithoutCubin(test.variant, test.options, arch));
+      return images;
+    });
+  all.emplace_back("gradients", [] { return std::vector{gradients()}; });
+  all.emplace_back("rows", [] { return std::vector{rows()}; });
+  return all;
+}
+
 } // namespace
 
 TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") {
   FakeCuda &fake = fakeDriver();
   std::set<std::string> features;
-  for (const Case &test : cases()) {
-    std::vector<KernelImage> images;
-    for (const char *arch : {"sm_80", "sm_90a", "sm_120"})
-      images.push_back(imageWithoutCubin(test.variant, test.options, arch));
+  for (const auto &[name, make] : allImages()) {
+    const std::vector<KernelImage> images = make();
     const Exported exported(images);
     for (const KernelImage &image : images) {
       fake = {};
@@ -356,7 +446,7 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
         });
         const Outcome found =
             outcomeOf(fake, image, [&] { return exported.launch(p) == 0 ? std::string() : exported.error(); });
-        INFO(test.name << " for " << image.arch << ", problem " << i);
+        INFO(name << " for " << image.arch << ", problem " << i);
         CHECK(found.error == wanted.error);
         CHECK((found == wanted));
         (wanted.error.empty() ? good : refused) += 1;
@@ -365,14 +455,14 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
           most = std::max(most, attune::workspaceSize(other.signature, args));
         CHECK(exported.workspaceBytes(p) == most);
       }
-      INFO(test.name << " for " << image.arch);
+      INFO(name << " for " << image.arch);
       CHECK(good > 20);
       CHECK(refused > 20);
     }
   }
   CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "bounds",
                                           "block pattern", "dropout", "q offset", "scalars", "tensor maps",
-                                          "tensor map of a captured tensor"});
+                                          "tensor map of a captured tensor", "operands of another program"});
   fake = {};
 }
 
@@ -389,13 +479,18 @@ struct Setup {
     (*cudaDriver())->cuCtxSetCurrent(freshContext());
     for (const char *arch : archs)
       images.push_back(imageWithoutCubin(variant, {.headDim = 64}, arch));
-    problem.batch = problem.heads = problem.headsKv = 1;
-    problem.queries = problem.keys = 64;
-    problem.q = problem.k = problem.v = problem.o = memory;
-    for (int64_t (&strides)[3] : problem.strides)
+    for (std::string_view axis : {"b", "h", "hkv"})
+      extent(axis) = 1;
+    for (std::string_view axis : {"q", "k"})
+      extent(axis) = 64;
+    for (int i = 0; i < 4; ++i)
+      problem.operands[i] = memory;
+    for (int64_t (&strides)[4] : problem.strides)
       strides[0] = strides[1] = 64 * 64, strides[2] = 64;
   }
   ~Setup() { fake = {}; }
+
+  int64_t &extent(std::string_view axis) { return problem.extents[axisNumber(images[0].signature, axis)]; }
 };
 
 } // namespace
@@ -481,7 +576,7 @@ TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
   CHECK(exported.launch(s.problem) == 0);
   s.fake.launchResult = 1;
   fails(4, "launch of kernel 'kernel_bounds' failed: CUDA_ERROR_INVALID_VALUE (invalid argument)");
-  s.problem.keys = -1;
+  s.extent("k") = -1;
   fails(1, "key_length is -1; sizes are at least 0");
 }
 
@@ -518,6 +613,125 @@ TEST_CASE("what cannot be exported", "[fake][.]") {
   images = s.images;
   images[1].signature.headDim = 128;
   CHECK(text(images) == "the kernels for sm_80 and sm_90a take different arguments; export them under two names");
+}
+
+TEST_CASE("operands that a header cannot have", "[fake][.]") {
+  auto text = [](auto change) {
+    KernelImage image = rows();
+    change(image.signature.operands);
+    return exportKernel(std::vector{image}).error().message;
+  };
+  using Operands = std::vector<OperandParam>;
+  CHECK(text([](Operands &all) { all.clear(); }) ==
+        "kernel 'rows' has no operand whose extents a launch passes; compile it again");
+  CHECK(text([](Operands &all) { all[0].name = "x-1"; }) ==
+        "operand 'x-1' of kernel 'rows' is not a name in C; rename it with letters, digits and _");
+  CHECK(text([](Operands &all) { all[0].axes[0].name = "2n"; }) ==
+        "axis '2n' of kernel 'rows' is not a name in C; rename it with letters, digits and _");
+  CHECK(text([](Operands &all) { all[0].name = "stream"; }) ==
+        "operand 'stream' of kernel 'rows' would be member 'stream' of the header's arguments, which another one is; "
+        "rename it");
+  CHECK(text([](Operands &all) { all[1].name = "x_strides"; }) ==
+        "operand 'x_strides' of kernel 'rows' would be member 'x_strides' of the header's arguments, which another one "
+        "is; rename it");
+  CHECK(text([](Operands &all) { all[1].name = "n"; }) ==
+        "operand 'n' of kernel 'rows' would be member 'n' of the header's arguments, which another one is; rename it");
+  CHECK(text([](Operands &all) { all[1].axes.resize(5, {"m"}); }) ==
+        "operand 'sums' of kernel 'rows' has rank 5, the most is 4; join dimensions of it");
+  CHECK(text([](Operands &all) { all[1].role = OperandRole::Workspace; }) ==
+        "operand 'sums' of kernel 'rows' lies in the launch's workspace, which the header's arguments cannot say; pass "
+        "it as an operand of role out");
+}
+
+namespace {
+
+std::string headerOf(const KernelImage &image) {
+  Expected<std::vector<ExportedFile>> files = exportKernel(std::vector{image}, {.name = "kernel"});
+  REQUIRE(files);
+  return (*files)[0].content;
+}
+
+/// The members of the header's arguments, up to those that every kernel has.
+std::string membersOf(const KernelImage &image) {
+  const std::string header = headerOf(image);
+  const size_t begin = header.find("typedef struct kernel_args {\n"), end = header.find("  void *workspace;");
+  return header.substr(begin, end - begin);
+}
+
+} // namespace
+
+TEST_CASE("the header has a member for each operand and each extent", "[fake][.]") {
+  CHECK(membersOf(imageOf("forward", bf16, forwardOperands(bf16, 64, 64))) ==
+        R"(typedef struct kernel_args {
+  /* Device memory of bf16, 16-byte aligned. Strides (batch, head, row) count elements and are multiples of 16 bytes; the elements of
+   * a row lie side by side. */
+  const void *q; /* [batch, heads, query_length, head_dim] */
+  const void *k; /* [batch, heads_kv, key_length, head_dim] */
+  const void *v; /* [batch, heads_kv, key_length, head_dim_v] */
+  void *o;       /* [batch, heads, query_length, head_dim_v] */
+  float *lse;    /* [batch, heads, query_length], natural logarithm; null where not wanted */
+  int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3], lse_strides[3];
+  int64_t batch, heads, heads_kv, query_length, key_length; /* heads is a multiple of heads_kv */
+)");
+  CHECK(membersOf(gradients()) == R"(typedef struct kernel_args {
+  /* Device memory of bf16, 16-byte aligned. Strides (batch, head, row) count elements and are multiples of 16 bytes; the elements of
+   * a row lie side by side. */
+  const void *q;      /* [batch, heads, query_length, head_dim] */
+  const void *k;      /* [batch, heads_kv, key_length, head_dim] */
+  const void *do_;    /* [batch, heads, query_length, head_dim] */
+  const float *delta; /* [batch, heads, query_length] */
+  void *dq;           /* [batch, heads, query_length, head_dim], f32, added to */
+  void *part;         /* [split, 2, batch, heads], f16 */
+  int32_t *counts;    /* [split]; null where not wanted */
+  int64_t q_strides[3], k_strides[3], do_strides[3], delta_strides[3], dq_strides[3], part_strides[4], counts_strides[1];
+  int64_t batch, heads, heads_kv, query_length, key_length, split; /* heads is a multiple of heads_kv */
+  /* Captured tensors: device memory; strides count elements, kernel_contiguous fills them. */
+  struct {
+    struct { const void *data; int64_t shape[2], strides[2]; } q; /* bf16 */
+  } tensors;
+)");
+  CHECK(membersOf(rows()) == R"(typedef struct kernel_args {
+  /* Device memory of f16, 16-byte aligned. Strides (n, row) count elements and are multiples of 16 bytes; the elements of
+   * a row lie side by side. */
+  const void *x;     /* [n, query_length, 32] */
+  void *sums;        /* [n, query_length] */
+  const void *scale; /* [32], f32; null where not wanted */
+  int64_t x_strides[2], sums_strides[2];
+  int64_t query_length, n;
+)");
+  const std::string header = headerOf(gradients());
+  for (const char *line :
+       {"/* gradients: attention, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.1.0 */\n",
+        " *     kernel_defaults(&args, B, H, Hkv, Sq, Sk, split);    // sizes, strides of contiguous [B, H, S, D] "
+        "memory, "
+        "the rest 0\n",
+        " *     args.q = q; args.k = k; args.do_ = do_; args.delta = delta; args.dq = dq; args.part = part;\n",
+        "void kernel_defaults(kernel_args *args, int64_t batch, int64_t heads, int64_t heads_kv, int64_t query_length, "
+        "int64_t key_length, int64_t split);\n"}) {
+    INFO(line);
+    CHECK(header.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("defaults of an exported kernel's arguments", "[fake][.]") {
+  const KernelImage image = gradients();
+  const Exported exported({image});
+  Problem problem = {};
+  for (size_t i = 0; i < image.signature.axes().size(); ++i)
+    problem.extents[i] = int64_t(i) + 2;
+  const Problem defaults = exported.defaults(problem);
+  for (size_t i = 0; i < image.signature.operands.size(); ++i) {
+    const OperandParam &operand = image.signature.operands[i];
+    const std::vector<int64_t> shape = shapeOf(image.signature, operand, problem);
+    int64_t stride = 1;
+    for (int dim = operand.rank() - 1; dim >= 0; --dim) {
+      INFO(operand.name << " dimension " << dim);
+      CHECK(defaults.strides[i][dim] == (operand.isTiled() && dim == operand.rank() - 1 ? 0 : stride));
+      stride *= shape[size_t(dim)];
+    }
+    CHECK(defaults.operands[i] == nullptr);
+  }
+  CHECK(std::equal(std::begin(problem.extents), std::end(problem.extents), std::begin(defaults.extents)));
 }
 
 TEST_CASE("files of an export", "[fake][.]") {

@@ -2,6 +2,7 @@
 
 #include "driver/Lowering.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -12,6 +13,83 @@
 using namespace attune;
 namespace fs = std::filesystem;
 
+/// A member's name for what the signature calls `name`.
+static std::string memberOf(const std::string &name) {
+  return name + (name == "class" || name == "NULL" || name == "do" ? "_" : "");
+}
+
+/// NAME_args' members for the extents of signature.axes().
+static std::vector<std::string> extentMembers(const KernelSignature &signature) {
+  std::vector<std::string> members;
+  for (const std::string &axis : signature.axes())
+    members.push_back(axis == "b"     ? "batch"
+                      : axis == "h"   ? "heads"
+                      : axis == "hkv" ? "heads_kv"
+                      : axis == "q"   ? "query_length"
+                      : axis == "k"   ? "key_length"
+                                      : axis);
+  return members;
+}
+
+/// C that gives NAME_defaults of a Problem's extents, in the order that the header has: batch, heads, heads_kv,
+/// query_length and key_length before others.
+static std::string defaultsCall(const KernelSignature &signature) {
+  const std::vector<std::string> members = extentMembers(signature);
+  std::string text = "  kernel_defaults(&args";
+  auto add = [&](const std::string &member) {
+    for (size_t i = 0; i < members.size(); ++i)
+      if (members[i] == member)
+        text += fmt::format(", p->extents[{}]", i);
+  };
+  const std::vector<std::string> known = {"batch", "heads", "heads_kv", "query_length", "key_length"};
+  for (const std::string &member : known)
+    add(member);
+  for (const std::string &member : members)
+    if (std::find(known.begin(), known.end(), member) == known.end())
+      add(member);
+  return text + ");\n";
+}
+
+/// C++ has no conversion from void * to them.
+static std::string pointerTo(DType dtype) {
+  const std::string_view dtypeName = name(dtype);
+  return dtypeName == "i32"    ? "int32_t *"
+         : dtypeName == "i64"  ? "int64_t *"
+         : dtypeName == "bool" ? "uint8_t *"
+         : dtypeName == "f32"  ? "float *"
+                               : "void *";
+}
+
+/// C that goes through the members of operands: `line` with the member for {0}, the operand's number for {1} and a
+/// cast for {2}.
+static std::string forOperands(const KernelSignature &signature, const std::string &line, bool ofStrides) {
+  std::string text;
+  for (size_t i = 0; i < signature.operands.size(); ++i) {
+    const OperandParam &operand = signature.operands[i];
+    if (!ofStrides)
+      text += fmt::format(fmt::runtime(line), memberOf(operand.name), i,
+                          operand.isTiled() ? "" : "(" + pointerTo(operand.dtype) + ")");
+    else if (operand.rank() > int(operand.isTiled()))
+      text += fmt::format(fmt::runtime(line), operand.name + "_strides", i, "");
+  }
+  return text;
+}
+
+/// C that gives what NAME_defaults writes, in a Problem.
+static std::string defaultsOf(const KernelSignature &signature) {
+  std::string text = "void call_defaults(const Problem *p, Problem *to);\n"
+                     "void call_defaults(const Problem *p, Problem *to) {\n"
+                     "  kernel_args args;\n"
+                     "  memset(to, 0, sizeof *to);\n" +
+                     defaultsCall(signature) +
+                     forOperands(signature, "  memcpy(to->strides[{1}], args.{0}, sizeof args.{0});\n", true) +
+                     forOperands(signature, "  to->operands[{1}] = args.{0} ? to : NULL;\n", false);
+  const std::vector<std::string> members = extentMembers(signature);
+  for (size_t i = 0; i < members.size(); ++i)
+    text += fmt::format("  to->extents[{}] = args.{};\n", i, members[i]);
+  return text + "}\n";
+}
+
 /// C that fills NAME_args from a Problem.
 static std::string callerOf(const KernelSignature &signature) {
   std::string text = R"(#include "kernel.h"
@@ -19,14 +97,9 @@ static std::string callerOf(const KernelSignature &signature) {
 #include <string.h>
 static kernel_args args_of(const Problem *p) {
   kernel_args args;
-  kernel_defaults(&args, p->batch, p->heads, p->headsKv, p->queries, p->keys);
-  args.q = p->q, args.k = p->k, args.v = p->v, args.o = p->o, args.lse = p->lse;
-  memcpy(args.q_strides, p->strides[0], sizeof args.q_strides);
-  memcpy(args.k_strides, p->strides[1], sizeof args.k_strides);
-  memcpy(args.v_strides, p->strides[2], sizeof args.v_strides);
-  memcpy(args.o_strides, p->strides[3], sizeof args.o_strides);
-  memcpy(args.lse_strides, p->strides[4], sizeof args.lse_strides);
-)";
+)" + defaultsCall(signature) +
+                     forOperands(signature, "  args.{0} = {2}p->operands[{1}];\n", false) +
+                     forOperands(signature, "  memcpy(args.{0}, p->strides[{1}], sizeof args.{0});\n", true);
   if (signature.dropout)
     text += "  args.dropout = p->dropout, args.seed = p->seed, args.offset = p->offset;\n"
             "  args.seed_pointer = p->seedPointer, args.offset_pointer = p->offsetPointer;\n";
@@ -36,13 +109,8 @@ static kernel_args args_of(const Problem *p) {
     text += fmt::format("  memcpy(&args.scalars.{0}, &p->scalars[{1}], sizeof args.scalars.{0});\n",
                         signature.scalars[i].name, i);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
-    const std::string member = signature.tensors[i].name +
-                               (signature.tensors[i].name == "class" || signature.tensors[i].name == "NULL" ? "_" : "");
-    const std::string pointer = name(signature.tensors[i].dtype) == "i32"    ? "(const int32_t *)"
-                                : name(signature.tensors[i].dtype) == "i64"  ? "(const int64_t *)"
-                                : name(signature.tensors[i].dtype) == "bool" ? "(const uint8_t *)"
-                                : name(signature.tensors[i].dtype) == "f32"  ? "(const float *)"
-                                                                             : "";
+    const std::string member = memberOf(signature.tensors[i].name),
+                      pointer = "(const " + pointerTo(signature.tensors[i].dtype) + ")";
     text +=
         fmt::format("  args.tensors.{0}.data = {1}p->tensors[{2}].data;\n  memcpy(args.tensors.{0}.shape, "
                     "p->tensors[{2}].shape, sizeof "
@@ -66,7 +134,8 @@ size_t call_workspace_bytes(const Problem *p) {
   const kernel_args args = args_of(p);
   return kernel_workspace_bytes(&args);
 }
-#ifdef __cplusplus
+)" + defaultsOf(signature) +
+         R"(#ifdef __cplusplus
 }
 #endif
 )";
@@ -100,6 +169,7 @@ Exported::Exported(const std::vector<KernelImage> &images, const ExportOptions &
   find(loadFunction, "kernel_load");
   find(workspaceFunction, "call_workspace_bytes");
   find(errorFunction, "kernel_error");
+  find(defaultsFunction, "call_defaults");
 }
 
 Exported::~Exported() {

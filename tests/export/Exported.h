@@ -21,6 +21,12 @@ public:
   int load() const { return loadFunction(); }
   size_t workspaceBytes(const Problem &problem) const { return workspaceFunction(&problem); }
   std::string error() const { return errorFunction(); }
+  /// Extents, strides and which operands are not null, as NAME_defaults writes them for the extents of `problem`.
+  Problem defaults(const Problem &problem) const {
+    Problem result;
+    defaultsFunction(&problem, &result);
+    return result;
+  }
 
 private:
   std::string folder;
@@ -29,6 +35,7 @@ private:
   int (*loadFunction)() = nullptr;
   size_t (*workspaceFunction)(const Problem *) = nullptr;
   const char *(*errorFunction)() = nullptr;
+  void (*defaultsFunction)(const Problem *, Problem *) = nullptr;
 };
 
 /// The kernel as compilation makes it, but for the cubin, which the fake driver does not read: needs no NVRTC. The fake
