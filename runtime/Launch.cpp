@@ -31,11 +31,19 @@ std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int 
 }
 
 const Tensor *LaunchArgs::operand(std::string_view name) const {
-  const std::pair<std::string_view, const Tensor *> members[] = {
-      {"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", lse ? &*lse : nullptr}};
-  for (auto [member, tensor] : members)
-    if (member == name)
-      return tensor;
+  if (name.size() == 1)
+    switch (name[0]) {
+    case 'q':
+      return &q;
+    case 'k':
+      return &k;
+    case 'v':
+      return &v;
+    case 'o':
+      return &o;
+    }
+  if (name == "lse")
+    return lse ? &*lse : nullptr;
   for (const NamedTensor &named : operands)
     if (named.name == name)
       return &named.tensor;
@@ -254,19 +262,25 @@ private:
 
   Axis *find(std::string_view axis) {
     for (size_t i = 0; i < count; ++i)
-      if (all[i].axis == axis)
+      if (sameName(all[i].axis, axis))
         return &all[i];
     return nullptr;
   }
 
   Expected<void> first(const OperandParam &operand, const AxisParam &axis, int64_t extent, Axis &known) {
-    const AxisWords words = wordsFor(axis);
-    if (extent > words.most)
-      return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most,
-                     words.remedy);
+    if (extent > maxLength) // no axis has a lower limit
+      RETURN_IF_ERROR(checkLimit(operand, axis, extent));
     known.operand = operand.name;
     known.extent = extent;
     return {};
+  }
+
+  [[gnu::cold, gnu::noinline]] static Expected<void> checkLimit(const OperandParam &operand, const AxisParam &axis,
+                                                                int64_t extent) {
+    const AxisWords words = wordsFor(axis);
+    if (extent <= words.most)
+      return {};
+    return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most, words.remedy);
   }
 
   /// An output is told its whole shape.
@@ -275,7 +289,7 @@ private:
     const AxisWords words = wordsFor(axis);
     if (operand.role == OperandRole::In)
       return failure("{} has {}, {} has {}; pass the same {}", operand.name, extentText(words, extent), wanted.operand,
-                     wanted.extent, words.noun);
+                     wanted.extent, words.noun == std::string_view("heads") ? "number of heads" : words.noun);
     std::string shape;
     for (const AxisParam &one : operand.axes) {
       const Axis *other = find(one.name);

@@ -12,6 +12,11 @@
 
 namespace attune {
 
+/// Whether two names, most of one letter, are the same.
+inline bool sameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && (a.empty() || (a[0] == b[0] && (a.size() == 1 || a == b)));
+}
+
 /// Extents of the axes b, h, hkv, q and k of a launch, in which expressions count: 1 where no operand has the axis.
 struct LaunchSizes {
   int64_t batch = 1, heads = 1, kvHeads = 1, queryLength = 1, keyLength = 1;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attune/Kernel.h"
+#include "runtime/Launch.h"
 
 #include <algorithm>
 
@@ -22,9 +23,25 @@ std::vector<std::string> KernelSignature::axes() const {
   return names;
 }
 
+/// How many axes() there are, without a list of them: launches ask.
+static size_t countAxes(const std::vector<OperandParam> &operands) {
+  auto isFirst = [&](const OperandParam &operand, const AxisParam &axis) {
+    for (const OperandParam *before = operands.data(); before != &operand; ++before)
+      for (const AxisParam &other : before->axes)
+        if (sameName(other.name, axis.name))
+          return false;
+    return true;
+  };
+  size_t count = 0;
+  for (const OperandParam &operand : operands)
+    for (const AxisParam &axis : operand.axes)
+      count += axis.size == 0 && isFirst(operand, axis);
+  return count;
+}
+
 size_t KernelSignature::extentOffset(size_t axis) const { return sizeof(LaunchParams) + 8 * axis; }
 
-size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(axes().size()) + 8 * scalar; }
+size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(countAxes(operands)) + 8 * scalar; }
 
 size_t KernelSignature::operandOffset(size_t operand) const {
   size_t offset = scalarOffset(scalars.size());

@@ -230,7 +230,7 @@ std::string axesText(OperandAttr operand) {
   for (tile::AxisAttr axis : operand.getAxes())
     result += (result.empty() ? "" : ", ") + axis.getName().str() +
               (axis.isFixed() ? " " + std::to_string(axis.getSize()) : "");
-  return "[" + result + "]" + (operand.getOptional() ? ", or null" : "");
+  return "[" + result + "]";
 }
 
 //===----------------------------------------------------------------------===//
@@ -528,7 +528,7 @@ void Printer::declareParams() {
   }
   for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
     declareTensor(member, operand.getName(), operand.getName(), operand.getElementType(), operand.getAxes().size(),
-                  operand.isWritten(), axesText(operand));
+                  operand.isWritten(), axesText(operand) + (operand.getOptional() ? ", or null" : ""));
   for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
     declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
                   tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
@@ -1950,6 +1950,17 @@ static std::string table(SmallVector<SmallVector<std::string>> rows) {
   return text;
 }
 
+/// ", d 128, dv 64"
+static std::string fixedExtents(const KernelSignature &signature) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const OperandParam &operand : signature.operands)
+    for (const AxisParam &axis : operand.axes)
+      if (axis.size && seen.insert(axis.name).second)
+        text += ", " + axis.name + " " + std::to_string(axis.size);
+  return text;
+}
+
 void Printer::printHeader(std::string &out) {
   tile::PlanAttr plan = kernel.getPlan();
   out += "// " + codegen::kernelSymbol(kernel) + ": attention forward for " + codegen::commentText(kernel.getArch()) +
@@ -1968,7 +1979,8 @@ void Printer::printHeader(std::string &out) {
                            std::pair(kernel.getQOffset(), "q_offset")})
     if (has)
       traits += std::string(", ") + name;
-  facts.push_back({"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + traits});
+  facts.push_back(
+      {"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + fixedExtents(signature) + traits});
   facts.push_back(
       {"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
                    std::to_string(plan.getWarps()) + " warps" +
@@ -1979,6 +1991,10 @@ void Printer::printHeader(std::string &out) {
   facts.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " +
                                 std::to_string(kernel.getBlocksPerSm()) + " blocks on a multiprocessor, " +
                                 std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
+  for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
+    facts.push_back({"operand", operand.getName().str() + ", " + (operand.getOptional() ? "optional " : "") +
+                                    stringifyOperandRole(operand.getRole()).str() + " " + axesText(operand) + " " +
+                                    text(operand.getElementType())});
   if (auto pattern = kernel.getPattern())
     facts.push_back({"pattern", pattern->getName().str() + ", blocks of " + std::to_string(pattern->getRows()) + " x " +
                                     std::to_string(pattern->getColumns())});

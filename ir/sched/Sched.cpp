@@ -497,7 +497,8 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
   const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
   auto mapType = TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
   Value parameter = tile::ParamOp::create(builder, loc, type, view.getName());
-  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle), (view.getOwnName() + "_map").str());
+  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle),
+                     (view.getOwnName() + "_map").str());
 }
 
 bool attune::sched::claimsWork(KernelOp kernel) {

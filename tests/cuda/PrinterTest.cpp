@@ -33,7 +33,8 @@ std::string kernel(const std::string &body, const std::string &work = grid, cons
 !tile = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 !part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
 sched.kernel @)" +
-         name + R"((q: in [b, h, q, d 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16
+         name +
+         R"((q: in [b, h, q, d 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16
     plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32

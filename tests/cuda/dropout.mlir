@@ -2,7 +2,7 @@
 
 // Philox, a ring of two stages whose slot is carried, a block pattern, f16.
 
-// CHECK:      //   variant  dropped, f16, head_dim 64 x 64, dropout
+// CHECK:      //   variant  dropped, f16, d 64, dropout
 // CHECK:      //   pattern  pattern, blocks of 64 x 64
 // CHECK:      uint4 philox(
 // CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;

@@ -14,6 +14,8 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) arch "sm_80" threads 128 
   // ALL-NEXT: alignas(8) int window;
   // ALL-NEXT: alignas(8) long long shift;
   // ALL-NEXT: alignas(8) bool on;
+  // ALL-NEXT: float *lse;  // [b, h, q], or null
+  // ALL-NEXT: long long lse_stride[3], lse_extent[3];
   // ALL-NEXT: const float *x;
   // ALL-NEXT: long long x_stride[1], x_extent[1];
   // ALL-NEXT: const f16 *half;
@@ -26,7 +28,7 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) arch "sm_80" threads 128 
   // ALL-NEXT: const unsigned char *seen;
   // ALL-NEXT: long long seen_stride[1], seen_extent[1];
   // ALL-NEXT: };
-  // ALL-NEXT: static_assert(sizeof(Params) == 416,
+  // ALL-NEXT: static_assert(sizeof(Params) == 320,
   %X = tile.param "tensors.x" : !tile.view<1, f32>
   %half = tile.param "tensors.half" : !tile.view<2, f16>
   %brain = tile.param "tensors.brain" : !tile.view<0, bf16>

@@ -3,7 +3,7 @@
 // float32 by three tf32 products, one fragment of each, operands from shared memory.
 
 // CHECK-NOT:  typedef
-// CHECK:        const float *q, *k, *v;
+// CHECK:        const float *k;  // [b, hkv, k, d 8]
 // CHECK:      void split_tf32(float x, unsigned &big, unsigned &small)
 // CHECK:      void mma_tf32(
 // CHECK:        float scores[1][2][4];  // q 64 x k 16 f32

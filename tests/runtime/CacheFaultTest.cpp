@@ -576,7 +576,7 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
   json crowded = good;
   crowded["signature"]["scalars"] = std::vector<json>(500, {{"name", "x"}, {"dtype", "f32"}});
   CHECK(problemOf(s, crowded.dump()) ==
-        "kernel 'a' takes 4936 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
+        "kernel 'a' takes 4864 bytes of parameters, the most is 4096; capture fewer tensors and scalars");
 }
 
 TEST_CASE("any value in any field of the metadata is read in range or refused", "[cache-faults]") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Cache.h"
+#include "runtime/Launch.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -25,8 +26,7 @@ inline KernelImage imageOf(const std::string &name, size_t bytes = 1000) {
   KernelImage image;
   image.name = name;
   image.arch = "cpu";
-  image.signature = {
-      .dtype = f32, .headDim = 64, .headDimV = 64, .operands = forwardOperands(f32, 64, 64)};
+  image.signature = {.dtype = f32, .headDim = 64, .headDimV = 64, .operands = forwardOperands(f32, 64, 64)};
   image.tileQ = 16;
   image.threads = 1;
   image.cudaSource = "// source of " + name;
