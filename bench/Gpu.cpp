@@ -229,9 +229,9 @@ ordered_json rowOf(const Case &one, const KernelImage &image) {
           {"arch", image.arch},
           {"path", image.path},
           {"plan", ordered_json::parse(image.planJson).value("text", "")},
-          {"registers", image.registers},
-          {"spillBytes", image.spillBytes},
-          {"sharedBytes", image.sharedBytes}};
+          {"registers", image.main().registers},
+          {"spillBytes", image.main().spillBytes},
+          {"sharedBytes", image.main().sharedBytes}};
 }
 
 Error about(const Case &one, const std::string &what) { return Error{fmt::format("{}: {}", one.name, what)}; }
@@ -422,8 +422,8 @@ Expected<void> bench::measureCandidates(const Options &options) {
       rows.push_back({{"plan", job.text},
                       {"chosen", job.chosen},
                       {"ms", *milliseconds},
-                      {"registers", image.registers},
-                      {"spillBytes", image.spillBytes}});
+                      {"registers", image.main().registers},
+                      {"spillBytes", image.main().spillBytes}});
     }
     const auto rank = 1 + std::count_if(times.begin(), times.end(), [&](double time) { return time < chosen; });
     counted += 1;

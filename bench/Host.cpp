@@ -226,7 +226,7 @@ static Expected<void> measureLaunch(const Options &options, const Kernel &kernel
   std::vector<char> params(bytes);
   void *arguments[] = {params.data()};
   Expected<double> driver = timeLaunches(*stream, [&] {
-    return (*cuda)->result((*cuda)->cuLaunchKernel(function, 2, 1, 1, unsigned(kernel.image().threads), 1, 1, 0,
+    return (*cuda)->result((*cuda)->cuLaunchKernel(function, 2, 1, 1, unsigned(kernel.image().main().threads), 1, 1, 0,
                                                    stream->get(), arguments, nullptr),
                            "launching an empty kernel");
   });

@@ -180,19 +180,17 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
 
   KernelImage image;
   image.name = lowered->summary.name;
-  image.entry = lowered->entry;
+  image.entries = lowered->entries;
   image.arch = target.arch;
   image.signature = lowered->summary.signature;
   image.tileQ = lowered->plan.tileQ;
   image.tileK = lowered->plan.tileK;
-  image.persistent = lowered->plan.persistent;
-  image.threads = lowered->threads;
   image.times.trace = traceMilliseconds;
   image.times.ir = lowered->irMilliseconds;
   image.times.print = lowered->printMilliseconds;
   if (nvrtc) {
     if (options.cuda)
-      if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entry); !good)
+      if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entries); !good)
         return good.error();
     if (options.cuda)
       lowered->source = options.cuda->text;
@@ -205,22 +203,22 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.log = std::move(cubin->log);
     image.nvrtcVersion = nvrtc->version();
     image.cudaSource = std::move(lowered->source);
-    image.sharedBytes = lowered->sharedBytes;
     image.path = lowered->path;
-    Expected<CubinKernel> facts = readCubin(image.binary, image.entry);
-    if (!facts)
-      return facts.error();
+    for (KernelEntry &entry : image.entries) {
+      Expected<CubinKernel> facts = readCubin(image.binary, entry.symbol);
+      if (!facts)
+        return facts.error();
+      entry.registers = facts->registers;
+      entry.spillBytes = facts->frameBytes;
+    }
     if (options.cuda)
       if (Expected<void> good = checkEditedCubin(*options.cuda, image); !good)
         return good.error();
-    image.registers = facts->registers;
-    image.spillBytes = facts->frameBytes;
   } else {
     image.times.nvrtc = lowered->objectMilliseconds;
     logLine(LogLevel::Info, "LLVM compiled {} in {:.1f} ms: {} bytes", image.name, image.times.nvrtc,
             lowered->object.size());
     image.binary = std::move(lowered->object);
-    image.sharedBytes = lowered->scratchBytes;
     image.path = "cpu";
   }
   image.planJson = planJson(*lowered, options, target, &image).dump();
@@ -285,7 +283,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->spillBytes == 0 || !choosesSchedule(source, options, target) ||
+  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options, target) ||
       std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(planOf(*best).copyWarps > 0))
     return best;
   Lowered described;
@@ -294,7 +292,8 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     return best;
   auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
   auto attemptOf = [](const KernelImage &image) {
-    return ordered_json{{"text", ordered_json::parse(image.planJson).at("text")}, {"spillBytes", image.spillBytes}};
+    return ordered_json{{"text", ordered_json::parse(image.planJson).at("text")},
+                        {"spillBytes", image.main().spillBytes}};
   };
   ordered_json attempts = {attemptOf(*best)};
   int unchanged = 0, tried = free(ranked->front());
@@ -304,20 +303,20 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     if (free(candidate) <= tried)
       continue;
     tried = free(candidate);
-    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->spillBytes,
+    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->main().spillBytes,
             candidate.plan.text());
     Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
     if (!next)
       return next;
     attempts.push_back(attemptOf(*next));
-    unchanged = next->spillBytes == best->spillBytes ? unchanged + 1 : 0;
+    unchanged = next->main().spillBytes == best->main().spillBytes ? unchanged + 1 : 0;
     for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
       next->times.*time += best->times.*time;
-    if (next->spillBytes < best->spillBytes)
+    if (next->main().spillBytes < best->main().spillBytes)
       best = std::move(next);
     else
       best->times = next->times;
-    if (unchanged == 2 || best->spillBytes == 0)
+    if (unchanged == 2 || best->main().spillBytes == 0)
       break;
   }
   ordered_json plan = ordered_json::parse(best->planJson);
@@ -466,7 +465,7 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   if (!nvrtc)
     return nvrtc.error();
   if (options.cuda) {
-    if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entry); !good)
+    if (Expected<void> good = checkEditedCuda(*options.cuda, lowered->source, lowered->entries); !good)
       return good.error();
     lowered->source = options.cuda->text;
   }

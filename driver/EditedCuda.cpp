@@ -84,11 +84,14 @@ static Expected<void> checkComment(const IrText &edited, const std::string &gene
 }
 
 Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::string &generated,
-                                               const std::string &entry) {
+                                               const std::vector<KernelEntry> &entries) {
   if (Expected<void> good = checkComment(edited, generated); !good)
     return good;
   const std::string code = codeOf(edited.text), wanted = codeOf(generated);
-  for (const std::string &kernel : {entry, entry + boundsEntrySuffix}) {
+  std::vector<std::string> kernels = {entries.back().symbol + boundsEntrySuffix};
+  for (const KernelEntry &entry : entries)
+    kernels.push_back(entry.symbol);
+  for (const std::string &kernel : kernels) {
     const std::string_view required = headOf(wanted, kernel), found = headOf(code, kernel);
     if (required.empty())
       continue;
@@ -109,9 +112,11 @@ Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::
 }
 
 Expected<void> attune::driver::checkEditedCubin(const IrText &edited, const KernelImage &image) {
-  std::vector<std::string> entries = {image.entry};
+  std::vector<std::string> entries;
+  for (const KernelEntry &entry : image.entries)
+    entries.push_back(entry.symbol);
   if (!image.signature.bounds.empty())
-    entries.push_back(image.entry + boundsEntrySuffix);
+    entries.push_back(image.main().symbol + boundsEntrySuffix);
   for (const std::string &entry : entries) {
     Expected<CubinKernel> kernel = readCubin(image.binary, entry);
     if (!kernel)

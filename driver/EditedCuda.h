@@ -10,10 +10,11 @@
 
 namespace attune::driver {
 
-/// Compares what stands in the text with `generated`, whose kernel is `entry`. White space and comments do not count,
-/// apart from the comment at the top that names variant, plan and block: those of its lines that are still there have
-/// to be the generated ones.
-Expected<void> checkEditedCuda(const IrText &edited, const std::string &generated, const std::string &entry);
+/// Compares what stands in the text with `generated`, whose kernels are `entries`. White space and comments do not
+/// count, apart from the comment at the top that names variant, plan and block: those of its lines that are still there
+/// have to be the generated ones.
+Expected<void> checkEditedCuda(const IrText &edited, const std::string &generated,
+                               const std::vector<KernelEntry> &entries);
 
 /// Compares the parameters of the compiled kernels with what a launch packs.
 Expected<void> checkEditedCubin(const IrText &edited, const KernelImage &image);

@@ -271,7 +271,7 @@ std::string cubinTable(const KernelImage &image) {
 /// What one image's row refers to.
 std::string imageTables(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
-  std::string text = cubinTable(image), bounds, maps;
+  std::string text = cubinTable(image), bounds, maps, grid;
   for (const BoundsParam &param : signature.bounds)
     bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature.tensors, param.tensor), param.dim,
                           int(param.ofKeys), param.rows);
@@ -286,6 +286,14 @@ std::string imageTables(const KernelImage &image) {
     maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", int(map.captured), number,
                         mapType(elementOf(signature, i)), map.rows, map.columns, mapSwizzle(map.swizzle));
   }
+  const std::vector<std::string> axes = signature.axes();
+  for (const AxisParam &axis : image.main().grid)
+    grid += fmt::format("\n    {{{}, {}, {}, {}}},", axis.size ? -1 : axisNumber(axes, axis.name), axis.size, axis.by,
+                        literal(wordsFor(axis).extent));
+  if (!grid.empty()) {
+    grid.back() = '}';
+    text += fmt::format("static const grid_table grid_{}[] = {{{};\n", image.arch, grid);
+  }
   if (!maps.empty()) {
     maps.back() = '}';
     text += fmt::format("static const map_table maps_{}[] = {{{};\n", image.arch, maps);
@@ -299,17 +307,19 @@ std::string imageRow(const KernelImage &image) {
   unsigned minors = 0;
   for (int minor = 0; minor < 10; ++minor)
     minors |= unsigned(runsOn(arch, arch.computeMajor, minor)) << minor;
-  const std::string boundsEntry = signature.bounds.empty() ? "NULL" : literal(image.entry + boundsEntrySuffix);
+  const std::string boundsEntry = signature.bounds.empty() ? "NULL" : literal(image.main().symbol + boundsEntrySuffix);
   const std::optional<BlockPatternParam> &pattern = signature.blockPattern;
-  return fmt::format(
-      "\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
-      literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.entry), boundsEntry, image.nvrtcVersion,
-      image.tileQ, image.threads, image.sharedBytes, int(image.persistent), int(signature.claimsWork),
-      int(signature.waitsForBounds), signature.packedBytes(), signature.tensorMapOffset(), signature.bounds.size(),
-      reference(!signature.bounds.empty(), "bounds_" + image.arch), signature.tensorMaps.size(),
-      reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
-      pattern ? numberOf(signature.tensors, pattern->tensor) : -1, pattern ? pattern->rows : 1,
-      pattern ? pattern->columns : 1);
+  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, "
+                     "{}, {}, {}, {}}},",
+                     literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.main().symbol),
+                     boundsEntry, image.nvrtcVersion, image.main().grid.size(),
+                     reference(!image.main().grid.empty(), "grid_" + image.arch), image.main().threads,
+                     image.main().sharedBytes, int(image.main().persistent), int(signature.claimsWork),
+                     int(signature.waitsForBounds), signature.packedBytes(), signature.tensorMapOffset(),
+                     signature.bounds.size(), reference(!signature.bounds.empty(), "bounds_" + image.arch),
+                     signature.tensorMaps.size(), reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
+                     pattern ? numberOf(signature.tensors, pattern->tensor) : -1, pattern ? pattern->rows : 1,
+                     pattern ? pattern->columns : 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -626,9 +636,9 @@ const char *NAME_error(void);
     for (const KernelImage *image : images)
       kernels.push_back({{"arch", image->arch},
                          {"cubin", cubinName(*image)},
-                         {"entry", image->entry},
-                         {"registers", image->registers},
-                         {"spillBytes", image->spillBytes},
+                         {"entry", image->main().symbol},
+                         {"registers", image->main().registers},
+                         {"spillBytes", image->main().spillBytes},
                          {"plan", nlohmann::ordered_json::parse(image->planJson, nullptr, false)}});
     const nlohmann::ordered_json result = {{"name", name},
                                            {"variant", images.front()->name},
@@ -711,6 +721,10 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
                                images[0].arch, images[i].arch)};
     if (Expected<void> good = checkSignature(images[i]); !good)
       return good;
+    if (images[i].entries.size() != 1)
+      return Error{fmt::format("kernel '{}' has {} entry points, and an exported launcher starts one; launch it by the "
+                               "library",
+                               images[i].name, images[i].entries.size())};
     if (Expected<void> good = checkOperands(images[i]); !good)
       return good;
   }

@@ -78,6 +78,13 @@ typedef struct {
   int type, rows, columns, swizzle;
 } map_table;
 
+/* An axis of the grid: tiles of `by`. */
+typedef struct {
+  int axis;           /* the launch's extent that it has, or -1 */
+  int64_t size, by;   /* size where it has none of them */
+  const char *extent; /* in messages: "Sq" */
+} grid_table;
+
 /* One cubin. */
 typedef struct {
   const char *arch;
@@ -85,7 +92,9 @@ typedef struct {
   unsigned minors; /* bit n: runs on compute capability major.n */
   const uint64_t *cubin;
   const char *entry, *bounds_entry; /* the second is null where there are no bounds */
-  int nvrtc, tile_q, threads;
+  int nvrtc, grid_count;
+  const grid_table *grid;
+  int threads;
   unsigned shared_bytes;
   int persistent, claims_work, waits_for_bounds;
   size_t packed_bytes, maps_at;
@@ -757,17 +766,41 @@ static int pack_bounds(const kernel_table *kernel, const image_table *image, con
   return check_workspace(p, at, packed->bounds_entries);
 }
 
-static int count_blocks(const image_table *image, packed_problem *packed) {
-  const launch_sizes *sizes = &packed->sizes;
-  const int64_t tiles = divided_up(sizes->query_length, image->tile_q), per_batch = tiles * sizes->heads;
-  if (sizes->batch > 0 && (per_batch > most_int32 || per_batch * sizes->batch > most_int32))
-    return fail(result_invalid,
-                "the launch needs %.0f blocks (B = %lld, H = %lld, %lld query tiles of %d), the most is %lld; split "
-                "the batch",
-                (double)per_batch * (double)sizes->batch, (print_int)sizes->batch, (print_int)sizes->heads,
-                (print_int)tiles, image->tile_q, (print_int)most_int32);
-  packed->blocks = per_batch * sizes->batch;
-  return result_ok;
+static int64_t tiles_of(const grid_table *axis, const problem *p) {
+  return divided_up(axis->axis < 0 ? axis->size : p->extents[axis->axis], axis->by);
+}
+
+static int too_many_blocks(const image_table *image, const problem *p) {
+  char grid[256] = "";
+  double blocks = 1;
+  int i, used = 0;
+  for (i = 0; i < image->grid_count; ++i) {
+    const grid_table *axis = &image->grid[i];
+    const int64_t tiles = tiles_of(axis, p);
+    const size_t left = sizeof grid - (size_t)used;
+    blocks *= (double)tiles;
+    used += axis->by == 1 ? snprintf(grid + used, left, "%s%s = %lld", i ? ", " : "", axis->extent, (print_int)tiles)
+                          : snprintf(grid + used, left, "%s%lld tiles of %lld of %s", i ? ", " : "", (print_int)tiles,
+                                     (print_int)axis->by, axis->extent);
+  }
+  return fail(result_invalid, "the launch needs %.0f blocks (%s), the most is %lld; split the batch", blocks, grid,
+              (print_int)most_int32);
+}
+
+static int count_blocks(const image_table *image, const problem *p, packed_problem *packed) {
+  int64_t blocks = 1;
+  int i, too_many = 0;
+  packed->blocks = 0;
+  for (i = 0; i < image->grid_count; ++i)
+    if (tiles_of(&image->grid[i], p) == 0)
+      return result_ok;
+  for (i = 0; i < image->grid_count; ++i) {
+    const int64_t tiles = tiles_of(&image->grid[i], p);
+    too_many = too_many || tiles > most_int32 / blocks;
+    blocks = too_many ? 1 : blocks * tiles;
+  }
+  packed->blocks = blocks;
+  return too_many ? too_many_blocks(image, p) : result_ok;
 }
 
 /* All checks, and everything but the tensor maps. */
@@ -789,7 +822,7 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
   if (code == result_ok)
     code = pack_bounds(kernel, image, p, packed, &cursor);
   if (code == result_ok)
-    code = count_blocks(image, packed);
+    code = count_blocks(image, p, packed);
   for (i = 0; i < image->map_count && code == result_ok; ++i) {
     const map_table *map = &image->maps[i];
     if (!map->is_captured ||

@@ -145,22 +145,24 @@ private:
 // Reading ops
 //===----------------------------------------------------------------------===//
 
-std::vector<TensorMapParam> tensorMapsOf(sched::KernelOp kernel) {
-  std::vector<TensorMapParam> result;
+void addTensorMaps(sched::KernelOp kernel, std::vector<TensorMapParam> &result) {
   kernel.walk([&](sched::TensorMapOp map) {
     auto type = map.getResult().getType();
     auto view = map.getView().getDefiningOp<tile::ParamOp>();
     result.push_back({view.getOwnName().str(), int(type.getRows()), int(type.getColumns()),
                       int(map.getSwizzle().getPanel()), bool(tile::capturedTensorOf(map.getView()))});
   });
-  return result;
 }
 
-/// What a launch asks of the schedule.
-void describeLaunch(sched::KernelOp kernel, KernelSignature &signature) {
-  signature.tensorMaps = tensorMapsOf(kernel);
-  signature.claimsWork = sched::claimsWork(kernel);
-  signature.waitsForBounds = sched::waitsForBounds(kernel);
+/// What a launch asks of the schedules.
+void describeLaunch(ArrayRef<tile::LaunchedKernel> kernels, KernelSignature &signature) {
+  signature.tensorMaps.clear();
+  for (const tile::LaunchedKernel &launched : kernels) {
+    auto kernel = cast<sched::KernelOp>(launched.op);
+    addTensorMaps(kernel, signature.tensorMaps);
+    signature.claimsWork |= sched::claimsWork(kernel);
+    signature.waitsForBounds |= sched::waitsForBounds(kernel);
+  }
 }
 
 /// An attn op declares no operands: those of its forward pass are known.
@@ -201,31 +203,76 @@ Plan planOf(tile::PlanAttr attr) {
   return plan;
 }
 
-/// The module's one kernel, at whatever stage.
-Expected<IrSummary> summarizeModule(ModuleOp module) {
-  std::optional<IrSummary> summary;
-  int count = 0;
-  for (Operation &op : module.getOps()) {
-    if (auto attention = dyn_cast<attn::AttentionOp>(op)) {
-      summary = summarize(attention, signatureOf(attention), Stage::Attn);
-      summary->scale = attention.getScale().convertToDouble();
-    } else if (auto kernel = dyn_cast<tile::KernelOp>(op)) {
-      summary = summarize(kernel, tile::signatureOf(kernel), Stage::Tile);
-    } else if (auto kernel = dyn_cast<sched::KernelOp>(op)) {
-      summary = summarize(kernel, tile::signatureOf(kernel), Stage::Sched);
-      describeLaunch(kernel, summary->signature);
-      summary->arch = kernel.getArch().str();
-    } else {
-      continue;
-    }
-    ++count;
+/// The kernels of a launch, of which the last completes the results.
+using LaunchedKernels = SmallVector<tile::LaunchedKernel>;
+
+template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kernels) {
+  return cast<KernelLike>(kernels.back().op);
+}
+
+/// A launch is called after its tile.launch.
+std::string launchName(ModuleOp module, StringRef kernel) {
+  for (auto launch : module.getOps<tile::LaunchOp>())
+    return launch.getSymName().str();
+  return kernel.str();
+}
+
+Expected<IrSummary> summarizeKernels(ModuleOp module) {
+  Expected<LaunchedKernels> kernels = tile::launchedKernels(module);
+  if (!kernels)
+    return Error{kernels.error().message, position(module.getLoc())};
+  for (const tile::LaunchedKernel &kernel : *kernels)
+    if (kernel.op->getName() != kernels->back().op->getName())
+      return Error{"the module has kernels of two stages; bring all to one", position(kernel.op->getLoc())};
+  KernelSignature signature = tile::signatureOf(ArrayRef(*kernels));
+  if (isa<tile::KernelOp>(kernels->back().op)) {
+    IrSummary summary = summarize(mainKernel<tile::KernelOp>(*kernels), std::move(signature), Stage::Tile);
+    summary.name = launchName(module, summary.name);
+    return summary;
   }
-  if (count != 1)
-    return Error{fmt::format("the text holds {} kernels, required is one attn.attention, tile.kernel or "
-                             "sched.kernel; split it into one file each",
-                             count),
-                 position(module.getLoc())};
-  return *summary;
+  auto kernel = mainKernel<sched::KernelOp>(*kernels);
+  IrSummary summary = summarize(kernel, std::move(signature), Stage::Sched);
+  summary.name = launchName(module, summary.name);
+  summary.arch = kernel.getArch().str();
+  describeLaunch(*kernels, summary.signature);
+  return summary;
+}
+
+/// The module's attention or kernels, at whatever stage.
+Expected<IrSummary> summarizeModule(ModuleOp module) {
+  auto attentions = llvm::to_vector(module.getOps<attn::AttentionOp>());
+  const int kernels = int(llvm::count_if(module.getOps(), [](Operation &op) { return op.hasAttr("operands"); }));
+  if (attentions.size() == 1 && kernels == 0) {
+    IrSummary summary = summarize(attentions.front(), signatureOf(attentions.front()), Stage::Attn);
+    summary.scale = attentions.front().getScale().convertToDouble();
+    return summary;
+  }
+  if (attentions.empty() && kernels > 0)
+    return summarizeKernels(module);
+  return Error{fmt::format("the text holds {} kernels, required is one attn.attention, tile.kernel or "
+                           "sched.kernel; split it into one file each",
+                           attentions.size() + size_t(kernels)),
+               position(module.getLoc())};
+}
+
+/// What a launch starts.
+std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
+  std::vector<KernelEntry> entries;
+  for (const tile::LaunchedKernel &kernel : kernels) {
+    KernelEntry &entry = entries.emplace_back();
+    entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
+    entry.grid = tile::gridOf(kernel.op);
+    entry.dependent = kernel.dependent;
+    entry.threads = 1;
+    if (auto scheduled = dyn_cast<sched::KernelOp>(kernel.op)) {
+      entry.symbol = codegen::kernelSymbol(scheduled);
+      entry.threads = int(scheduled.getThreads());
+      entry.sharedBytes = size_t(scheduled.getSharedBytes());
+      entry.persistent = scheduled.getPlan().getPersistent();
+      entry.dependent |= sched::waitsForBounds(scheduled);
+    }
+  }
+  return entries;
 }
 
 /// The module's attribute that holds the variant's JSON.
@@ -555,10 +602,13 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     at = Stage::Tile;
   }
   if (at == Stage::Tile) {
-    auto kernel = *module.getOps<tile::KernelOp>().begin();
+    const LaunchedKernels kernels = *tile::launchedKernels(module);
+    auto kernel = mainKernel<tile::KernelOp>(kernels);
+    const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
     result.plan = planOf(kernel.getPlan());
-    result.summary.signature.operands = tile::signatureOf(kernel).operands;
-    result.summary.signature.bounds = tile::signatureOf(kernel).bounds;
+    result.entries = entriesOf(kernels);
+    result.summary.signature.operands = signature.operands;
+    result.summary.signature.bounds = signature.bounds;
     if (stage > Stage::Tile && target.isCuda())
       result.schedule = describeTiles(kernel);
   }
@@ -570,11 +620,13 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     at = Stage::Sched;
   }
   if (at == Stage::Sched) {
-    auto kernel = *module.getOps<sched::KernelOp>().begin();
+    const LaunchedKernels kernels = *tile::launchedKernels(module);
+    auto kernel = mainKernel<sched::KernelOp>(kernels);
+    result.entries = entriesOf(kernels);
     result.plan = planOf(kernel.getPlan());
     result.threads = int(kernel.getThreads());
     result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
-    describeLaunch(kernel, result.summary.signature);
+    describeLaunch(kernels, result.summary.signature);
     for (ScheduleLine &line : describeSchedule(kernel))
       result.schedule.push_back(std::move(line));
     result.sharedBytes = size_t(kernel.getSharedBytes());
@@ -604,12 +656,14 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   }
   if (target.isCuda()) {
     Stopwatch printTime;
-    auto kernel = *module.getOps<sched::KernelOp>().begin();
-    Expected<std::string> cuda = codegen::printCuda(kernel);
+    const LaunchedKernels kernels = *tile::launchedKernels(module);
+    if (kernels.size() > 1)
+      return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
+                               kernels.size())};
+    Expected<std::string> cuda = codegen::printCuda(mainKernel<sched::KernelOp>(kernels));
     if (!cuda)
       return cuda.error();
     result.source = std::move(*cuda);
-    result.entry = codegen::kernelSymbol(kernel);
     result.printMilliseconds = printTime.milliseconds();
   } else {
     Stopwatch objectTime;
@@ -618,9 +672,9 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
     if (!object)
       return object.error();
     result.object = std::move(object->bytes);
-    result.entry = object->entry;
-    result.scratchBytes = object->scratchBytes;
-    result.buffers = {{"scratch per thread", int64_t(object->scratchBytes), -1}};
+    for (auto [entry, function] : llvm::zip(result.entries, object->functions))
+      entry.sharedBytes = function.scratchBytes;
+    result.buffers = {{"scratch per thread", int64_t(result.entries.back().sharedBytes), -1}};
     result.objectMilliseconds = objectTime.milliseconds();
   }
   if (result.request)
@@ -666,21 +720,27 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
   Expected<Simulator> simulator = Simulator::load(*module);
   if (!simulator)
     return simulator.error();
-  auto kernel = *module->getOps<sched::KernelOp>().begin();
-  return Simulated{std::move(*summary), int(kernel.getPlan().getTileQ()), int(kernel.getPlan().getTileK()),
-                   int(kernel.getThreads()), std::move(*simulator)};
+  const LaunchedKernels kernels = *tile::launchedKernels(*module);
+  auto kernel = mainKernel<sched::KernelOp>(kernels);
+  return Simulated{std::move(*summary), entriesOf(kernels), int(kernel.getPlan().getTileQ()),
+                   int(kernel.getPlan().getTileK()), std::move(*simulator)};
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {
   if (Expected<void> good = checkSignature(image); !good)
     return good.error();
   Stopwatch loadTime;
-  Expected<HostCode> code = loadHost(image.binary, image.entry);
+  std::vector<std::string> symbols;
+  for (const KernelEntry &entry : image.entries)
+    symbols.push_back(entry.symbol);
+  Expected<HostCode> code = loadHost(image.binary, symbols);
   if (!code)
     return code.error();
   image.times.load = loadTime.milliseconds();
-  size_t scratch = image.sharedBytes;
-  return makeHostKernel(std::move(image), HostEntry{code->function, scratch}, code->owner);
+  std::vector<HostEntry> functions;
+  for (auto [function, entry] : llvm::zip(code->functions, image.entries))
+    functions.push_back({function, entry.sharedBytes});
+  return makeHostKernel(std::move(image), std::move(functions), code->owner);
 }
 
 const std::string &attune::driver::hostKey() {

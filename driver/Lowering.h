@@ -36,12 +36,11 @@ struct PlacedBuffer {
 /// What came out of a lowering. Fields of later stages than the one asked for are empty.
 struct Lowered {
   IrSummary summary;
-  std::string text;         ///< the IR at the stage asked for
-  std::string source;       ///< CUDA C++
-  std::string entry;        ///< symbol of the kernel
-  std::vector<char> object; ///< CPU: the relocatable object
-  size_t scratchBytes = 0;  ///< CPU: per thread
-  Plan plan;
+  std::string text;                 ///< the IR at the stage asked for
+  std::string source;               ///< CUDA C++
+  std::vector<char> object;         ///< CPU: the relocatable object
+  std::vector<KernelEntry> entries; ///< in the order of the launch, without what a cubin tells
+  Plan plan;                        ///< of the last kernel
   int threads = 1;
   size_t sharedBytes = 0;
   std::string path; ///< "mma.sync" or "wgmma", from sched on
@@ -73,7 +72,8 @@ std::string excerptOf(std::string_view text, const SourceLocation &where);
 /// Sched text in the simulator. Its findings have the text's lines.
 struct Simulated {
   IrSummary summary;
-  int tileQ = 0, tileK = 0, threads = 0;
+  std::vector<KernelEntry> entries;
+  int tileQ = 0, tileK = 0;
   Simulator simulator;
 };
 Expected<Simulated> simulated(const IrText &text);

@@ -72,7 +72,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     sharedBytes = cost->sharedBytes;
   }
   if (!target.isCuda() && image)
-    sharedBytes = int64_t(image->sharedBytes);
+    sharedBytes = int64_t(image->main().sharedBytes);
 
   ordered_json result = {{"arch", target.arch},
                          {"tileQ", plan.tileQ},
@@ -104,9 +104,9 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
       registers["estimated"] = cost->registers;
       registers["limit"] = cost->registerLimit;
     }
-    if (image && image->registers) {
-      registers["actual"] = image->registers;
-      registers["spillBytes"] = image->spillBytes;
+    if (image && image->main().registers) {
+      registers["actual"] = image->main().registers;
+      registers["spillBytes"] = image->main().spillBytes;
     }
     result["registers"] = registers;
   }

@@ -27,7 +27,7 @@ Expected<Simulation> Simulation::load(const IrText &text) {
   state.image.arch = state.summary.arch;
   state.image.signature = state.summary.signature;
   state.image.tileQ = loaded->tileQ;
-  state.image.threads = loaded->threads;
+  state.image.entries = std::move(loaded->entries);
   if (Expected<void> good = checkSignature(state.image); !good)
     return good.error();
   if (Expected<Variant> variant = Variant::fromJson(state.summary.variantJson); variant)
@@ -52,7 +52,7 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(state->image, Device{}, state->dropout, args, packed); !good)
     return good;
-  if (packed.blocks == 0)
+  if (packed.blocks[state->image.entries.size() - 1] == 0)
     return {};
   makeBounds(state->image.signature, args);
   Expected<void> ran =

@@ -37,9 +37,10 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
-    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), forwardOperands(), op.getDtype(), plan,
-                                         op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}),
-                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+    auto kernel =
+        tile::KernelOp::create(builder, loc, op.getSymName(), forwardOperands(), gridOfQueries(), op.getDtype(), plan,
+                               op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}), op.getPatternAttr(),
+                               op.getDropout(), op.getPrecise(), op.getQOffset());
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
@@ -49,7 +50,7 @@ private:
   ArrayAttr forwardOperands() {
     MLIRContext *context = op.getContext();
     auto axis = [&](StringRef name, int64_t size = 0) {
-      return tile::AxisAttr::get(context, builder.getStringAttr(name), size);
+      return tile::AxisAttr::get(context, builder.getStringAttr(name), size, 1);
     };
     tile::AxisAttr b = axis("b"), h = axis("h"), hkv = axis("hkv"), q = axis("q"), k = axis("k"),
                    d = axis("d", op.getHeadDim()), dv = axis("dv", op.getHeadDimV());
@@ -63,6 +64,14 @@ private:
                                  operand("v", tile::OperandRole::In, false, {b, hkv, k, dv}, dtype),
                                  operand("o", tile::OperandRole::Out, false, {b, h, q, dv}, dtype),
                                  operand("lse", tile::OperandRole::Out, true, {b, h, q}, f32)});
+  }
+
+  /// A block for each tile of queries of a head.
+  ArrayAttr gridOfQueries() {
+    auto axis = [&](StringRef name, int64_t by = 1) -> Attribute {
+      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
+    };
+    return builder.getArrayAttr({axis("b"), axis("h"), axis("q", plan.getTileQ())});
   }
 
   Type view(int64_t rank, Type element) { return tile::ViewType::get(op.getContext(), rank, element); }

@@ -44,10 +44,11 @@ public:
         warps(plan.getWarps()), rowWarps(plan.getRowWarps()), warpRows(plan.getTileQ() / rowWarps) {}
 
   LogicalResult run() {
-    auto target = sched::KernelOp::create(
-        builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), arch, (warps + plan.getCopyWarps()) * 32,
-        plan.getBlocksPerSm(), 0, kernel.getDtype(), plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(),
-        kernel.getBoundsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+    auto target =
+        sched::KernelOp::create(builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
+                                (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(), plan,
+                                kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
+                                kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
     builder.createBlock(&target.getBody());
     // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations
     // are done.

@@ -27,9 +27,11 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
 
   void runOnOperation() override {
     for (Operation &op : getOperation().getOps()) {
+      if (isa<tile::LaunchOp>(op))
+        continue;
       auto kernel = dyn_cast<tile::KernelOp>(op);
       if (!kernel) {
-        op.emitOpError("is left; at the end of tile a module holds tile.kernel ops only");
+        op.emitOpError("is left; at the end of tile a module holds tile.kernel ops and a tile.launch only");
         return signalPassFailure();
       }
       if (failed(verify(kernel)))

@@ -44,7 +44,7 @@ Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args)
     return *variant.error();
   KernelImage image;
   image.name = variant.name();
-  image.tileQ = image.threads = 1;
+  image.tileQ = image.main().threads = 1;
   KernelSignature &signature = image.signature;
   signature.dtype = args.q.dtype;
   signature.headDim = args.q.rank == 4 ? int(args.q.shape[3]) : 0;

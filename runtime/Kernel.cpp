@@ -34,9 +34,9 @@ constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPP
 struct LoadedModule {
   CudaContext context;
   CudaModule module;
-  CudaFunction function;
-  CudaFunction bounds;     ///< null where the signature has none
-  int64_t multiprocessors; ///< of a persistent kernel's device, else 0
+  std::vector<CudaFunction> functions; ///< of the image's entries
+  CudaFunction bounds;                 ///< null where the signature has none
+  int64_t multiprocessors;             ///< of a persistent kernel's device, else 0
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -64,7 +64,7 @@ struct Kernel::State {
   Device device;
 
   // The CPU target.
-  HostEntry host = {};
+  std::vector<HostEntry> host = {};
   std::shared_ptr<void> owner = {};
 
   // A CUDA target.
@@ -89,6 +89,8 @@ struct Kernel::State {
   /// The module for a launch from this thread, whose context is `current`.
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
+  Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
+  Expected<void> launchEntry(Stream stream, PackedLaunch &packed, const LoadedModule &loaded, size_t index) const;
   Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
   Expected<void> fillTensorMaps(PackedLaunch &packed) const;
   void launchHost(const PackedLaunch &packed) const;
@@ -99,11 +101,30 @@ struct Kernel::State {
 // CUDA
 //===----------------------------------------------------------------------===//
 
+/// Finds the function of one entry and gives it the shared memory that it asks for.
+Expected<void> Kernel::State::loadEntry(const KernelEntry &entry, LoadedModule &loaded) const {
+  CudaFunction function = nullptr;
+  if (int failed = cuda->cuModuleGetFunction(&function, loaded.module, entry.symbol.c_str()))
+    return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry.symbol));
+  if (cuda->cuFuncGetParamInfo) {
+    size_t offset = 0, size = 0;
+    int found = cuda->cuFuncGetParamInfo(function, 0, &offset, &size);
+    if (found == 0 && size != image.signature.packedBytes())
+      return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
+                               image.name, size, image.signature.packedBytes())};
+  }
+  loaded.functions.push_back(function);
+  if (entry.sharedBytes == 0)
+    return {};
+  return cuda->result(cuda->cuFuncSetAttribute(function, functionMaxDynamicShared, int(entry.sharedBytes)),
+                      fmt::format("kernel '{}' cannot have {} bytes of shared memory", image.name, entry.sharedBytes));
+}
+
 Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext context) const {
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, nullptr, nullptr, 0});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}, nullptr, 0});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -111,30 +132,18 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
         return driverTooOld(cuda->version(), image.nvrtcVersion);
     if (code != 0)
       return cuda->result(code, fmt::format("kernel '{}' does not load", image.name));
-    if (int failed = cuda->cuModuleGetFunction(&loaded->function, loaded->module, image.entry.c_str()))
-      return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, image.entry));
+    for (const KernelEntry &entry : image.entries)
+      if (Expected<void> found = loadEntry(entry, *loaded); !found)
+        return found;
     if (!image.signature.bounds.empty()) {
-      std::string entry = image.entry + boundsEntrySuffix;
+      std::string entry = image.main().symbol + boundsEntrySuffix;
       if (int failed = cuda->cuModuleGetFunction(&loaded->bounds, loaded->module, entry.c_str()))
         return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry));
     }
-    if (cuda->cuFuncGetParamInfo) {
-      size_t offset = 0, size = 0;
-      int found = cuda->cuFuncGetParamInfo(loaded->function, 0, &offset, &size);
-      if (found == 0 && size != image.signature.packedBytes())
-        return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
-                                 image.name, size, image.signature.packedBytes())};
-    }
-    if (image.persistent) {
-      Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
-      if (!info)
-        return info.error();
-      loaded->multiprocessors = info->smCount;
-    }
-    if (image.sharedBytes > 0)
-      return cuda->result(
-          cuda->cuFuncSetAttribute(loaded->function, functionMaxDynamicShared, int(image.sharedBytes)),
-          fmt::format("kernel '{}' cannot have {} bytes of shared memory", image.name, image.sharedBytes));
+    Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
+    if (!info)
+      return info.error();
+    loaded->multiprocessors = info->smCount;
     return {};
   }();
   if (!done && loaded->module)
@@ -206,9 +215,9 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   return {};
 }
 
-static void logLaunch(const KernelImage &image, const LaunchSizes &sizes, int64_t blocks) {
+static void logLaunch(const KernelImage &image, const KernelEntry &entry, const LaunchSizes &sizes, int64_t blocks) {
   logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}",
-          image.name, image.arch, image.tileQ, image.tileK, blocks, image.threads, sizes.batch, sizes.heads,
+          image.name, image.arch, image.tileQ, image.tileK, blocks, entry.threads, sizes.batch, sizes.heads,
           sizes.kvHeads, sizes.queryLength, sizes.keyLength);
 }
 
@@ -231,23 +240,36 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     if (code != 0)
       return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
   }
-  const int64_t blocks = image.persistent
-                             ? persistentBlocks(packed.blocks, (*loaded)->multiprocessors, image.signature.claimsWork)
-                             : packed.blocks;
-  logLaunch(image, packed.sizes, blocks);
+  for (size_t i = 0; i < image.entries.size(); ++i)
+    if (Expected<void> launched = launchEntry(stream, packed, **loaded, i); !launched)
+      return launched;
+  return {};
+}
+
+/// One kernel of the image; none without blocks.
+Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, const LoadedModule &loaded,
+                                          size_t index) const {
+  const KernelEntry &entry = image.entries[index];
+  if (packed.blocks[index] == 0)
+    return {};
+  void *arguments[] = {packed.bytes};
+  const int64_t blocks =
+      entry.persistent ? persistentBlocks(packed.blocks[index], loaded.multiprocessors, image.signature.claimsWork)
+                       : packed.blocks[index];
+  logLaunch(image, entry, packed.sizes, blocks);
   int code = 0;
-  if (image.signature.waitsForBounds && cuda->launchesDependents()) {
+  if (entry.dependent && cuda->launchesDependents()) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
     const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1},
-                                     .block = {unsigned(image.threads), 1, 1},
-                                     .sharedBytes = unsigned(image.sharedBytes),
+                                     .block = {unsigned(entry.threads), 1, 1},
+                                     .sharedBytes = unsigned(entry.sharedBytes),
                                      .stream = stream,
                                      .attributes = &attribute,
                                      .attributeCount = 1};
-    code = cuda->cuLaunchKernelEx(&config, (*loaded)->function, arguments, nullptr);
+    code = cuda->cuLaunchKernelEx(&config, loaded.functions[index], arguments, nullptr);
   } else {
-    code = cuda->cuLaunchKernel((*loaded)->function, unsigned(blocks), 1, 1, unsigned(image.threads), 1, 1,
-                                unsigned(image.sharedBytes), stream, arguments, nullptr);
+    code = cuda->cuLaunchKernel(loaded.functions[index], unsigned(blocks), 1, 1, unsigned(entry.threads), 1, 1,
+                                unsigned(entry.sharedBytes), stream, arguments, nullptr);
   }
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
@@ -344,10 +366,11 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
                              image.arch, info->name, info->computeMajor, info->computeMinor,
                              right ? fmt::format("compile for {}", right->name) : "use the cpu target")};
   }
-  if (image.sharedBytes > info->sharedBytesPerBlock)
-    return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
-                             "budget",
-                             image.name, image.sharedBytes, info->name, info->sharedBytesPerBlock)};
+  for (const KernelEntry &entry : image.entries)
+    if (entry.sharedBytes > info->sharedBytesPerBlock)
+      return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
+                               "budget",
+                               image.name, entry.sharedBytes, info->name, info->sharedBytesPerBlock)};
   if (!image.signature.tensorMaps.empty() && !(*cuda)->cuTensorMapEncodeTiled)
     return driverTooOld((*cuda)->version(), image.nvrtcVersion);
   Expected<CudaContext> primary = (*cuda)->primaryContext(device);
@@ -365,24 +388,30 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 // CPU
 //===----------------------------------------------------------------------===//
 
+/// The kernels one after the other, each by all threads.
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
-  const int64_t heads = packed.sizes.heads;
-  logLaunch(image, packed.sizes, packed.blocks);
-  ThreadPool::process().run(size_t(packed.blocks), host.scratchBytes, [&](size_t block, void *scratch) {
-    // The tiles of one head follow each other and share its keys. The last tile comes first: under a
-    // causal mask it is the longest.
-    auto index = int64_t(block);
-    int64_t tile = packed.queryTiles - 1 - index % packed.queryTiles;
-    int64_t head = index / packed.queryTiles % heads;
-    int64_t batch = index / packed.queryTiles / heads;
-    host.function(&packed.params(), int32_t(batch), int32_t(head), int32_t(tile * image.tileQ), scratch);
-  });
+  for (size_t i = 0; i < image.entries.size(); ++i) {
+    const std::vector<AxisParam> &grid = image.entries[i].grid;
+    const int64_t *tiles = packed.tiles[i];
+    logLaunch(image, image.entries[i], packed.sizes, packed.blocks[i]);
+    ThreadPool::process().run(size_t(packed.blocks[i]), host[i].scratchBytes, [&](size_t block, void *scratch) {
+      // The last axis counts fastest: the tiles of one head follow each other and share its keys. Its last tile comes
+      // first: under a causal mask it is the longest.
+      int32_t origin[maxGridAxes];
+      auto rest = int64_t(block);
+      for (size_t axis = grid.size(); axis-- > 0; rest /= tiles[axis]) {
+        const int64_t tile = rest % tiles[axis];
+        origin[axis] = int32_t((axis + 1 == grid.size() ? tiles[axis] - 1 - tile : tile) * grid[axis].by);
+      }
+      host[i].function(&packed.params(), origin, scratch);
+    });
+  }
 }
 
-Kernel attune::makeHostKernel(KernelImage image, HostEntry entry, std::shared_ptr<void> owner) {
-  assert(entry.function && "a host kernel needs its function");
+Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries, std::shared_ptr<void> owner) {
+  assert(entries.size() == image.entries.size() && "a host kernel has a function for each entry");
   auto state = std::make_shared<Kernel::State>(std::move(image), Device::cpu());
-  state->host = entry;
+  state->host = std::move(entries);
   state->owner = std::move(owner);
   return Kernel(std::move(state));
 }
@@ -398,7 +427,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(state->image, state->device, defaultDropout, args, packed); !good)
     return good;
-  if (packed.blocks == 0)
+  if (packed.blocks[state->image.entries.size() - 1] == 0)
     return {};
   const ProfilerRange range(state->image.name.c_str());
   if (state->cuda)

@@ -60,10 +60,17 @@ Expected<void> attune::checkSignature(const KernelImage &image) {
     return Error{fmt::format("kernel '{}' takes {} bytes of parameters, the most is {}; capture fewer tensors and "
                              "scalars",
                              image.name, bytes, maxPackedBytes)};
-  if (image.tileQ < 1 || image.threads < 1)
+  if (image.entries.empty() || image.entries.size() > maxKernels)
+    return Error{fmt::format("kernel '{}' has {} entry points, required are 1 to {}; the image is damaged", image.name,
+                             image.entries.size(), maxKernels)};
+  for (const KernelEntry &entry : image.entries)
+    if (entry.grid.size() > maxGridAxes)
+      return Error{
+          fmt::format("kernel '{}' has a grid of {} axes, the most is {}", image.name, entry.grid.size(), maxGridAxes)};
+  if (image.tileQ < 1 || image.main().threads < 1)
     return Error{fmt::format("kernel '{}' has query tiles of {} rows and {} threads, both must be positive; the image "
                              "is damaged",
-                             image.name, image.tileQ, image.threads)};
+                             image.name, image.tileQ, image.main().threads)};
   return {};
 }
 
@@ -220,7 +227,7 @@ public:
   explicit Axes(const KernelSignature &signature) {
     for (const OperandParam &operand : signature.operands)
       for (const AxisParam &axis : operand.axes)
-        if (axis.size == 0 && !find(axis.name) && count < std::size(all))
+        if (axis.size == 0 && !axis.name.starts_with("tensors.") && !find(axis.name) && count < std::size(all))
           all[count++].axis = axis.name;
   }
 
@@ -302,6 +309,13 @@ private:
   Axis all[16];
   size_t count = 0;
 };
+
+/// Of two counts, at most 2^56: sizes of what no machine has memory for.
+int64_t saturatingProduct(int64_t a, int64_t b) {
+  constexpr int64_t most = int64_t(1) << 56;
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
+}
 
 /// The stride to pack: an index along an extent of 1 is 0, whatever stride the producer wrote there.
 int64_t packedStride(const Tensor &tensor, int dim) { return tensor.shape[dim] > 1 ? tensor.strides[dim] : 0; }
@@ -561,10 +575,10 @@ private:
   static constexpr __int128 most = __int128(1) << 62;
 };
 
-/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order; gives the bytes of the workspace: the
-/// counter of claims, then all tables.
-template <typename Visit> size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, Visit visit) {
-  size_t offset = signature.claimsWork ? workCounterBytes : 0;
+/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order, which lie in the workspace from `offset`
+/// on; gives where they end.
+template <typename Visit>
+size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, size_t offset, Visit visit) {
   if (signature.bounds.empty() || args.q.rank != 4 || args.k.rank != 4)
     return offset;
   for (const BoundsParam &param : signature.bounds)
@@ -610,12 +624,9 @@ template <typename T> void fillBounds(const PlacedBounds &placed, void *workspac
 
 } // namespace
 
-size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs &args) {
-  return forEachBounds(signature, args, [](const PlacedBounds &) {});
-}
-
 void attune::makeBounds(const KernelSignature &signature, const LaunchArgs &args) {
-  forEachBounds(signature, args, [&](const PlacedBounds &placed) {
+  size_t before = signature.claimsWork ? workCounterBytes : 0;
+  forEachBounds(signature, args, before, [&](const PlacedBounds &placed) {
     switch (placed.tensor.dtype) {
     case DType::I32:
       return fillBounds<int32_t>(placed, args.workspace);
@@ -668,6 +679,54 @@ static Expected<void> packLaunchValues(const KernelSignature &signature, float d
   return {};
 }
 
+/// The extent of an axis: of operands, or of a captured tensor's dimension (tensors.NAME.DIM).
+static int64_t extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
+  if (std::optional<int64_t> extent = axes.extent(axis))
+    return *extent;
+  const size_t dot = axis.rfind('.');
+  for (const NamedTensor &named : args.tensors)
+    if (axis.starts_with("tensors.") && axis.substr(8, dot - 8) == named.name)
+      return named.tensor.shape[axis[dot + 1] - '0'];
+  return 0;
+}
+
+static int64_t tilesIn(const AxisParam &axis, Axes &axes, const LaunchArgs &args) {
+  return ceilDiv(axis.size ? axis.size : extentIn(axis.name, axes, args), axis.by);
+}
+
+/// A workspace operand, dense, at no address.
+static Tensor workspaceTensor(const OperandParam &operand, Axes &axes, const LaunchArgs &args) {
+  Tensor tensor;
+  tensor.dtype = operand.dtype;
+  tensor.rank = operand.rank();
+  int64_t stride = 1;
+  for (int dim = tensor.rank - 1; dim >= 0; --dim) {
+    tensor.shape[dim] = tilesIn(operand.axes[size_t(dim)], axes, args);
+    tensor.strides[dim] = stride;
+    stride = saturatingProduct(stride, tensor.shape[dim]);
+  }
+  return tensor;
+}
+
+/// Bytes of a dense tensor, from a multiple of 16 to the next.
+static size_t bytesOf(const Tensor &tensor) {
+  int64_t elements = tensor.rank ? saturatingProduct(tensor.strides[0], tensor.shape[0]) : 1;
+  return size_t(saturatingProduct(elements, int64_t(byteSize(tensor.dtype))) + 15) / 16 * 16;
+}
+
+size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs &args) {
+  Axes axes(signature);
+  for (const OperandParam &operand : signature.operands)
+    if (const Tensor *tensor = args.operand(operand.name); tensor && tensor->rank == operand.rank())
+      (void)axes.add(operand, *tensor);
+  size_t bytes =
+      forEachBounds(signature, args, signature.claimsWork ? workCounterBytes : 0, [](const PlacedBounds &) {});
+  for (const OperandParam &operand : signature.operands)
+    if (operand.role == OperandRole::Workspace)
+      bytes += bytesOf(workspaceTensor(operand, axes, args));
+  return bytes;
+}
+
 /// Writes 8-byte slots one after the other.
 class SlotWriter {
 public:
@@ -680,11 +739,19 @@ public:
   }
   /// Address, strides and extents; those of a tensor that is left out are 0.
   void put(const Tensor *tensor, int rank) {
-    put(tensor ? tensor->data : nullptr);
+    put(static_cast<const void *>(tensor ? tensor->data : nullptr));
     for (int dim = 0; dim < rank; ++dim)
       put(tensor ? packedStride(*tensor, dim) : int64_t(0));
     for (int dim = 0; dim < rank; ++dim)
       put(tensor ? tensor->shape[dim] : int64_t(0));
+  }
+
+  /// Strides and extents of a dense tensor.
+  void putShape(const Tensor &tensor) {
+    for (int dim = 0; dim < tensor.rank; ++dim)
+      put(tensor.strides[dim]);
+    for (int dim = 0; dim < tensor.rank; ++dim)
+      put(tensor.shape[dim]);
   }
 
 private:
@@ -705,6 +772,8 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
                                     Axes &axes) {
   for (const OperandParam &operand : signature.operands) {
     const Tensor *tensor = args.operand(operand.name);
+    if (operand.role == OperandRole::Workspace)
+      continue;
     if (tensor)
       RETURN_IF_ERROR(checkOperand(operand, *tensor, device));
     else if (!operand.optional)
@@ -718,6 +787,37 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
   for (const NamedTensor &named : args.operands)
     if (std::ranges::find(signature.operands, named.name, &OperandParam::name) == signature.operands.end())
       return failure("the kernel has no operand '{}'; it has {}", named.name, namesOf(signature.operands));
+  return {};
+}
+
+[[gnu::cold, gnu::noinline]] static Error tooManyBlocks(const KernelEntry &entry, const int64_t *tiles) {
+  double blocks = 1;
+  std::string text;
+  for (size_t i = 0; i < entry.grid.size(); ++i) {
+    const AxisWords words = wordsFor(entry.grid[i]);
+    blocks *= double(tiles[i]);
+    text += text.empty() ? "" : ", ";
+    text += entry.grid[i].by == 1 ? fmt::format("{} = {}", words.extent, tiles[i])
+                                  : fmt::format("{} tiles of {} of {}", tiles[i], entry.grid[i].by, words.extent);
+  }
+  return failure("the launch needs {:.0f} blocks ({}), the most is {}; split the batch", blocks, text, maxInt32);
+}
+
+/// The grid of one kernel. A product of no tiles is no block, however many tiles other axes have.
+static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const LaunchArgs &args, int64_t *tiles,
+                                  int64_t &blocks) {
+  blocks = 1;
+  bool tooMany = false, empty = false;
+  for (size_t i = 0; i < entry.grid.size(); ++i) {
+    tiles[i] = tilesIn(entry.grid[i], axes, args);
+    empty = empty || tiles[i] == 0;
+    tooMany = tooMany || __builtin_mul_overflow(blocks, tiles[i], &blocks) || blocks > maxInt32;
+    blocks = tooMany ? 1 : blocks;
+  }
+  if (empty)
+    blocks = 0;
+  else if (tooMany)
+    return tooManyBlocks(entry, tiles);
   return {};
 }
 
@@ -750,8 +850,19 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
 
-  for (const OperandParam &operand : signature.operands)
-    slots.put(args.operand(operand.name), operand.rank());
+  // The counter of claims, bounds, operands.
+  const size_t boundsBegin = signature.claimsWork ? workCounterBytes : 0;
+  size_t needed = forEachBounds(signature, args, boundsBegin, [](const PlacedBounds &) {});
+  for (const OperandParam &operand : signature.operands) {
+    if (operand.role != OperandRole::Workspace) {
+      slots.put(args.operand(operand.name), operand.rank());
+      continue;
+    }
+    const Tensor placed = workspaceTensor(operand, axes, args);
+    slots.put(static_cast<std::byte *>(args.workspace) + needed);
+    slots.putShape(placed);
+    needed += bytesOf(placed);
+  }
 
   const Elements elements(sizes, params.qOffset);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
@@ -773,7 +884,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
 
   packed.boundsEntries = 0;
   __int128 entries = 0;
-  size_t needed = forEachBounds(signature, args, [&](const PlacedBounds &placed) {
+  forEachBounds(signature, args, boundsBegin, [&](const PlacedBounds &placed) {
     entries += placed.entries;
     slots.put(reinterpret_cast<uintptr_t>(args.workspace) + placed.offset);
     for (int dim = 0; dim < placed.tensor.rank; ++dim)
@@ -800,14 +911,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
 
   params.mapped = mappedTensors(signature, params, sizes);
   packed.size = signature.packedBytes();
-  packed.queryTiles = ceilDiv(sizes.queryLength, image.tileQ);
-  // The first product fits 64 bits (2^30 * 2^31); the second may not.
-  int64_t perBatch = packed.queryTiles * sizes.heads;
-  if (sizes.batch > 0 && (perBatch > maxInt32 || perBatch * sizes.batch > maxInt32))
-    return failure("the launch needs {:.0f} blocks (B = {}, H = {}, {} query tiles of {}), the most is {}; split the "
-                   "batch",
-                   double(perBatch) * double(sizes.batch), sizes.batch, sizes.heads, packed.queryTiles, image.tileQ,
-                   maxInt32);
-  packed.blocks = perBatch * sizes.batch;
+  for (size_t i = 0; i < image.entries.size(); ++i)
+    RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
   return {};
 }

@@ -27,9 +27,9 @@ struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
   size_t size;
   LaunchSizes sizes;
-  int64_t blocks;        ///< queryTiles * H * B; 0 for empty work
-  int64_t queryTiles;    ///< ceil(Sq / tileQ)
-  int64_t boundsEntries; ///< pairs of a least and a greatest element to make before
+  int64_t tiles[maxKernels][maxGridAxes]; ///< of each axis of the grid of each kernel
+  int64_t blocks[maxKernels];             ///< of each kernel: the product of its tiles
+  int64_t boundsEntries;                  ///< pairs of a least and a greatest element to make before
 
   LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }

@@ -26,15 +26,25 @@ static json toJson(const IndexParam &index) {
 
 constexpr std::array<std::string_view, 4> roleNames = {"in", "out", "accumulate", "workspace"};
 
+static json toJson(const std::vector<AxisParam> &axes) {
+  json result = json::array();
+  for (const AxisParam &axis : axes)
+    result.push_back({{"name", axis.name}, {"size", axis.size}, {"by", axis.by}});
+  return result;
+}
+
+static json toJson(const KernelEntry &entry) {
+  return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},   {"threads", entry.threads},
+          {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers}, {"spillBytes", entry.spillBytes},
+          {"persistent", entry.persistent},   {"dependent", entry.dependent}};
+}
+
 static json toJson(const OperandParam &operand) {
-  json axes = json::array();
-  for (const AxisParam &axis : operand.axes)
-    axes.push_back({{"name", axis.name}, {"size", axis.size}});
   return {{"name", operand.name},
           {"dtype", name(operand.dtype)},
           {"role", roleNames[size_t(operand.role)]},
           {"optional", operand.optional},
-          {"axes", axes}};
+          {"axes", toJson(operand.axes)}};
 }
 
 static json toJson(const KernelSignature &signature) {
@@ -80,17 +90,15 @@ static json toJson(const KernelSignature &signature) {
 }
 
 std::string KernelImage::metadata() const {
+  json kernels = json::array();
+  for (const KernelEntry &entry : entries)
+    kernels.push_back(toJson(entry));
   json result = {{"name", name},
-                 {"entry", entry},
+                 {"entries", kernels},
                  {"arch", arch},
                  {"signature", toJson(signature)},
                  {"tileQ", tileQ},
                  {"tileK", tileK},
-                 {"persistent", persistent},
-                 {"threads", threads},
-                 {"sharedBytes", sharedBytes},
-                 {"registers", registers},
-                 {"spillBytes", spillBytes},
                  {"nvrtcVersion", nvrtcVersion},
                  {"path", path},
                  {"plan", planJson},
@@ -224,6 +232,16 @@ static void read(Reader &reader, const json &from, int rank, IndexParam &to) {
     reader.read(from, "broadcast", to.broadcast);
 }
 
+static void readAxes(Reader &reader, const json &from, const char *key, size_t most, std::vector<AxisParam> &to) {
+  if (const json *axes = reader.array(from, key, most))
+    for (const json &axis : *axes) {
+      AxisParam &param = to.emplace_back();
+      reader.read(axis, "name", param.name);
+      reader.read(axis, "size", param.size, {0, sizes.greatest});
+      reader.read(axis, "by", param.by, sizes);
+    }
+}
+
 static void read(Reader &reader, const json &from, OperandParam &to) {
   std::string role;
   reader.read(from, "name", to.name);
@@ -234,12 +252,18 @@ static void read(Reader &reader, const json &from, OperandParam &to) {
     to.role = OperandRole(found - roleNames.begin());
   else
     reader.failField("role");
-  if (const json *axes = reader.array(from, "axes", size_t(ranks.greatest)))
-    for (const json &axis : *axes) {
-      AxisParam &param = to.axes.emplace_back();
-      reader.read(axis, "name", param.name);
-      reader.read(axis, "size", param.size, {0, sizes.greatest});
-    }
+  readAxes(reader, from, "axes", size_t(ranks.greatest), to.axes);
+}
+
+static void read(Reader &reader, const json &from, KernelEntry &to) {
+  reader.read(from, "symbol", to.symbol);
+  readAxes(reader, from, "grid", maxGridAxes, to.grid);
+  reader.read(from, "threads", to.threads, threadCounts);
+  reader.read(from, "sharedBytes", to.sharedBytes, sharedSizes);
+  reader.read(from, "registers", to.registers, anyCount);
+  reader.read(from, "spillBytes", to.spillBytes, anyCount);
+  reader.read(from, "persistent", to.persistent);
+  reader.read(from, "dependent", to.dependent);
 }
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
@@ -308,6 +332,18 @@ static const TensorParam *findTensor(const KernelSignature &signature, std::stri
   return nullptr;
 }
 
+/// Whether a launch knows the extent of an axis.
+static bool hasExtent(const KernelSignature &signature, const AxisParam &axis) {
+  const std::vector<std::string> shared = signature.axes();
+  if (axis.size || std::ranges::find(shared, axis.name) != shared.end())
+    return true;
+  for (const TensorParam &tensor : signature.tensors)
+    for (int dim = 0; dim < tensor.rank; ++dim)
+      if (axis.name == fmt::format("tensors.{}.{}", tensor.name, dim))
+        return true;
+  return false;
+}
+
 /// Whether a tensor map is of an operand or captured tensor that the copy engine can describe.
 static bool isMappable(const KernelSignature &signature, const TensorMapParam &map) {
   if (map.captured) {
@@ -319,7 +355,7 @@ static bool isMappable(const KernelSignature &signature, const TensorMapParam &m
 }
 
 /// The kernel computes with floats; what refers to a captured tensor has one of the right type and rank.
-static void checkTensors(Reader &reader, const KernelSignature &signature) {
+static void checkTensors(Reader &reader, const KernelSignature &signature, const std::vector<KernelEntry> &entries) {
   auto fail = [&](const char *key, const std::string &tensor) {
     reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor));
   };
@@ -333,6 +369,14 @@ static void checkTensors(Reader &reader, const KernelSignature &signature) {
     if (const TensorParam *tensor = findTensor(signature, bounds.tensor);
         !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
       fail("bounds", bounds.tensor);
+  for (const KernelEntry &entry : entries)
+    for (const AxisParam &axis : entry.grid)
+      if (!hasExtent(signature, axis))
+        reader.fail(fmt::format("has a grid over axis '{}', which no tensor has", axis.name));
+  for (const OperandParam &operand : signature.operands)
+    for (const AxisParam &axis : operand.axes)
+      if (axis.name.starts_with("tensors.") && !hasExtent(signature, axis))
+        reader.fail(fmt::format("has operand '{}' over axis '{}', which no tensor has", operand.name, axis.name));
   for (const TensorMapParam &map : signature.tensorMaps)
     if (!isMappable(signature, map))
       fail("tensorMaps", map.tensor);
@@ -345,17 +389,16 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
   KernelImage image;
   Reader reader;
   reader.read(from, "name", image.name);
-  reader.read(from, "entry", image.entry);
+  if (const json *entries = reader.array(from, "entries", maxKernels)) {
+    image.entries.clear();
+    for (const json &entry : *entries)
+      read(reader, entry, image.entries.emplace_back());
+  }
   reader.read(from, "arch", image.arch);
   if (const json *signature = reader.object(from, "signature"))
     read(reader, *signature, image.signature);
   reader.read(from, "tileQ", image.tileQ, sizes);
   reader.read(from, "tileK", image.tileK, {0, sizes.greatest});
-  reader.read(from, "persistent", image.persistent);
-  reader.read(from, "threads", image.threads, threadCounts);
-  reader.read(from, "sharedBytes", image.sharedBytes, sharedSizes);
-  reader.read(from, "registers", image.registers, anyCount);
-  reader.read(from, "spillBytes", image.spillBytes, anyCount);
   reader.read(from, "nvrtcVersion", image.nvrtcVersion, anyCount);
   reader.read(from, "path", image.path);
   reader.read(from, "plan", image.planJson);
@@ -368,7 +411,7 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
     reader.read(*times, "load", image.times.load);
   }
   if (reader.good())
-    checkTensors(reader, image.signature);
+    checkTensors(reader, image.signature, image.entries);
   if (!reader.good())
     return Error{"kernel metadata " + reader.firstProblem() + "; compile the kernel again"};
   if (Expected<void> good = checkSignature(image); !good)

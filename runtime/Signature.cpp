@@ -14,11 +14,14 @@ using namespace attune;
 
 static constexpr size_t tensorMapBytes = 128, tensorMapAlignment = 64;
 
+/// Whether an axis is one of axes(): it has no fixed size, and no captured tensor has its extent.
+static bool isShared(const AxisParam &axis) { return axis.size == 0 && !axis.name.starts_with("tensors."); }
+
 std::vector<std::string> KernelSignature::axes() const {
   std::vector<std::string> names;
   for (const OperandParam &operand : operands)
     for (const AxisParam &axis : operand.axes)
-      if (axis.size == 0 && std::ranges::find(names, axis.name) == names.end())
+      if (isShared(axis) && std::ranges::find(names, axis.name) == names.end())
         names.push_back(axis.name);
   return names;
 }
@@ -35,7 +38,7 @@ static size_t countAxes(const std::vector<OperandParam> &operands) {
   size_t count = 0;
   for (const OperandParam &operand : operands)
     for (const AxisParam &axis : operand.axes)
-      count += axis.size == 0 && isFirst(operand, axis);
+      count += isShared(axis) && isFirst(operand, axis);
   return count;
 }
 

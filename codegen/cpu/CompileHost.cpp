@@ -135,22 +135,21 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 
-/// A kernel as optimised LLVM IR. `machine` outlives the module's use.
+/// A module's kernels as optimised LLVM IR. `machine` outlives the module's use.
 struct HostModule {
-  std::string entry;
-  size_t scratchBytes = 0;
+  std::vector<HostFunction> functions;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> code;
 };
 
 Expected<HostModule> makeHostModule(ModuleOp module, llvm::LLVMContext &context) {
-  auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
-  if (kernels.size() != 1)
-    return Error{"a module for the CPU has one tile.kernel, this one has " + std::to_string(kernels.size())};
+  Expected<SmallVector<tile::LaunchedKernel>> kernels = tile::launchedKernels(module);
+  if (!kernels)
+    return kernels.error();
   initializeTarget();
   loadDialects(*module.getContext());
   const Host &host = Host::instance();
-  Expected<LoweredKernel> lowered = lowerTile(kernels.front(), host.vectors);
+  Expected<LoweredModule> lowered = lowerTile(*kernels, host.vectors);
   if (!lowered)
     return lowered.error();
 
@@ -160,13 +159,14 @@ Expected<HostModule> makeHostModule(ModuleOp module, llvm::LLVMContext &context)
     return success();
   });
   HostModule result;
-  result.entry = kernels.front().getSymName().str();
-  result.scratchBytes = llvm::alignTo(lowered->scratchBytes, 64);
+  for (auto [kernel, bytes] : llvm::zip(*kernels, lowered->scratchBytes))
+    result.functions.push_back({SymbolTable::getSymbolName(kernel.op).str(), llvm::alignTo(bytes, 64)});
+  const std::string &last = result.functions.back().symbol;
   if (failed(convertToLLVM(*lowered->module)))
-    return Error{"the cpu target cannot lower kernel '" + result.entry + "': " + messages};
+    return Error{"the cpu target cannot lower kernel '" + last + "': " + messages};
   result.code = translateModuleToLLVMIR(*lowered->module, context, "kernel", true);
   if (!result.code)
-    return Error{"the cpu target cannot translate kernel '" + result.entry + "': " + messages};
+    return Error{"the cpu target cannot translate kernel '" + last + "': " + messages};
   result.machine = createTargetMachine();
   if (!result.machine)
     return Error{"this LLVM has no code generator for " + llvm::sys::getProcessTriple()};
@@ -180,9 +180,9 @@ Expected<HostModule> makeHostModule(ModuleOp module, llvm::LLVMContext &context)
     function.addFnAttr("target-features", host.features);
     function.addFnAttr("prefer-vector-width", std::to_string(32 * host.vectors.lanes));
     function.addFnAttr("min-legal-vector-width", std::to_string(32 * host.vectors.lanes));
-    for (unsigned argument : {0u, 4u})
+    for (unsigned argument : {0u, 1u, 2u})
       function.addParamAttr(argument, llvm::Attribute::NoAlias);
-    function.addParamAttr(4, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+    function.addParamAttr(2, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
   }
   optimize(*result.code, *result.machine);
   return result;
@@ -220,7 +220,6 @@ Expected<HostObject> attune::compileHost(ModuleOp module) {
   emit.run(*made->code);
   HostObject object;
   object.bytes.assign(bytes.begin(), bytes.end());
-  object.entry = made->entry;
-  object.scratchBytes = made->scratchBytes;
+  object.functions = std::move(made->functions);
   return object;
 }

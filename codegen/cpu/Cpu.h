@@ -34,28 +34,33 @@ class ModuleOp;
 
 namespace attune {
 
-/// A kernel as a relocatable object of the host's format, for the host's CPU.
-struct HostObject {
-  std::vector<char> bytes;
-  std::string entry;       ///< symbol of the function
+/// The function of one kernel.
+struct HostFunction {
+  std::string symbol;
   size_t scratchBytes = 0; ///< what one call needs, 64-byte aligned
 };
 
-/// A kernel linked into this process. `owner` keeps the code alive.
+/// A module's kernels as a relocatable object of the host's format, for the host's CPU.
+struct HostObject {
+  std::vector<char> bytes;
+  std::vector<HostFunction> functions; ///< in the order of the launch
+};
+
+/// Functions linked into this process, in the order of their symbols. `owner` keeps the code alive.
 struct HostCode {
-  decltype(HostEntry::function) function = nullptr;
+  std::vector<decltype(HostEntry::function)> functions;
   std::shared_ptr<void> owner;
 };
 
-/// Compiles the one `tile.kernel` of `module`, before layouts are assigned. The module is not changed.
+/// Compiles the `tile.kernel` ops of `module`, before layouts are assigned. The module is not changed.
 /// Fails on an op that the CPU target lacks, naming it.
 Expected<HostObject> compileHost(mlir::ModuleOp module);
 
 /// The LLVM IR that compileHost makes the object from. Its errors.
 Expected<std::string> printHostLlvm(mlir::ModuleOp module);
 
-/// Links an object of compileHost. Fails when the object is damaged or lacks `entry`.
-Expected<HostCode> loadHost(std::span<const char> bytes, const std::string &entry);
+/// Links an object of compileHost. Fails when the object is damaged or lacks a symbol.
+Expected<HostCode> loadHost(std::span<const char> bytes, std::span<const std::string> symbols);
 
 /// The host's CPU and its features: an object runs only where this key is the same.
 std::string hostCpuKey();

@@ -93,7 +93,7 @@ struct LinkedKernel {
 
 } // namespace
 
-Expected<HostCode> attune::loadHost(std::span<const char> bytes, const std::string &entry) {
+Expected<HostCode> attune::loadHost(std::span<const char> bytes, std::span<const std::string> symbols) {
   auto fail = [](llvm::Error error) {
     return Error{"cannot link a kernel for the CPU: " + llvm::toString(std::move(error))};
   };
@@ -107,11 +107,15 @@ Expected<HostCode> attune::loadHost(std::span<const char> bytes, const std::stri
   kernel->linker = *linker;
   kernel->library = &session.createBareJITDylib("kernel" + std::to_string((*linker)->count++));
   kernel->library->addToLinkOrder((*linker)->library);
-  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(bytes.data(), bytes.size()), entry);
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(bytes.data(), bytes.size()), symbols.front());
   if (llvm::Error error = (*linker)->layer.add(*kernel->library, std::move(buffer)))
     return fail(std::move(error));
-  auto symbol = session.lookup({kernel->library}, entry);
-  if (!symbol)
-    return fail(symbol.takeError());
-  return HostCode{symbol->getAddress().toPtr<decltype(HostEntry::function)>(), kernel};
+  HostCode code{{}, kernel};
+  for (const std::string &name : symbols) {
+    auto symbol = session.lookup({kernel->library}, name);
+    if (!symbol)
+      return fail(symbol.takeError());
+    code.functions.push_back(symbol->getAddress().toPtr<decltype(HostEntry::function)>());
+  }
+  return code;
 }

@@ -89,22 +89,23 @@ TileType visitedType(Operation *op) {
 
 class Lowering {
 public:
-  Lowering(KernelOp kernel, ModuleOp module, const HostVectors &host)
-      : kernel(kernel), signature(signatureOf(kernel)), host(host), b(kernel.getLoc(), kernel.getContext()),
-        f32(b.getF32Type()), i32(b.getI32Type()), i64(b.getI64Type()), i8(b.getI8Type()),
+  Lowering(KernelOp kernel, const KernelSignature &signature, ModuleOp module, const HostVectors &host)
+      : kernel(kernel), signature(signature), host(host), b(kernel.getLoc(), kernel.getContext()), f32(b.getF32Type()),
+        i32(b.getI32Type()), i64(b.getI64Type()), i8(b.getI8Type()),
         pointer(LLVM::LLVMPointerType::get(kernel.getContext())) {
     b.setInsertionPointToEnd(module.getBody());
   }
 
   Expected<size_t> run() {
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, i32, i32, i32, pointer});
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, pointer});
     auto function = LLVM::LLVMFuncOp::create(b, kernel.getSymName(), type);
     entry = function.addEntryBlock(b);
     b.setInsertionPointToStart(entry);
     LLVM::ReturnOp::create(b, ValueRange{});
     b.setInsertionPointToStart(entry);
     params = entry->getArgument(0);
-    scratch = entry->getArgument(4);
+    origin = entry->getArgument(1);
+    scratch = entry->getArgument(2);
     findLaneAxis();
     findNeededOrders();
     // Parameters are read at the start, before anything else.
@@ -392,6 +393,13 @@ private:
     Value &value = scalarParams[op.getName()];
     if (!value)
       atStart([&] { value = readScalar(op.getName(), op.getType()); });
+    return value;
+  }
+
+  /// Where the block's tile starts along an axis.
+  Value originOf(BlockIndexOp op) {
+    Value value;
+    atStart([&] { value = loadAt(offsetBytes(origin, 4 * int64_t(op.getPosition())), i32, 4); });
     return value;
   }
 
@@ -878,7 +886,7 @@ private:
       return lowerGroup(step.ops);
     Operation *op = step.ops.front();
     if (auto index = dyn_cast<BlockIndexOp>(op))
-      values[index] = entry->getArgument(1 + index.getPosition());
+      values[index] = originOf(index);
     else if (isa<DomainOp>(op))
       return;
     else if (auto load = dyn_cast<tile::LoadOp>(op))
@@ -1753,12 +1761,12 @@ private:
   }
 
   KernelOp kernel;
-  KernelSignature signature;
+  const KernelSignature &signature; ///< of the launch
   const HostVectors &host;
   ImplicitLocOpBuilder b;
   Type f32, i32, i64, i8, pointer;
   Block *entry = nullptr;
-  Value params, scratch, paramEnd;
+  Value params, origin, scratch, paramEnd;
   StringRef laneAxis;
   std::string problem;
 
@@ -1779,12 +1787,15 @@ private:
 
 } // namespace
 
-Expected<LoweredKernel> attune::lowerTile(KernelOp kernel, const HostVectors &host) {
-  LoweredKernel lowered;
-  lowered.module = ModuleOp::create(kernel.getLoc());
-  Expected<size_t> bytes = Lowering(kernel, *lowered.module, host).run();
-  if (!bytes)
-    return bytes.error();
-  lowered.scratchBytes = *bytes;
+Expected<LoweredModule> attune::lowerTile(ArrayRef<LaunchedKernel> kernels, const HostVectors &host) {
+  const KernelSignature signature = signatureOf(kernels);
+  LoweredModule lowered;
+  lowered.module = ModuleOp::create(kernels.front().op->getLoc());
+  for (LaunchedKernel kernel : kernels) {
+    Expected<size_t> bytes = Lowering(cast<KernelOp>(kernel.op), signature, *lowered.module, host).run();
+    if (!bytes)
+      return bytes.error();
+    lowered.scratchBytes.push_back(*bytes);
+  }
   return lowered;
 }

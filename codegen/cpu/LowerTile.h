@@ -3,18 +3,19 @@
 
 #include "attune/Error.h"
 #include "codegen/cpu/VectorMath.h"
-#include "ir/tile/Tile.h"
+#include "ir/tile/Signature.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace attune {
 
-/// The kernel as one LLVM function of the scf, arith, math, vector and llvm dialects.
-struct LoweredKernel {
+/// Kernels as LLVM functions of the scf, arith, math, vector and llvm dialects.
+struct LoweredModule {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  size_t scratchBytes = 0;
+  std::vector<size_t> scratchBytes; ///< of each kernel
 };
 
-Expected<LoweredKernel> lowerTile(tile::KernelOp kernel, const HostVectors &host);
+/// `kernels` are the tile.kernel ops of one launch.
+Expected<LoweredModule> lowerTile(llvm::ArrayRef<tile::LaunchedKernel> kernels, const HostVectors &host);
 
 } // namespace attune

@@ -100,10 +100,12 @@ struct IndexParam {
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 
-/// One dimension of an operand.
+/// One dimension of an operand or of a kernel's grid.
 struct AxisParam {
-  std::string name; ///< shared by all operands that have it: "b", "h", "hkv", "q", "k", "d", "dv", ...
+  std::string name; ///< shared by all operands that have it: "b", "h", "hkv", "q", "k", "d", "dv", ...; or a captured
+                    ///< tensor's dimension: "tensors.ids.1"
   int size = 0;     ///< the extent where it is known when the kernel is compiled, else 0
+  int by = 1;       ///< how many of the axis each counts: ceil(extent / by) of them
   friend bool operator==(const AxisParam &, const AxisParam &) = default;
 };
 
@@ -206,6 +208,9 @@ struct KernelSignature {
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
 
+/// The most kernels that a module may have, and axes that their grids may have.
+inline constexpr size_t maxKernels = 8, maxGridAxes = 6;
+
 /// The most bytes that packedBytes() may be.
 inline constexpr size_t maxPackedBytes = 4096;
 
@@ -218,28 +223,40 @@ struct CompileTimes {
   double load = 0;  ///< cubin or object to a callable kernel, in this process
 };
 
+/// One kernel of a module, as a launch starts it.
+struct KernelEntry {
+  std::string symbol;               ///< of the entry point
+  std::vector<AxisParam> grid = {}; ///< a block for each tile of each axis; the last counts fastest
+  int threads = 0;                  ///< per block; 1 for the CPU
+  size_t sharedBytes = 0;           ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
+  int registers = 0;                ///< per thread, read from the cubin
+  int spillBytes = 0;               ///< local memory per thread, read from the cubin
+  bool persistent = false; ///< blocks take one tile after another: there are persistentBlocks(tiles, SMs, claimsWork)
+                           ///< of LaunchParams.h
+  bool dependent = false;  ///< may start before the kernel in front of it has ended
+  friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
+};
+
 /// Everything that a compilation produced; what the cache stores.
 struct KernelImage {
-  std::string name;  ///< the variant's name
-  std::string entry; ///< symbol of the entry point
-  std::string arch;  ///< "cpu", "sm_80", ...
+  std::string name;                                   ///< the variant's name
+  std::vector<KernelEntry> entries = {KernelEntry{}}; ///< in the order in which a launch starts them; at least one
+  std::string arch;                                   ///< "cpu", "sm_80", ...
   KernelSignature signature = {};
-  int tileQ = 0;           ///< query rows per tile; grid.x = ceil(Sq / tileQ) * H * B
-  int tileK = 0;           ///< keys per tile
-  bool persistent = false; ///< blocks take one tile after another; grid.x = persistentBlocks(tiles, SMs, claimsWork) of
-                           ///< LaunchParams.h
-  int threads = 0;         ///< threads per block; 1 for the CPU
-  size_t sharedBytes = 0;  ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
-  int registers = 0;       ///< per thread, read from the cubin
-  int spillBytes = 0;      ///< local memory per thread, read from the cubin
-  int nvrtcVersion = 0;    ///< 1000 * major + 10 * minor, 0 for the CPU
-  std::string path;        ///< instructions used: "wgmma", "mma.sync" or "cpu"
-  std::string cudaSource;  ///< the generated text; empty for the CPU
+  int tileQ = 0;            ///< query rows per tile
+  int tileK = 0;            ///< keys per tile
+  int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
+  std::string path;         ///< instructions used: "wgmma", "mma.sync" or "cpu"
+  std::string cudaSource;   ///< the generated text; empty for the CPU
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
   std::string log;          ///< NVRTC's log
   CompileTimes times = {};  ///< of the process that compiled it
   bool cacheHit = false;    ///< whether it was read from the disk cache; not in metadata()
+
+  /// The kernel that completes the results: the last.
+  const KernelEntry &main() const { return entries.back(); }
+  KernelEntry &main() { return entries.back(); }
 
   /// Everything but `cudaSource` and `binary`, as one JSON object.
   std::string metadata() const;
@@ -410,7 +427,8 @@ private:
 /// `params` is followed by the packed scalars and tensors of LaunchParams.h. `scratch` is 64-byte aligned,
 /// `scratchBytes` long, owned by the calling thread, and holds anything at entry.
 struct HostEntry {
-  void (*function)(const LaunchParams *params, int32_t b, int32_t h, int32_t q0, void *scratch) = nullptr;
+  /// `origin` holds for each axis of the kernel's grid where the block's tile starts along it.
+  void (*function)(const LaunchParams *params, const int32_t *origin, void *scratch) = nullptr;
   size_t scratchBytes = 0;
 };
 
@@ -421,7 +439,7 @@ struct HostEntry {
 Expected<Kernel> loadCudaKernel(KernelImage image, int device);
 
 /// A kernel from a host function. `owner` keeps the code alive (the JIT that holds it).
-Kernel makeHostKernel(KernelImage image, HostEntry entry, std::shared_ptr<void> owner);
+Kernel makeHostKernel(KernelImage image, std::vector<HostEntry> entries, std::shared_ptr<void> owner);
 
 } // namespace attune
 #pragma GCC visibility pop

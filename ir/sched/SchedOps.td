@@ -24,10 +24,10 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
     dynamic shared memory, for architecture `arch`. The signature is that of `tile.kernel`.
 
     ```mlir
-    sched.kernel @causal(...) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <...> { ... }
+    sched.kernel @causal(...) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <...> { ... }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, StrAttr:$arch, I64Attr:$threads,
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypedArrayAttrBase<AxisAttr, "axes">:$grid, StrAttr:$arch, I64Attr:$threads,
                        I64Attr:$blocks_per_sm, ConfinedAttr<I64Attr, [IntNonNegative]>:$shared_bytes, TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
@@ -36,7 +36,7 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `` custom<Operands>($operands) `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
+    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
     `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;

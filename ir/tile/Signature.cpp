@@ -2,6 +2,9 @@
 
 #include "ir/tile/Signature.h"
 
+#include "mlir/IR/SymbolTable.h"
+#include <fmt/format.h>
+
 using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
@@ -34,13 +37,15 @@ static attune::OperandRole roleOf(tile::OperandRole role) {
   llvm_unreachable("unknown role");
 }
 
+static AxisParam paramOf(AxisAttr axis) { return {axis.getName().str(), int(axis.getSize()), int(axis.getBy())}; }
+
 static OperandParam paramOf(OperandAttr operand) {
   OperandParam param = {.name = operand.getName().str(),
                         .dtype = dtypeOf(operand.getElementType()),
                         .role = roleOf(operand.getRole()),
                         .optional = operand.getOptional()};
   for (AxisAttr axis : operand.getAxes())
-    param.axes.push_back({axis.getName().str(), int(axis.getSize())});
+    param.axes.push_back(paramOf(axis));
   return param;
 }
 
@@ -53,29 +58,69 @@ static int extentOf(const KernelSignature &signature, std::string_view name) {
   return 0;
 }
 
-KernelSignature tile::signatureOf(Operation *kernel) {
-  KernelSignature signature;
+std::vector<AxisParam> tile::gridOf(Operation *kernel) {
+  std::vector<AxisParam> grid;
+  for (auto axis : kernel->getAttrOfType<ArrayAttr>("grid").getAsRange<AxisAttr>())
+    grid.push_back(paramOf(axis));
+  return grid;
+}
+
+Expected<SmallVector<LaunchedKernel>> tile::launchedKernels(ModuleOp module) {
+  SmallVector<LaunchedKernel> kernels;
+  for (auto launch : module.getOps<LaunchOp>()) {
+    for (auto [name, dependent] : llvm::zip(launch.getKernels().getAsRange<FlatSymbolRefAttr>(), launch.getDependent()))
+      kernels.push_back({SymbolTable::lookupSymbolIn(module, name.getAttr()), dependent});
+    return kernels;
+  }
+  for (Operation &op : module.getOps())
+    if (op.hasAttr("operands"))
+      kernels.push_back({&op, false});
+  if (kernels.size() == 1)
+    return kernels;
+  return Error{fmt::format("the module has {} kernels and no tile.launch, which says in what order they start; "
+                           "add one: tile.launch @name [@first, @second]",
+                           kernels.size())};
+}
+
+/// Adds `param` unless one of its name is there.
+template <typename Param> static void addOnce(std::vector<Param> &params, Param param) {
+  if (llvm::none_of(params, [&](const Param &known) { return known.name == param.name; }))
+    params.push_back(std::move(param));
+}
+
+static void addDeclarations(Operation *kernel, KernelSignature &signature) {
   auto array = [&](StringRef name) {
     auto all = kernel->getAttrOfType<ArrayAttr>(name);
     return all ? all : ArrayAttr::get(kernel->getContext(), {});
   };
-  signature.dtype = dtypeOf(kernel->getAttrOfType<TypeAttr>("dtype").getValue());
   for (auto operand : array("operands").getAsRange<OperandAttr>())
-    signature.operands.push_back(paramOf(operand));
-  signature.headDim = extentOf(signature, "d");
-  signature.headDimV = extentOf(signature, "dv");
+    addOnce(signature.operands, paramOf(operand));
   for (auto scalar : array("scalars").getAsRange<RuntimeScalarAttr>())
-    signature.scalars.push_back({scalar.getName().str(), dtypeOf(scalar.getType())});
+    addOnce(signature.scalars, ScalarParam{scalar.getName().str(), dtypeOf(scalar.getType())});
   for (auto tensor : array("tensors").getAsRange<CapturedTensorAttr>())
-    signature.tensors.push_back({tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
+    addOnce(signature.tensors,
+            TensorParam{tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
   for (auto bounds : array("bounds").getAsRange<BoundsAttr>())
-    signature.bounds.push_back({bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k",
-                                int(bounds.getRows()), bounds.getName().str()});
+    addOnce(signature.bounds, BoundsParam{bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k",
+                                          int(bounds.getRows()), bounds.getName().str()});
   if (auto pattern = kernel->getAttrOfType<BlockPatternAttr>("pattern"))
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
-  signature.dropout = kernel->hasAttr("dropout");
-  signature.qOffset = kernel->hasAttr("q_offset");
+  signature.dropout = signature.dropout || kernel->hasAttr("dropout");
+  signature.qOffset = signature.qOffset || kernel->hasAttr("q_offset");
+}
+
+KernelSignature tile::signatureOf(ArrayRef<Operation *> kernels) {
+  KernelSignature signature;
+  signature.dtype = dtypeOf(kernels.back()->getAttrOfType<TypeAttr>("dtype").getValue());
+  for (Operation *kernel : kernels)
+    addDeclarations(kernel, signature);
+  signature.headDim = extentOf(signature, "d");
+  signature.headDimV = extentOf(signature, "dv");
   return signature;
+}
+
+KernelSignature tile::signatureOf(ArrayRef<LaunchedKernel> kernels) {
+  return signatureOf(llvm::map_to_vector(kernels, [](LaunchedKernel kernel) { return kernel.op; }));
 }
 
 std::optional<Declaration> tile::findView(const KernelSignature &signature, StringRef name) {
@@ -107,5 +152,9 @@ std::optional<size_t> tile::findExtent(const KernelSignature &signature, StringR
   for (auto [i, name] : llvm::enumerate(signature.axes()))
     if (name == axis)
       return signature.extentOffset(i);
+  auto [tensor, number] = axis.rsplit('.');
+  int64_t dim;
+  if (std::optional<Declaration> declared = findView(signature, tensor); declared && !number.getAsInteger(10, dim))
+    return declared->offset + 8 * size_t(1 + declared->rank + dim);
   return std::nullopt;
 }

@@ -11,15 +11,32 @@
 
 #include "attune/Kernel.h"
 #include "ir/tile/Tile.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace attune::tile {
 
 /// The dtype of a type that operands, captured tensors and scalars may have.
 DType dtypeOf(mlir::Type type);
 
-/// The declarations of `kernel`, a tile.kernel or sched.kernel. Tensor maps and what schedules ask of a launch are not
-/// among them.
-KernelSignature signatureOf(mlir::Operation *kernel);
+/// A kernel of a module as a launch starts it.
+struct LaunchedKernel {
+  mlir::Operation *op; ///< a tile.kernel or sched.kernel
+  bool dependent;
+};
+
+/// The kernels of `module` in the order of its tile.launch; without one, its only kernel. The error says what the
+/// module has instead.
+Expected<llvm::SmallVector<LaunchedKernel>> launchedKernels(mlir::ModuleOp module);
+
+/// What `kernels`, tile.kernel or sched.kernel ops of one module, declare: each name once, in the order of the first to
+/// declare it. Tensor maps and what schedules ask of a launch are not among them.
+KernelSignature signatureOf(llvm::ArrayRef<mlir::Operation *> kernels);
+inline KernelSignature signatureOf(mlir::Operation *kernel) { return signatureOf(llvm::ArrayRef(kernel)); }
+/// That of the kernels of a launch.
+KernelSignature signatureOf(llvm::ArrayRef<LaunchedKernel> kernels);
+
+/// The axes of a kernel's grid.
+std::vector<AxisParam> gridOf(mlir::Operation *kernel);
 
 /// A parameter's declaration in a signature.
 struct Declaration {

@@ -12,6 +12,10 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
 
+// `[@partial, @combine dependent]`
+static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent);
+static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, DenseBoolArrayAttr dependent);
+
 #include "ir/tile/TileDialect.cpp.inc"
 #include "ir/tile/TileEnums.cpp.inc"
 #define GET_OP_CLASSES
@@ -110,6 +114,20 @@ void tile::printOperands(OpAsmPrinter &printer, Operation *, ArrayAttr operands)
   printer << ")";
 }
 
+/// Each axis of the grid, once, has an extent that the launch gives.
+static LogicalResult verifyGrid(Operation *kernel, ArrayAttr grid) {
+  llvm::StringSet<> names;
+  for (auto axis : grid.getAsRange<AxisAttr>()) {
+    if (!names.insert(axis.getName()).second)
+      return kernel->emitOpError() << "has axis " << axis.getName().getValue() << " twice in its grid";
+    if (!axis.isFixed() && !hasExtent(kernel, axis.getName()))
+      return kernel->emitOpError()
+             << "has axis " << axis.getName().getValue()
+             << " in its grid, which no operand has; declare an operand with it, or give it an extent";
+  }
+  return success();
+}
+
 /// Names are unique, and an axis has one extent, fixed or not, in all operands.
 static LogicalResult verifyOperands(Operation *kernel, ArrayAttr operands) {
   llvm::StringMap<int64_t> sizes;
@@ -184,7 +202,7 @@ LogicalResult KernelOp::verify() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
-  if (failed(verifyOperands(*this, getOperandsAttr())))
+  if (failed(verifyOperands(*this, getOperandsAttr())) || failed(verifyGrid(*this, getGridAttr())))
     return failure();
   return verifyBounds(*this, getTensors(), getBounds());
 }
@@ -235,20 +253,115 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+bool tile::hasExtent(Operation *kernel, StringRef axis) {
+  for (auto operand : kernel->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
+    for (AxisAttr of : operand.getAxes())
+      if (of.getName() == axis && !of.isFixed())
+        return true;
+  int64_t dim;
+  auto [name, number] = axis.rsplit('.');
+  if (!name.consume_front(tensorPrefix) || number.getAsInteger(10, dim))
+    return false;
+  CapturedTensorAttr tensor = findTensor(kernel, name);
+  return tensor && dim >= 0 && dim < tensor.getRank();
+}
+
 LogicalResult AxisExtentOp::verify() {
   Operation *kernel = kernelAround(*this);
   if (!kernel)
     return emitOpError("must be inside a kernel");
-  for (auto operand : kernel->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
-    for (AxisAttr axis : operand.getAxes())
-      if (axis.getName() == getAxis() && !axis.isFixed())
-        return success();
-  return emitOpError() << "no operand of the kernel has an axis " << getAxis() << " whose extent the launch gives";
+  if (!hasExtent(kernel, getAxis()))
+    return emitOpError() << "no operand of the kernel has an axis " << getAxis() << " whose extent the launch gives";
+  return success();
+}
+
+/// The axes of the grid of the kernel around `op`.
+static SmallVector<AxisAttr> gridAround(Operation *op) {
+  Operation *kernel = kernelAround(op);
+  auto grid = kernel ? kernel->getAttrOfType<ArrayAttr>("grid") : ArrayAttr();
+  return grid ? llvm::to_vector(grid.getAsRange<AxisAttr>()) : SmallVector<AxisAttr>();
+}
+
+unsigned BlockIndexOp::getPosition() {
+  const SmallVector<AxisAttr> grid = gridAround(*this);
+  return llvm::find_if(grid, [&](AxisAttr axis) { return axis.getName() == getAxis(); }) - grid.begin();
 }
 
 LogicalResult BlockIndexOp::verify() {
-  if (!llvm::is_contained({"b", "h", "q"}, getAxis()))
-    return emitOpError() << "axis '" << getAxis() << "' is not b, h or q";
+  for (AxisAttr axis : gridAround(*this))
+    if (axis.getName() == getAxis())
+      return success();
+  return emitOpError() << "the kernel's grid has no axis " << getAxis();
+}
+
+//===----------------------------------------------------------------------===//
+// tile.launch
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent) {
+  SmallVector<Attribute> names;
+  SmallVector<bool> flags;
+  auto parseOne = [&]() -> ParseResult {
+    FlatSymbolRefAttr name;
+    if (parser.parseAttribute(name))
+      return failure();
+    names.push_back(name);
+    flags.push_back(succeeded(parser.parseOptionalKeyword("dependent")));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  kernels = parser.getBuilder().getArrayAttr(names);
+  dependent = parser.getBuilder().getDenseBoolArrayAttr(flags);
+  return success();
+}
+
+static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, DenseBoolArrayAttr dependent) {
+  printer << "[";
+  llvm::interleaveComma(llvm::zip(kernels, dependent.asArrayRef()), printer, [&](auto pair) {
+    auto [name, isDependent] = pair;
+    printer << name << (isDependent ? " dependent" : "");
+  });
+  printer << "]";
+}
+
+LogicalResult LaunchOp::verify() {
+  if (getKernels().empty() || getKernels().size() != getDependent().size())
+    return emitOpError("starts at least one kernel, and says of each whether it is dependent");
+  if (getDependent().front())
+    return emitOpError("the first kernel depends on none");
+  return success();
+}
+
+/// What two kernels declare of one name is the same; an operand that one writes may be read by the other.
+static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Operation *b) {
+  for (StringRef list : {"tensors", "scalars"})
+    for (Attribute one : a->getAttrOfType<ArrayAttr>(list))
+      for (Attribute other : b->getAttrOfType<ArrayAttr>(list)) {
+        auto nameOf = [](Attribute declared) {
+          auto tensor = dyn_cast<CapturedTensorAttr>(declared);
+          return tensor ? tensor.getName() : cast<RuntimeScalarAttr>(declared).getName();
+        };
+        if (one != other && nameOf(one) == nameOf(other))
+          return launch.emitOpError() << "its kernels declare " << nameOf(one) << " in two ways";
+      }
+  for (auto operand : a->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
+    if (OperandAttr other = findOperand(b, operand.getName()); other && other != operand)
+      return launch.emitOpError() << "its kernels declare operand " << operand.getName() << " in two ways";
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  SmallVector<Operation *> kernels;
+  for (auto name : getKernels().getAsRange<FlatSymbolRefAttr>()) {
+    Operation *kernel = symbols.lookupNearestSymbolFrom(*this, name);
+    if (!kernel || !kernel->hasAttr("operands"))
+      return emitOpError() << "the module has no kernel " << name;
+    for (Operation *before : kernels)
+      if (failed(verifySameDeclarations(*this, before, kernel)))
+        return failure();
+    kernels.push_back(kernel);
+  }
   return success();
 }
 

@@ -56,6 +56,9 @@ namespace attune::tile {
 /// `(q: in [b, h, q, d 64] bf16, ...)`: the operands of tile.kernel and sched.kernel.
 mlir::ParseResult parseOperands(mlir::OpAsmParser &parser, mlir::ArrayAttr &operands);
 void printOperands(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr operands);
+/// `[b, h, q by 128]`: their grids.
+mlir::ParseResult parseGrid(mlir::OpAsmParser &parser, mlir::ArrayAttr &grid);
+void printGrid(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr grid);
 } // namespace attune::tile
 
 namespace attune::tile {
@@ -70,6 +73,8 @@ inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
+/// Whether a launch gives the extent of an axis: of one of `kernel`'s operands, or of a captured tensor's dimension.
+bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
 /// The declaration of the operand that `view` is read as by `tile.param`; null for any other view.
 OperandAttr operandOf(mlir::Value view);
 /// The captured tensor that `view` is read as by `tile.param`; null for any other view.

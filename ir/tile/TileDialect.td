@@ -86,16 +86,18 @@ def DomainType : TileTypeDef<"Domain", "domain"> {
 
 def AxisAttr : AttrDef<TileDialect, "Axis"> {
   let mnemonic = "axis";
-  let summary = "a named dimension of an operand";
+  let summary = "a named dimension of an operand or of a kernel's grid";
   let description = [{
-    With a fixed extent (`d 64`), or with one that the launch gives, the same for all operands that have an axis of that name (`q`).
+    With a fixed extent (`d 64`), or with one that the launch gives, the same for all operands that have an axis of that name (`q`). `by` counts
+    tiles: `q by 128` has ceil(extent of q / 128) of them. The dimensions of captured tensors are axes too: `tensors.ids.1` is the second of `ids`.
 
     ```mlir
     #tile.axis<q>
     #tile.axis<d 64>
+    #tile.axis<q by 128>
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$name, DefaultValuedParameter<"int64_t", "0">:$size);
+  let parameters = (ins "::mlir::StringAttr":$name, DefaultValuedParameter<"int64_t", "0">:$size, DefaultValuedParameter<"int64_t", "1">:$by);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

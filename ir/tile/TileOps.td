@@ -15,17 +15,19 @@ class TileOp<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemoni
 def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
 
 def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
-  let summary = "the work of one block: one tile of queries of one head";
+  let summary = "the work of one block"; 
   let description = [{
-    The operands, captured tensors, run-time scalars and bounds of tensors, in the order of a launch's parameters, stand on the op; the body reads their
+    There is a block for each point of the `grid`: a tile of each of its axes, of which the last counts fastest. The operands, captured tensors, run-time scalars and bounds of tensors, in the order of a launch's parameters, stand on the op; the body reads their
     values by `tile.param`. The `dtype` is that of the results' accuracy; the plan is the tiling and schedule that later passes follow.
 
     ```mlir
     tile.kernel @causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
-                        o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, ...> { ... }
+                        o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32)
+        grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, ...> { ... }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypeAttr:$dtype, PlanAttr:$plan,
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypedArrayAttrBase<AxisAttr, "axes">:$grid,
+                       TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
@@ -33,8 +35,24 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `` custom<Operands>($operands) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
+    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
   }];
+  let hasVerifier = 1;
+}
+
+def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the kernels of a module, in the order in which a launch starts them";
+  let description = [{
+    All take the same parameters: operands, captured tensors and scalars of one name are one. A `dependent` kernel may start before the one in front of
+    it has ended, and waits for it itself where it needs its results. The `workspace` operands of all lie in the launch's workspace. A module of one
+    kernel needs no `tile.launch`.
+
+    ```mlir
+    tile.launch @split_keys [@partial, @combine dependent]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels, DenseBoolArrayAttr:$dependent);
+  let assemblyFormat = "$sym_name custom<Kernels>($kernels, $dependent) attr-dict";
   let hasVerifier = 1;
 }
 
@@ -76,9 +94,9 @@ def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
 }
 
 def BlockIndexOp : TileOp<"block_index", [Pure]> {
-  let summary = "which block this is: batch, head, or the first query row of its tile";
+  let summary = "where the block's tile starts along an axis of the grid";
   let description = [{
-    `b` and `h` count from 0; `q` is the row where the tile starts, a multiple of the plan's `tile_q`.
+    A multiple of what the grid counts the axis by.
 
     ```mlir
     %q0 = tile.block_index "q" : i32
@@ -89,8 +107,8 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   let assemblyFormat = "$axis attr-dict `:` type($result)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// 0, 1 and 2 for b, h and q: the order in which loops over work and kernels take them.
-    unsigned getPosition() { return getAxis() == "b" ? 0 : getAxis() == "h" ? 1 : 2; }
+    /// Which of the grid's axes it is.
+    unsigned getPosition();
   }];
 }
 

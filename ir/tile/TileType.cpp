@@ -7,6 +7,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+using namespace attune;
 using namespace attune::tile;
 
 #define GET_ATTRDEF_CLASSES
@@ -40,22 +41,26 @@ static constexpr std::pair<OperandRole, llvm::StringLiteral> roleNames[] = {{Ope
 
 llvm::StringRef attune::tile::stringifyOperandRole(OperandRole role) { return roleNames[size_t(role)].second; }
 
-/// `q` or `d 64`
+/// `q`, `d 64` or `q by 128`
 static AxisAttr parseAxis(AsmParser &parser) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
-  int64_t size = 0;
+  int64_t size = 0, by = 1;
   if (parser.parseKeyword(&name))
     return {};
   if (OptionalParseResult given = parser.parseOptionalInteger(size); given.has_value() && failed(*given))
     return {};
-  return parser.getChecked<AxisAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), size);
+  if (succeeded(parser.parseOptionalKeyword("by")) && parser.parseInteger(by))
+    return {};
+  return parser.getChecked<AxisAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), size, by);
 }
 
 static void printAxis(AsmPrinter &printer, AxisAttr axis) {
   printer << axis.getName().getValue();
   if (axis.isFixed())
     printer << " " << axis.getSize();
+  if (axis.getBy() != 1)
+    printer << " by " << axis.getBy();
 }
 
 Attribute AxisAttr::parse(AsmParser &parser, Type) {
@@ -71,10 +76,32 @@ void AxisAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult AxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, int64_t size) {
+LogicalResult AxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, int64_t size,
+                               int64_t by) {
   if (size < 0 || size > INT32_MAX)
     return emitError() << "axis " << name << " has extent " << size << ", required is 1 to 2147483647";
+  if (by < 1 || by > INT32_MAX || (size && by != 1))
+    return emitError() << "axis " << name << " counts tiles of " << by
+                       << "; required is 1 to 2147483647, and 1 for an axis of fixed extent";
   return success();
+}
+
+ParseResult tile::parseGrid(OpAsmParser &parser, ArrayAttr &grid) {
+  SmallVector<Attribute> axes;
+  auto parseOne = [&]() -> ParseResult {
+    axes.push_back(parseAxis(parser));
+    return success(bool(axes.back()));
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  grid = parser.getBuilder().getArrayAttr(axes);
+  return success();
+}
+
+void tile::printGrid(OpAsmPrinter &printer, Operation *, ArrayAttr grid) {
+  printer << "[";
+  llvm::interleaveComma(grid.getAsRange<AxisAttr>(), printer, [&](AxisAttr axis) { printAxis(printer, axis); });
+  printer << "]";
 }
 
 OperandAttr OperandAttr::parseBare(AsmParser &parser) {
@@ -122,15 +149,20 @@ void OperandAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, OperandRole, bool,
+LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, OperandRole role, bool,
                                   ArrayRef<AxisAttr> axes, Type element) {
   const bool known = element.isF32() || element.isF16() || element.isBF16() || element.isInteger(8) ||
                      element.isInteger(32) || element.isInteger(64);
   if (!known)
     return emitError() << "operand " << name << " has element type " << element
                        << "; use f32, f16, bf16, i32, i64, or i8 for bool";
-  if (axes.size() > 4)
-    return emitError() << "operand " << name << " has " << axes.size() << " axes; the most is 4";
+  const size_t most = role == OperandRole::Workspace ? 6 : 4;
+  if (axes.size() > most)
+    return emitError() << "operand " << name << " has " << axes.size() << " axes; the most is " << most;
+  for (AxisAttr axis : axes)
+    if (axis.getBy() != 1 && role != OperandRole::Workspace)
+      return emitError() << "operand " << name << " counts tiles of axis " << axis.getName().getValue()
+                         << ", which only workspace does";
   for (size_t i = 0; i < axes.size(); ++i)
     if (llvm::is_contained(axes.take_front(i), axes[i]))
       return emitError() << "operand " << name << " has axis " << axes[i].getName().getValue() << " twice";

@@ -193,20 +193,20 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   std::vector<std::string> found;
   auto plan = nlohmann::json::parse(image->planJson);
   facts = fmt::format("{}: {}, {} registers, {} spilled, {} shared", point.text(), plan["text"].get<std::string>(),
-                      image->registers, image->spillBytes, image->sharedBytes);
+                      image->main().registers, image->main().spillBytes, image->main().sharedBytes);
   if (!image->log.empty())
     found.push_back("NVRTC says: " + image->log);
 
   const bool spillFree =
       std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["copyWarps"].get<int>() > 0) &&
       point.dtype != f32;
-  if (spillFree && image->spillBytes)
-    found.push_back(fmt::format("{} bytes of local memory a thread", image->spillBytes));
+  if (spillFree && image->main().spillBytes)
+    found.push_back(fmt::format("{} bytes of local memory a thread", image->main().spillBytes));
   // O takes nearly all registers: some spills are known, many would be a plan that does not fit.
   constexpr int wideSpills = 256;
   bool wide = point.dtype != f32 && std::max(point.headDim, point.headDimV) > 256;
-  if (wide && image->spillBytes > wideSpills)
-    found.push_back(fmt::format("{} bytes of local memory a thread, above {}", image->spillBytes, wideSpills));
+  if (wide && image->main().spillBytes > wideSpills)
+    found.push_back(fmt::format("{} bytes of local memory a thread, above {}", image->main().spillBytes, wideSpills));
 
   Expected<std::vector<CubinKernel>> kernels = readCubin(image->binary);
   if (!kernels)
@@ -215,8 +215,8 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   std::sort(kernels->begin(), kernels->end(),
             [](const CubinKernel &a, const CubinKernel &b) { return a.name < b.name; });
   const bool hasBounds = !image->signature.bounds.empty();
-  if (kernels->size() != 1u + hasBounds || kernels->front().name != image->entry ||
-      kernels->back().name != image->entry + (hasBounds ? boundsEntrySuffix : ""))
+  if (kernels->size() != 1u + hasBounds || kernels->front().name != image->main().symbol ||
+      kernels->back().name != image->main().symbol + (hasBounds ? boundsEntrySuffix : ""))
     found.push_back("the cubin holds other kernels than its entries");
   if (hasBounds && kernels->back().frameBytes)
     found.push_back(fmt::format("{} bytes of local memory a thread where bounds are made", kernels->back().frameBytes));
@@ -230,14 +230,14 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   size_t end = 0;
   for (const auto &buffer : plan["shared"]["buffers"])
     end = std::max<size_t>(end, buffer["offset"].get<size_t>() + buffer["bytes"].get<size_t>());
-  if (image->sharedBytes != end || image->sharedBytes != plan["shared"]["bytes"].get<size_t>())
-    found.push_back(fmt::format("{} shared bytes, the plan's buffers end at {}", image->sharedBytes, end));
-  if (image->sharedBytes > arch->sharedBytesPerBlock)
+  if (image->main().sharedBytes != end || image->main().sharedBytes != plan["shared"]["bytes"].get<size_t>())
+    found.push_back(fmt::format("{} shared bytes, the plan's buffers end at {}", image->main().sharedBytes, end));
+  if (image->main().sharedBytes > arch->sharedBytesPerBlock)
     found.push_back(
-        fmt::format("{} shared bytes, {} allows {}", image->sharedBytes, point.arch, arch->sharedBytesPerBlock));
+        fmt::format("{} shared bytes, {} allows {}", image->main().sharedBytes, point.arch, arch->sharedBytesPerBlock));
   int warps = plan["warps"].get<int>() + plan["copyWarps"].get<int>();
-  if (image->threads != warps * 32)
-    found.push_back(fmt::format("{} threads for {} warps", image->threads, warps));
+  if (image->main().threads != warps * 32)
+    found.push_back(fmt::format("{} threads for {} warps", image->main().threads, warps));
   bool warpgroups = point.arch == "sm_90a" && point.dtype != f32;
   if (image->path != (warpgroups ? "wgmma" : "mma.sync"))
     found.push_back("the path is " + image->path);
@@ -254,10 +254,10 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
                    ? int64_t(1) << 32
                    : std::stoi(image->cudaSource.substr(call + std::strlen(idiom))) * warpCount * 32;
     }
-    if (int64_t starts = (image->registers + 7) / 8 * 8 * image->threads; taken > starts)
+    if (int64_t starts = (image->main().registers + 7) / 8 * 8 * image->main().threads; taken > starts)
       found.push_back(fmt::format("roles take {} registers, the block starts with {}", taken, starts));
   }
-  int blocks = arch->blocksPerSM(image->threads, image->registers, image->sharedBytes);
+  int blocks = arch->blocksPerSM(image->main().threads, image->main().registers, image->main().sharedBytes);
   if (blocks < plan["blocksPerSm"].get<int>())
     found.push_back(fmt::format("{} blocks fit on an SM, the plan says {}", blocks, plan["blocksPerSm"].get<int>()));
   return found;
@@ -302,7 +302,7 @@ TEST_CASE("the search of a block pattern fits beside the largest tiles") {
         variantOf("blocks"), {.headDim = dim, .tileQ = 128, .tileK = 128, .useCache = false}, Target::cuda("sm_90a"));
     REQUIRE(image);
     INFO("D " << dim);
-    CHECK(image->spillBytes == 0);
+    CHECK(image->main().spillBytes == 0);
   }
 }
 
@@ -314,7 +314,7 @@ TEST_CASE("a budget of shared memory is kept") {
           compileImage(variant, {.headDim = 64, .sramBudget = budget, .useCache = false}, Target::cuda(arch));
       if (!image)
         FAIL(image.error().text());
-      CHECK(image->sharedBytes <= budget);
-      CHECK(image->sharedBytes > 0);
+      CHECK(image->main().sharedBytes <= budget);
+      CHECK(image->main().sharedBytes > 0);
     }
 }

@@ -153,6 +153,7 @@ class Cache(unittest.TestCase):
         *outer, last = field.split(".")
         holder = metadata
         for part in outer:
+            part = int(part) if part.isdigit() else part
             holder = plan if holder is metadata and part == "plan" else holder[part]
         holder[last] = value
         if outer[:1] == ["plan"]:
@@ -162,7 +163,7 @@ class Cache(unittest.TestCase):
     def test_forgeries(self):
         metadata = "kernel metadata has {}; compile the kernel again"
         forgeries = [
-            ("sharedBytes", 2**60, metadata.format("sharedBytes 1152921504606846976, required is 0 to 1073741824")),
+            ("entries.0.sharedBytes", 2**60, metadata.format("sharedBytes 1152921504606846976, required is 0 to 1073741824")),
             ("tileQ", 0, metadata.format("tileQ 0, required is 1 to 1073741824")),
             ("arch", "sm_90", "its kernel is for sm_90, required is cpu"),
             ("signature.headDim", 64, "its kernel is for f32 of head_dim 64 x 32, required is f32 of 32 x 32"),
@@ -181,7 +182,7 @@ class Cache(unittest.TestCase):
                 self.assertFalse(self.hits())
                 self.assertEqual(self.warnings(), self.bad(path, problem))
         # A symbol that the code lacks: found when it is linked.
-        self.forge(path, "entry", "nowhere")
+        self.forge(path, "entries.0.symbol", "nowhere")
         self.assertFalse(self.hits())
         self.assertIn(f"cache entry {path} does not load: cannot link a kernel for the CPU: ", self.err)
         for binary in [b"", b"\x7fELF", good["binary"][:1000], b"x" * 5000]:

@@ -5,6 +5,7 @@
 #include "ir/tile/Tile.h"
 #include "mlir/Parser/Parser.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -36,8 +37,8 @@ HostCode compileText(const std::string &text, size_t &scratchBytes) {
   Expected<HostObject> object = compileHost(*module);
   if (!object)
     FAIL(object.error().message);
-  scratchBytes = object->scratchBytes;
-  Expected<HostCode> code = loadHost(object->bytes, object->entry);
+  scratchBytes = object->functions.front().scratchBytes;
+  Expected<HostCode> code = loadHost(object->bytes, std::array{object->functions.front().symbol});
   if (!code)
     FAIL(code.error().message);
   return *code;
@@ -234,7 +235,7 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
   for (int b = 0; b < t.batch; ++b)
     for (int h = 0; h < t.heads; ++h)
       for (int q0 = 0; q0 < t.queries; q0 += t.tileQ)
-        code.function(&p, b, h, q0, scratch);
+        code.functions.front()(&p, std::array{b, h, q0}.data(), scratch);
   for (int i = 0; i < 64; ++i)
     REQUIRE(scratch[scratchBytes + i] == 0x5a);
 
@@ -420,7 +421,7 @@ TEST_CASE("float functions keep float32 accuracy and the special cases") {
   for (const Function &function : functions)
     for (int rows : {64, 1}) {
       std::string text = R"(
-tile.kernel @f(lse: optional out [b, h, q] f32) dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
+tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -461,7 +462,7 @@ tile.kernel @f(lse: optional out [b, h, q] f32) dtype f32 plan <tile_q = 64, til
       std::vector<char> memory(scratchBytes + 64);
       void *scratch = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
       for (size_t q = 0; q < x.size(); q += rows)
-        code.function(&packed.params, 0, 0, int(q), scratch);
+        code.functions.front()(&packed.params, std::array{0, 0, int(q)}.data(), scratch);
       for (size_t i = 0; i < x.size(); ++i) {
         double exact = function.exact(x[i]);
         INFO(function.name << "(" << x[i] << ") = " << y[i] << ", exactly " << exact);
@@ -478,6 +479,6 @@ tile.kernel @f(lse: optional out [b, h, q] f32) dtype f32 plan <tile_q = 64, til
 
 TEST_CASE("a damaged object is an error") {
   std::vector<char> bytes(100, 'x');
-  CHECK_FALSE(loadHost(bytes, "kernel"));
+  CHECK_FALSE(loadHost(bytes, std::array<std::string, 1>{"kernel"}));
   CHECK(hostCpuKey() == hostCpuKey());
 }

@@ -34,7 +34,7 @@ std::string kernel(const std::string &body, const std::string &work = grid, cons
 !part = !tile.tile<k 16 x d 16, bf16, register, #sched.fragment<b, warps 4>>
 sched.kernel @)" +
          name +
-         R"((q: in [b, h, q, d 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16
+         R"((q: in [b, h, q, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16
     plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32

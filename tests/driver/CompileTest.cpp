@@ -398,10 +398,10 @@ TEST_CASE("an image for a GPU that is not here") {
   INFO((image ? "" : image.error().text()));
   REQUIRE(image);
   CHECK(image->path == "mma.sync");
-  CHECK(image->registers > 0);
+  CHECK(image->main().registers > 0);
   CHECK(image->cudaSource.find("causal") != std::string::npos);
-  CHECK(json::parse(image->planJson)["registers"]["actual"] == image->registers);
-  CHECK(json::parse(image->planJson)["shared"]["bytes"] == image->sharedBytes);
+  CHECK(json::parse(image->planJson)["registers"]["actual"] == image->main().registers);
+  CHECK(json::parse(image->planJson)["shared"]["bytes"] == image->main().sharedBytes);
   CHECK(folder.entries() == 1);
   Expected<KernelImage> again = compileImage(causalVariant(), options, Target::cuda("sm_90"));
   CHECK_FALSE(image->cacheHit);

@@ -294,14 +294,14 @@ Outcome outcomeOf(FakeCuda &fake, const KernelImage &image, const std::function<
               result.params.begin() + ptrdiff_t(signature.tensorMapOffset()), 0);
   }
   fake = before;
-  fake.maxDynamicShared = int(image.sharedBytes);
+  fake.maxDynamicShared = int(image.main().sharedBytes);
   return result;
 }
 
 /// What the launches of a signature show, in words.
 void addFeatures(const KernelImage &image, std::set<std::string> &features) {
   const KernelSignature &signature = image.signature;
-  const std::pair<bool, const char *> all[] = {{image.persistent, "persistent blocks"},
+  const std::pair<bool, const char *> all[] = {{image.main().persistent, "persistent blocks"},
                                                {signature.claimsWork, "claims"},
                                                {signature.waitsForBounds, "programmatic launch"},
                                                {!signature.bounds.empty(), "bounds"},
@@ -358,13 +358,16 @@ std::vector<Case> cases() {
 KernelImage imageOf(const char *name, DType dtype, std::vector<OperandParam> operands) {
   KernelImage image;
   image.name = name;
-  image.entry = "entry";
+  image.main().symbol = "entry";
   image.arch = "sm_90a";
   image.signature.dtype = dtype;
   image.signature.headDim = image.signature.headDimV = 64;
   image.signature.operands = std::move(operands);
   image.tileQ = image.tileK = 64;
-  image.threads = 128;
+  image.main().threads = 128;
+  for (const AxisParam &axis : image.signature.operands.front().axes)
+    if (!axis.size)
+      image.main().grid.push_back({axis.name, 0, axis.name == "q" ? 64 : 1});
   image.nvrtcVersion = 13000;
   image.binary = {'\177', 'E', 'L', 'F'};
   image.planJson = "{}";
@@ -498,7 +501,7 @@ struct Setup {
 TEST_CASE("the most specific cubin that runs on the device is chosen", "[fake][.]") {
   Setup s({"sm_80", "sm_89", "sm_90", "sm_90a"});
   for (KernelImage &image : s.images)
-    image.threads = image.arch == "sm_80" ? 80 : image.arch == "sm_89" ? 89 : image.arch == "sm_90" ? 900 : 901;
+    image.main().threads = image.arch == "sm_80" ? 80 : image.arch == "sm_89" ? 89 : image.arch == "sm_90" ? 900 : 901;
   const Exported exported(s.images);
   const std::tuple<int, int, unsigned> devices[] = {{8, 0, 80}, {8, 6, 80}, {8, 9, 89}, {9, 0, 901}};
   for (auto [major, minor, threads] : devices) {

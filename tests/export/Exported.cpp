@@ -185,14 +185,12 @@ KernelImage imageWithoutCubin(const Variant &variant, const CompileOptions &opti
     FAIL(lowered.error().text());
   KernelImage image;
   image.name = lowered->summary.name;
-  image.entry = "entry";
+  image.entries = lowered->entries;
+  image.main().symbol = "entry";
   image.arch = arch;
   image.signature = lowered->summary.signature;
   image.tileQ = lowered->plan.tileQ;
   image.tileK = lowered->plan.tileK;
-  image.persistent = lowered->plan.persistent;
-  image.threads = lowered->threads;
-  image.sharedBytes = lowered->sharedBytes;
   image.nvrtcVersion = 13000;
   image.binary = {'\177', 'E', 'L', 'F'};
   image.planJson = "{}";

@@ -213,7 +213,7 @@ TEST_CASE("edited text gives other CUDA, which compiles", "[nvrtc]") {
       continue;
     }
     CHECK(image->cudaSource != direct);
-    Expected<CubinKernel> facts = readCubin(image->binary, image->entry);
+    Expected<CubinKernel> facts = readCubin(image->binary, image->main().symbol);
     REQUIRE(facts);
     CHECK(facts->staticSharedBytes == 0);
   }
@@ -226,7 +226,7 @@ TEST_CASE("what the edits say is in the plan and the CUDA") {
       if (edit.name == name) {
         std::string text = editText(edit, must(emit(edit.variant(), editOptions(), target, edit.stage)));
         Expected<KernelImage> image = compileImageFromText({text, "edited.mlir"}, {.useCache = false}, target);
-        return image ? image->sharedBytes : size_t(0);
+        return image ? image->main().sharedBytes : size_t(0);
       }
     return size_t(0);
   };

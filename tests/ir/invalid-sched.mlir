@@ -22,24 +22,24 @@ func.func private @bad(!tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<96>>
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 0 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 100 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 1056 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %zero = arith.constant 0 : i32
   %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.scale_shared' op multiplies shared elements of bf16, got '!tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>'}}
@@ -49,19 +49,19 @@ sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 9223372036854792064, past shared_bytes 16384}}
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %0 = sched.shared "ring" at 9223372036854775680 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op attribute 'shared_bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.shared' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
   %0 = sched.shared "ring" at -128 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
@@ -69,13 +69,13 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 16384}}
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %0 = sched.shared "ring" at 8192 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{expected grid, persistent, claimed, split or received}}
   sched.for_work dynamic tile_q 64 (%b, %h, %q) {
   }
@@ -83,7 +83,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op the body takes batch, head and first query row}}
   sched.for_work grid tile_q 64 (%b, %h) {
   }
@@ -91,7 +91,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op needs at least the tile index}}
   "sched.for_tiles"(%i) <{operandSegmentSizes = array<i32: 0, 1, 0>}> ({
@@ -101,7 +101,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -111,7 +111,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -121,7 +121,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n, %slot) = (%i) below %i {
@@ -138,84 +138,84 @@ func.func @outside() {
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.shared' op needs a shared tile, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.shared "s" at 0 : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.shared' op offset 64 is not a multiple of 128, which the swizzle relies on}}
   %0 = sched.shared "s" at 64 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the columns of '!tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>' do not give each of 2 warps a multiple of 8}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the block has 4 warps, fewer than the 8 that hold '!tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>'}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.get' op needs a register buffer with a #sched.fragment layout, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
@@ -224,7 +224,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   // expected-error @+1 {{'sched.get' op a lane's array has 3 dimensions, got 2 indices}}
@@ -233,7 +233,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   %x = arith.constant 0.0 : f32
@@ -243,7 +243,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %m = sched.registers "m" : !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 4>>
@@ -253,7 +253,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -262,7 +262,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %k = sched.shared "k" at 0 : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -271,7 +271,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -280,7 +280,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_80" threads 128 blocks_
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -289,7 +289,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_80" threads 128 blocks_
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -299,14 +299,14 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) arch "sm_80" threads 128 bloc
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -317,7 +317,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -328,7 +328,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -360,7 +360,7 @@ func.func private @bad(!sched.tensor_map<64 x 12, bf16>)
 // -----
 
 // expected-error @+1 {{'sched.kernel' op roles have 4 warps, the block has 12}}
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.role "a" warps 4 {
   }
 }
@@ -369,7 +369,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // Eight registers a warpgroup more than there are: the last one would wait for them for ever.
 // expected-error @+1 {{'sched.kernel' op roles take 65536 registers, a block of 384 threads has 64512 at its launch; give a role fewer}}
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.role "a" warps 4 registers 48 {
   }
   sched.role "b" warps 8 registers 232 {
@@ -378,7 +378,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op needs at least one warp}}
   sched.role "a" warps 0 { }
   sched.role "b" warps 12 { }
@@ -386,7 +386,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 warps are more than a block has, 32}}
   sched.role "a" warps 9223372036854775807 { }
   sched.role "b" warps 12 { }
@@ -394,7 +394,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 9223372036854775807 { }
   sched.role "b" warps 8 registers 232 { }
@@ -402,7 +402,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op 6 warps are not whole warpgroups, which `registers` needs}}
   sched.role "a" warps 6 registers 64 { }
   sched.role "b" warps 6 { }
@@ -410,7 +410,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.role' op 20 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 20 { }
   sched.role "b" warps 8 { }
@@ -418,14 +418,14 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, and a count or share}}
   sched.for_work persistent tile_q 64 (%b, %h, %q) { }
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, a count, and the carried values}}
   sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage) {
@@ -435,7 +435,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
   sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage, %phase) {
@@ -445,7 +445,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
   sched.for_work persistent tile_q 64 carries (%z) (%b, %h, %q, %n, %stage) { }
@@ -453,7 +453,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
   sched.for_work grid tile_q 64 carries (%z) (%b, %h, %q, %stage) {
@@ -463,7 +463,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
   sched.for_work split tile_q 64 splits 2 carries (%z) (%b, %h, %q, %share, %stage) {
@@ -473,14 +473,14 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.thread_id' op is `in_role` outside of a role}}
   %i = sched.thread_id in_role : i32
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.role "a" warps 12 {
     sched.for_work grid tile_q 128 (%b, %h, %q) {
       // expected-error @+1 {{'sched.thread_id' op is in a role and not `in_role`}}
@@ -491,21 +491,21 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op `splits`, at least 1, belongs to the order split}}
   sched.for_work split tile_q 64 (%b, %h, %q, %n) { }
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first which tile of work is the next: its number, i32}}
   sched.for_work claimed tile_q 64 (%b, %h, %q, %n) { }
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter}}
   sched.for_work claimed tile_q 64 (%b, %h, %q, %n) {
     sched.next %n : i32
@@ -514,14 +514,14 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.wait_bounds' op is in a kernel without bounds of tensors}}
   sched.wait_bounds
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   sched.for_work grid tile_q 64 (%b, %h, %q) { }
   // expected-error @+1 {{'sched.wait_bounds' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
   sched.wait_bounds
@@ -529,7 +529,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
     // expected-error @+1 {{'sched.claim_work' op is for the order claimed, not persistent}}
     %0 = sched.claim_work : i32
@@ -538,7 +538,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
     // expected-error @+1 {{'sched.more_work' op with a number is for the order claimed, not persistent}}
     %0 = sched.more_work %n : i32
@@ -547,7 +547,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.for_work grid tile_q 64 (%b, %h, %q) {
     // expected-error @+1 {{'sched.more_work' op without a number is for the order persistent, not grid}}
     %0 = sched.more_work : i32
@@ -556,21 +556,21 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.ring' op offset 4 is not a multiple of 8, the size of a barrier}}
   %r = sched.ring "k" at 4 filled_by 1 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.ring' op needs at least one arrival to fill a stage and one to empty it}}
   %r = sched.ring "k" at 8 filled_by 0 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -580,7 +580,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.sync_warps' op 100 threads is not a multiple of 32 up to 1024}}
@@ -589,7 +589,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.arrive_warps' op 0 threads is not a multiple of 32 up to 1024}}
@@ -598,7 +598,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op needs a view of two to four dimensions, rows and columns last, of 'f16'}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, f16>
@@ -606,7 +606,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op boxes are 64 bytes wide, panels 128}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 32, bf16>
@@ -614,7 +614,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -627,7 +627,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -640,7 +640,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -652,7 +652,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 384 blocks
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
@@ -663,21 +663,21 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) arch "sm_90a" threads 384 blo
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.wait_boxes' op pending must not be negative}}
   sched.wait_boxes pending -1
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   // expected-error @+1 {{'sched.mma_wait' op pending must not be negative}}
   sched.mma_wait pending -1
 }
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.mma_wait' op completes register tiles, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
   sched.mma_wait pending 0 completes(%k) : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -685,7 +685,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
@@ -697,7 +697,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 264, f32, register, #sched.fragment<c, warps 8>>
@@ -709,7 +709,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -721,7 +721,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -733,7 +733,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -745,7 +745,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -757,7 +757,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -769,7 +769,7 @@ sched.kernel @bad() arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 13107
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible}}
   %n:4 = sched.next_visible from %z below %z {
@@ -780,7 +780,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op has 2 values of a search before; its origin, visible and full are needed}}
@@ -792,7 +792,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region asks for 1 parts of the rows, results are for 2}}
@@ -804,7 +804,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`}}
@@ -816,7 +816,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `across_batches` belongs to the orders grid and persistent}}
   sched.for_work received tile_q 64 across_batches (%count) {
@@ -826,7 +826,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
@@ -839,7 +839,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtyp
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op the body takes a count, and the carried values}}
   sched.for_work received tile_q 64 (%b, %h, %q0, %count) {
   }
@@ -847,7 +847,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first whether there is another tile of work: 1 or 0, i32}}
   sched.for_work received tile_q 64 (%count) {
   }
@@ -855,7 +855,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 2 x field 4, i32, shared>
   // expected-error @+1 {{'sched.send' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 2 x field 4, i32, shared>'}}
@@ -864,7 +864,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, f32, shared>
   // expected-error @+1 {{'sched.receive' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 1 x field 4, f32, shared>'}}
@@ -873,7 +873,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
   // expected-error @+1 {{'sched.send' op has 3 values, a message of this tile 1 to 2}}
@@ -882,7 +882,7 @@ sched.kernel @bad() arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_pair' op reads 'f32' and 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -891,7 +891,7 @@ sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_shared' op reads 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -900,7 +900,7 @@ sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
@@ -910,7 +910,7 @@ sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 
 
 // -----
 
-sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<threads, warps 1>>
@@ -920,7 +920,7 @@ sched.kernel @bad() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.extent' op asks for dimension 4 of '!tile.view<4, bf16>'}}
   %n = sched.extent %K, 4 : !tile.view<4, bf16>

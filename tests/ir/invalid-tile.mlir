@@ -32,127 +32,127 @@ func.func private @bad(!tile.tile<q 16, f32, global>)
 // -----
 
 // expected-error @+1 {{tile 120 x 64 is not made of positive multiples of 16}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 120, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 120, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{tile 128 x 0 is not made of positive multiples of 16}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 0, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 0, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{warps, stages and blocks_per_sm must be positive}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 0, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 0, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 3 does not divide 4 warps}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 3> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 3> {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 0 does not divide 4 warps}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 0> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 0> {
 }
 
 // -----
 
 // expected-error @+1 {{with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 8> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 8> {
 }
 
 // -----
 
 // expected-error @+1 {{persistent blocks need copy warps, which run ahead to the next query tile}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, persistent = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, persistent = true> {
 }
 
 // -----
 
 // expected-error @+1 {{q_stages 0 is not 1; only persistent blocks have more}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 0> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 0> {
 }
 
 // -----
 
 // expected-error @+1 {{q_stages 2 is not 1; only persistent blocks have more}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 2> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{turns are for warpgroups beside copy warps; give copy_warps}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, turns = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, turns = true> {
 }
 
 // -----
 
 // expected-error @+1 {{overlap is for warpgroups beside copy warps; give copy_warps}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, overlap = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, overlap = true> {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
-tile.kernel @bad() dtype f64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype f64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.param' op parameter 'q' is '!tile.view<4, bf16>', not '!tile.view<4, f16>'}}
   %0 = tile.param "q" : !tile.view<4, f16>
 }
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.param' op parameter 'lse' is '!tile.view<3, f32>', not '!tile.view<4, f32>'}}
   %0 = tile.param "lse" : !tile.view<4, f32>
 }
 
 // -----
 
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.axis_extent' op no operand of the kernel has an axis d whose extent the launch gives}}
   %0 = tile.axis_extent "d" : i32
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.param' op parameter 'keep_scale' is 'f32', not 'i32'}}
   %0 = tile.param "keep_scale" : i32
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.param' op parameter 'seed' is 'i64', not 'i32'}}
   %0 = tile.param "seed" : i32
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
   // expected-error @+1 {{'tile.param' op parameter 'tensors.slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
   %0 = tile.param "tensors.slopes" : !tile.view<2, f32>
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {scalars = [#attn.scalar<cap, f32>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {scalars = [#attn.scalar<cap, f32>]} {
   // expected-error @+1 {{'tile.param' op parameter 'scalars.cap' is 'f32', not 'i32'}}
   %0 = tile.param "scalars.cap" : i32
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.param' op the kernel has no parameter 'tensors.slopes'}}
   %0 = tile.param "tensors.slopes" : !tile.view<1, f32>
 }
@@ -176,56 +176,56 @@ func.func @outside() -> i32 {
 // -----
 
 // expected-error @+1 {{'tile.kernel' op declares operand 'q' twice}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis d of operand 'k' with another extent than in another operand}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has axis b twice}}
-tile.kernel @bad(q: in [b, b] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{expected in, out, accumulate or workspace}}
-tile.kernel @bad(q: inout [b] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has element type 'f64'; use f32, f16, bf16, i32, i64, or i8 for bool}}
-tile.kernel @bad(q: in [b] f64) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b] f64) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
 // expected-error @+1 {{axis "d" has extent -1, required is 1 to 2147483647}}
-tile.kernel @bad(q: in [b, d -1] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, d -1] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{'tile.block_index' op axis 'k' is not b, h or q}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+  // expected-error @+1 {{'tile.block_index' op the kernel's grid has no axis k}}
   %0 = tile.block_index "k" : i32
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = tile.domain k by 64
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}) : (i32, i32) -> !tile.domain
@@ -233,7 +233,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{expected 'full' or 'partial'}}
   %0 = tile.domain k by 64 [%i, %i) half
@@ -241,7 +241,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op step must be positive}}
   %0 = tile.domain k by 0 [%i, %i) full
@@ -249,7 +249,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op takes 2 indices for a pattern of rank 2, the tile's first row and key last; got 1}}
@@ -258,7 +258,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %q = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.touches' op reads flags, elements of i8; got '!tile.view<3, f32>'}}
@@ -267,7 +267,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op sizes of tiles and blocks must be positive}}
@@ -276,7 +276,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -287,7 +287,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` has effects}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -303,36 +303,36 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has bounds of 'ids', which is not among its tensors}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has bounds of 'ids', whose elements are 'f32'; only integers have bounds}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, f32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, f32, rank 1>]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has bounds along dim 1 of 'ids', which has rank 1}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
 }
 
 // -----
 
 // expected-error @+1 {{bounds 'ids.d' go along d, which is not q or k}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.d", "ids" dim 0 along "d" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.d", "ids" dim 0 along "d" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
 }
 
 // -----
 
 // expected-error @+1 {{bounds 'ids.k' need a dimension and a positive number of rows}}
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 0>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 0>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
 }
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op tiles lie within two ends, a begin and an end}}
@@ -344,7 +344,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1) and the carried values}}
@@ -356,7 +356,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -370,7 +370,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -383,7 +383,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op takes 3 indices (the leading dimensions and the first row), got 2}}
@@ -392,7 +392,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op needs a tile of one or two axes, got '!tile.tile<stage 2 x q 128 x d 64, bf16, shared>'}}
@@ -401,7 +401,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -412,7 +412,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %c = arith.constant 0.0 : f32
@@ -423,7 +423,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -434,7 +434,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -443,7 +443,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -452,7 +452,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) dtype bf16 plan <tile_q = 128,
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.element' op elements of '!tile.view<4, bf16>' are 'f32'}}
@@ -461,7 +461,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.splat' op the scalar and the elements differ in type}}
   %0 = tile.splat %c : f32 -> !tile.tile<q 128, bf16, register>
@@ -469,7 +469,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.convert' op tiles '!tile.tile<q 128, f32, register>' and '!tile.tile<k 128, f32, register>' have different axes}}
@@ -478,7 +478,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] f16) dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, f16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, f16> -> !tile.tile<q 128 x d 64, f16, shared>
@@ -488,7 +488,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] f16) dtype f16 plan <tile_q = 128, tile_k
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -498,7 +498,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -509,7 +509,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, shared> -> !tile.tile<q 128, bf16, shared>
@@ -522,7 +522,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -535,7 +535,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -548,7 +548,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -561,7 +561,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -574,7 +574,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -587,7 +587,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -600,7 +600,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -613,7 +613,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -629,7 +629,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -639,7 +639,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -649,7 +649,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -662,7 +662,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -672,7 +672,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, register> -> !tile.tile<q 128 x d 64, f32, register>
@@ -684,7 +684,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 56, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 56, f32, register> -> !tile.tile<q 128 x k 56, f32, register>
@@ -696,7 +696,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -708,7 +708,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op needs one origin for each coordinate}}
   %0 = "tile.map"() <{axes = ["q"], operandSegmentSizes = array<i32: 0, 0, 0>}> ({
@@ -718,7 +718,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op result '!tile.tile<q 128, f32, register>' has no axis k}}
@@ -730,7 +730,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -743,7 +743,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -756,7 +756,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -769,7 +769,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -780,7 +780,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -791,7 +791,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -803,7 +803,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -815,7 +815,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -827,7 +827,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.map' op with columns the first input must have the type of the result}}
@@ -839,7 +839,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -853,7 +853,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %zero = arith.constant 0 : i32
   %f = arith.constant true
   // expected-error @+1 {{'tile.map' op holds nothing where its flag is false; only maps with the same only_if may take it}}
@@ -870,7 +870,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "q" : i32
   %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
   ^bb0(%d: i32):
@@ -885,7 +885,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op a view of rank 3 takes 3 indices, got 2}}
@@ -894,7 +894,7 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // -----
 
-tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op gives a shared tile of two axes with the elements of a view of two dimensions or more, got '!tile.tile<q 128 x k 64, f32, shared>' of '!tile.view<3, bf16>'}}
@@ -905,3 +905,50 @@ tile.kernel @bad() dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages
 
 // expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
 func.func private @bad() attributes {plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, stage_biases = true>}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has axis q in its grid, which no operand has; declare an operand with it, or give it an extent}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has axis b twice in its grid}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{operand "k" counts tiles of axis k, which only workspace does}}
+tile.kernel @bad(k: in [b, hkv, k by 16, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{axis "d" counts tiles of 2; required is 1 to 2147483647, and 1 for an axis of fixed extent}}
+tile.kernel @bad(k: in [b, hkv, k, d 64 by 2] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.launch' op the module has no kernel @second}}
+tile.launch @pair [@first, @second dependent]
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.launch' op the first kernel depends on none}}
+tile.launch @pair [@first dependent]
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.launch' op its kernels declare operand "k" in two ways}}
+tile.launch @pair [@first, @second]
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}
+tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+}

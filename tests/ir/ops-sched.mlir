@@ -3,10 +3,10 @@
 // RUN: attune-opt %s --mlir-print-op-generic | attune-opt | FileCheck %s
 // RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
 
-// CHECK-LABEL: sched.kernel @every_op({{.*}}) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
+// CHECK-LABEL: sched.kernel @every_op({{.*}}) grid {{.*}} arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset
 // CHECK-SAME: scalars = [#attn.scalar<cap, f32>], tensors = [#attn.tensor<pattern, i8, rank 3>]}
-sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
+sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true>
     attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>]} {
@@ -140,7 +140,7 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
 
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
-sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
+sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true>
     attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %K = tile.param "k" : !tile.view<4, bf16>

@@ -1,7 +1,7 @@
 // RUN: attune-opt %s -split-input-file -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 | FileCheck %s
 
 // The block's query tile, its keys up to the diagonal, the online softmax, and the stores.
-// CHECK-LABEL: tile.kernel @causal({{.*}}) dtype bf16 plan <tile_q = 64, tile_k = 32,
+// CHECK-LABEL: tile.kernel @causal({{.*}}) grid {{.*}} dtype bf16 plan <tile_q = 64, tile_k = 32,
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
@@ -62,7 +62,7 @@ attn.attention @full dtype f16 head_dim 64 x 64 scale 0.125 score {
 // -----
 
 // Head dims are padded to the matrix instruction's 16.
-// CHECK-LABEL: tile.kernel @padded({{.*}}) dtype bf16
+// CHECK-LABEL: tile.kernel @padded({{.*}}) grid {{.*}} dtype bf16
 // CHECK:         -> <q 64 x d 48, bf16, shared>
 // CHECK:         -> <k 32 x dv 80, bf16, shared>
 attn.attention @padded dtype bf16 head_dim 40 x 72 scale 0.125 score {

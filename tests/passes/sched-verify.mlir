@@ -1,7 +1,7 @@
 // Every error of sched-verify, to the letter.
 // RUN: attune-opt %s -split-input-file -sched-verify -verify-diagnostics
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -20,7 +20,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -42,7 +42,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -64,7 +64,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -87,7 +87,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -112,7 +112,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -134,7 +134,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -157,7 +157,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -178,7 +178,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -197,7 +197,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -217,7 +217,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -241,7 +241,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -262,7 +262,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -288,7 +288,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -311,7 +311,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -331,7 +331,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -362,7 +362,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -385,7 +385,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -407,7 +407,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -437,7 +437,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -462,7 +462,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -485,7 +485,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -504,7 +504,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -522,7 +522,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -544,7 +544,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -562,12 +562,12 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 
 // -----
 
-// expected-error @below {{'func.func' op is left; at the end of sched a module holds sched.kernel ops only}}
+// expected-error @below {{'func.func' op is left; at the end of sched a module holds sched.kernel ops and a tile.launch only}}
 func.func private @other()
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 32744 to 32776 ends past shared_bytes 32768}}
@@ -581,7 +581,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 8184 to 8216 overlaps k_ring at bytes 0 to 8192}}
@@ -595,7 +595,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
@@ -612,7 +612,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never filled; a role must commit or expect bytes on it}}
@@ -625,7 +625,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never read; a role must wait for it}}
@@ -638,7 +638,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is filled in a loop without being acquired; its writer must wait until a stage is empty}}
@@ -656,7 +656,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is acquired but never released; its readers must release what they have read}}
@@ -671,7 +671,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is released but never acquired; its writer must wait until a stage is empty}}
@@ -687,7 +687,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 // -----
 
 // Each read behind its wait and a barrier; the second barrier frees stage 0.
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -719,7 +719,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_80" threads 128 block
 // -----
 
 // A ring that is filled once needs no empty barrier.
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
@@ -732,7 +732,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) arch "sm_90" threads 128 block
 
 // -----
 
-sched.kernel @kernel() arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+sched.kernel @kernel() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %true = arith.constant true
   sched.role "consumer" warps 4 {
     %moves = sched.any_lane %true

@@ -86,7 +86,7 @@
 
 // One instruction for each 16 of the contracted axis; the stage is full when all bytes of its boxes are there. O has shared memory of its
 // own, which is written again once the boxes of the tile before have been read; the last ones are read before the block ends.
-// SCHED-LABEL: sched.kernel @full({{.*}}) arch "sm_90a" threads 384
+// SCHED-LABEL: sched.kernel @full({{.*}}) grid {{.*}} arch "sm_90a" threads 384
 // SCHED:         sched.shared "o_tile" at 32768 : <stage 1 x q 128 x dv 64
 // SCHED:         sched.expect_bytes 16384 on
 // SCHED:         sched.load_box

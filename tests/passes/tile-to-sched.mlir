@@ -2,7 +2,7 @@
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants=conditional-columns -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s --check-prefix=COLUMNS
 
 // No tile op but parameters is left; tiles are a lane's arrays, in unrolled loops.
-// CHECK-LABEL: sched.kernel @full({{.*}}) arch "sm_86" threads 128 blocks_per_sm
+// CHECK-LABEL: sched.kernel @full({{.*}}) grid {{.*}} arch "sm_86" threads 128 blocks_per_sm
 // CHECK-NOT:     tile.{{(map|mma|reduce|load|store|splat|convert)}}
 // CHECK:         sched.for_work grid tile_q 64 (%[[B:.*]], %[[H:.*]], %[[Q0:.*]]) {
 // CHECK-DAG:       sched.registers "acc" : <q 64 x dv 64, f32, register, #sched.fragment<c, warps 4>>

@@ -3,7 +3,7 @@
 // RUN: attune-opt %s -tile-verify="arch=sm_90a sram-budget=57344"
 
 // CHECK: error: 'tile.kernel' op needs 57344 bytes of shared memory (q_tile 2 x 16384, k_tile 2 x 4096, o 16384), above the budget of 57343; lower stages, q_stages, tile_k or tile_q
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32

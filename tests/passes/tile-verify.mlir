@@ -1,14 +1,14 @@
 // Every error of tile-verify, to the letter.
 // RUN: attune-opt %s -split-input-file -tile-verify=arch=sm_80 -verify-diagnostics
 
-// expected-error @below {{'attn.attention' op is left; at the end of tile a module holds tile.kernel ops only}}
+// expected-error @below {{'attn.attention' op is left; at the end of tile a module holds tile.kernel ops and a tile.launch only}}
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -21,7 +21,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -38,7 +38,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -51,7 +51,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -64,7 +64,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64; the plan and all ops have one size, for another start from attn with --tile-q 64}}
   %l = tile.splat %zero : f32 -> <q 128, f32, register>
@@ -72,7 +72,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -89,7 +89,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -100,7 +100,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -116,7 +116,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -131,14 +131,14 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   // expected-error @below {{'tile.param' op reads seed, which only a kernel with `dropout` is launched with}}
   %seed = tile.param "seed" : i64
 }
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   // expected-error @below {{'tile.param' op reads q_offset, which only a kernel with `q_offset` is launched with}}
   %offset = tile.param "q_offset" : i32
 }
@@ -146,7 +146,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 // -----
 
 // expected-error @below {{'tile.kernel' op needs 262144 bytes of shared memory (k_tile 64 x 4096), above the budget of 166912; lower stages, tile_k or tile_q}}
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 64, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 64, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -163,7 +163,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 // -----
 
 // A domain may go over q, for a kernel that owns keys.
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {dropout, q_offset} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {dropout, q_offset} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -176,7 +176,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 // -----
 
 // Two buffers of each tile of a loop, one of the others.
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -192,7 +192,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) dtype bf16 plan <tile_q = 64, 
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -211,7 +211,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
   // expected-error @below {{'tile.convert' op stages what is not a map over distances or keys without inputs and condition, in the loop over tiles}}
@@ -220,7 +220,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> attributes {tensors = [#attn.tensor<bias, bf16, rank 2>]} {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> attributes {tensors = [#attn.tensor<bias, bf16, rank 2>]} {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %B = tile.param "tensors.bias" : !tile.view<2, bf16>
@@ -236,7 +236,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.part_row' op names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold parts; use the tile's own rows}}
   %row = tile.part_row %q0 by 64 : i32
@@ -244,7 +244,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stag
 
 // -----
 
-tile.kernel @kernel() dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.part_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
   %row = tile.part_row %q0 by 32 : i32
@@ -252,7 +252,7 @@ tile.kernel @kernel() dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, sta
 
 // -----
 
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16) dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %q0 = tile.block_index "q" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%q0, %q0, %q0] limit %q0 : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>

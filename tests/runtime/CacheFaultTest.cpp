@@ -503,10 +503,10 @@ KernelImage fullImage() {
 bool isUsable(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
-  bool usable = within(image.tileQ, 1, 1 << 30) && within(image.tileK, 0, 1 << 30) && within(image.threads, 1, 1024) &&
-                image.sharedBytes <= size_t(1) << 30 && within(signature.headDim, 8, 512) &&
-                within(signature.headDimV, 8, 512) && signature.packedBytes() <= maxPackedBytes &&
-                signature.tensorMaps.size() <= 31;
+  bool usable = within(image.tileQ, 1, 1 << 30) && within(image.tileK, 0, 1 << 30) &&
+                within(image.main().threads, 1, 1024) && image.main().sharedBytes <= size_t(1) << 30 &&
+                within(signature.headDim, 8, 512) && within(signature.headDimV, 8, 512) &&
+                signature.packedBytes() <= maxPackedBytes && signature.tensorMaps.size() <= 31;
   for (const TensorParam &tensor : signature.tensors)
     usable &= within(tensor.rank, 0, 4);
   for (const TensorMapParam &map : signature.tensorMaps)
@@ -516,7 +516,7 @@ bool isUsable(const KernelImage &image) {
 
 /// The launch is checked with tensors of the right names, whose shapes may not be what the image asks for.
 void tryLaunch(KernelImage image) {
-  image.sharedBytes = std::min<size_t>(image.sharedBytes, 4096);
+  image.main().sharedBytes = std::min<size_t>(image.main().sharedBytes, 4096);
   std::vector<float> memory(1 << 20);
   auto view = [&](DType type, std::initializer_list<int64_t> shape) {
     return Tensor::contiguous(memory.data(), type, shape);
@@ -529,7 +529,7 @@ void tryLaunch(KernelImage image) {
   args.scalars = {{"cap", 1.0f}};
   args.workspace = memory.data();
   args.workspaceBytes = memory.size() * sizeof(float);
-  Kernel kernel = makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+  Kernel kernel = makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
   (void)kernel.workspaceBytes(args);
   (void)bool(kernel.launch(nullptr, args));
 }
@@ -546,11 +546,13 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
     std::string problem;
   };
   const Forgery forgeries[] = {
-      {"/sharedBytes", uint64_t(1) << 60, "has sharedBytes 1152921504606846976, required is 0 to 1073741824"},
-      {"/sharedBytes", ~uint64_t(0), "has sharedBytes 18446744073709551615, required is 0 to 1073741824"},
+      {"/entries/0/sharedBytes", uint64_t(1) << 60, "has sharedBytes 1152921504606846976, required is 0 to 1073741824"},
+      {"/entries/0/sharedBytes", ~uint64_t(0), "has sharedBytes 18446744073709551615, required is 0 to 1073741824"},
+      {"/entries/0/grid", json::array({{{"name", "x"}, {"size", 0}, {"by", 1}}}),
+       "has a grid over axis 'x', which no tensor has"},
       {"/tileQ", 0, "has tileQ 0, required is 1 to 1073741824"},
       {"/tileQ", int64_t(1) << 32 | 16, "has tileQ 4294967312, required is 1 to 1073741824"},
-      {"/threads", -1, "has threads -1, required is 1 to 1024"},
+      {"/entries/0/threads", -1, "has threads -1, required is 1 to 1024"},
       {"/signature/headDim", 1 << 20, "has headDim 1048576, required is 8 to 512"},
       {"/signature/dtype", "i64", "has dtype i64, required is f16, bf16 or f32"},
       {"/signature/tensors/0/rank", 5, "has rank 5, required is 0 to 4"},
@@ -798,7 +800,7 @@ namespace {
 Expected<Kernel> getLarge(Setup &s, const std::string &key) {
   return s.cache->getOrCompile(
       key, "cpu", [&]() -> Expected<KernelImage> { return imageOf(key, 200000); },
-      [](KernelImage image) -> Expected<Kernel> { return makeHostKernel(std::move(image), {&nothing, 0}, nullptr); });
+      [](KernelImage image) -> Expected<Kernel> { return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr); });
 }
 
 /// Kernels come whatever the disk says, with one warning; nothing is left behind.

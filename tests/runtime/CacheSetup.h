@@ -20,7 +20,7 @@ namespace attune::cachetest {
 
 namespace fs = std::filesystem;
 
-inline void nothing(const LaunchParams *, int32_t, int32_t, int32_t, void *) {}
+inline void nothing(const LaunchParams *, const int32_t *, void *) {}
 
 inline KernelImage imageOf(const std::string &name, size_t bytes = 1000) {
   KernelImage image;
@@ -28,7 +28,7 @@ inline KernelImage imageOf(const std::string &name, size_t bytes = 1000) {
   image.arch = "cpu";
   image.signature = {.dtype = f32, .headDim = 64, .headDimV = 64, .operands = forwardOperands(f32, 64, 64)};
   image.tileQ = 16;
-  image.threads = 1;
+  image.main().threads = 1;
   image.cudaSource = "// source of " + name;
   for (size_t i = 0; i < bytes; ++i)
     image.binary.push_back(char(i * 7));
@@ -70,7 +70,7 @@ struct Setup {
         },
         [&](KernelImage image) -> Expected<Kernel> {
           ++loads;
-          return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+          return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
         });
   }
   std::string pathOf(const std::string &key) { return cache->directory() + "/" + sha256Hex(key) + ".attune"; }

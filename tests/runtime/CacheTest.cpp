@@ -57,7 +57,7 @@ TEST_CASE("devices share the disk, not the memory", "[cache]") {
   Setup s;
   auto compile = [&]() -> Expected<KernelImage> { return ++s.compiles, imageOf("a"); };
   auto load = [&](KernelImage image) -> Expected<Kernel> {
-    return ++s.loads, makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+    return ++s.loads, makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
   };
   REQUIRE(s.cache->getOrCompile("a", "cuda:0", compile, load));
   REQUIRE(s.cache->getOrCompile("a", "cuda:1", compile, load));
@@ -139,7 +139,7 @@ TEST_CASE("an entry that does not load is compiled again", "[cache]") {
       [&](KernelImage image) -> Expected<Kernel> {
         if (++loads == 1)
           return Error{"no"};
-        return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+        return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
       });
   REQUIRE(kernel);
   CHECK_FALSE(kernel->cacheHit());
@@ -150,7 +150,7 @@ TEST_CASE("an entry that does not load is compiled again", "[cache]") {
 TEST_CASE("failures are reported and not kept", "[cache]") {
   Setup s;
   auto load = [](KernelImage image) -> Expected<Kernel> {
-    return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+    return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
   };
   Expected<Kernel> failed =
       s.cache->getOrCompile("a", "cpu", []() -> Expected<KernelImage> { return Error{"no tile fits"}; }, load);
@@ -181,7 +181,7 @@ TEST_CASE("threads that ask for one key wait for one compilation", "[cache]") {
           return imageOf(key);
         },
         [&](KernelImage image) -> Expected<Kernel> {
-          return makeHostKernel(std::move(image), {&nothing, 0}, nullptr);
+          return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr);
         });
     if (!kernel)
       ++failures;

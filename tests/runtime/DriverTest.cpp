@@ -75,11 +75,12 @@ struct FakeSetup {
     fake = {};
     cuda->cuCtxSetCurrent(nullptr);
     image.name = "variant";
-    image.entry = "entry";
+    image.main().symbol = "entry";
     image.arch = "sm_90";
     image.tileQ = 64;
-    image.threads = 128;
-    image.sharedBytes = 98304;
+    image.main().grid = {{"b"}, {"h"}, {"q", 0, 64}};
+    image.main().threads = 128;
+    image.main().sharedBytes = 98304;
     image.nvrtcVersion = 13000;
     image.binary = {'\177', 'E', 'L', 'F'};
     image.signature = {.dtype = bf16,
@@ -157,7 +158,7 @@ TEST_CASE("fake: a launch passes grid, block, shared memory, stream and paramete
 
 TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and each has a tile of work", "[fake][.]") {
   FakeSetup s;
-  s.image.persistent = true;
+  s.image.main().persistent = true;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
   REQUIRE(kernel);
   REQUIRE(kernel->launch(nullptr, s.args));
@@ -180,7 +181,7 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
 TEST_CASE("fake: the counter of claims is reset in the same stream before, and each multiprocessor has a block",
           "[fake][.]") {
   FakeSetup s;
-  s.image.persistent = true;
+  s.image.main().persistent = true;
   s.image.signature.claimsWork = true;
   s.image.signature.tensors = {{"ids", i32, 1}};
   s.image.signature.bounds = {{"ids", 0, true, 16}};
@@ -209,7 +210,7 @@ TEST_CASE("fake: the counter of claims is reset in the same stream before, and e
 TEST_CASE("fake: a kernel that waits for its bounds may start beside the one that makes them", "[fake][.]") {
   for (bool waits : {true, false}) {
     FakeSetup s;
-    s.image.signature.waitsForBounds = waits;
+    s.image.signature.waitsForBounds = s.image.main().dependent = waits;
     s.image.signature.tensors = {{"ids", i32, 1}};
     s.image.signature.bounds = {{"ids", 0, true, 16}};
     s.fake.paramBytes = s.image.signature.packedBytes();
@@ -487,11 +488,11 @@ TEST_CASE("fake: load errors", "[fake][.]") {
   s.image.arch = "cpu";
   CHECK(message(0) == "kernel 'variant' was compiled for the CPU; compile it for a CUDA target");
   s.image.arch = "sm_90";
-  s.image.sharedBytes = 232449;
+  s.image.main().sharedBytes = 232449;
   CHECK(message(0) ==
         "kernel 'variant' needs 232449 bytes of shared memory, Fake H200 has 232448 per block; compile with "
         "that budget");
-  s.image.sharedBytes = 0;
+  s.image.main().sharedBytes = 0;
 
   auto launched = [&] { return loadCudaKernel(s.image, 0)->launch(nullptr, s.args).error().message; };
   s.fake.loadResult = 209;
@@ -509,7 +510,7 @@ TEST_CASE("fake: load errors", "[fake][.]") {
   s.fake.launchResult = 1;
   CHECK(launched() == "launch of kernel 'variant' failed: CUDA_ERROR_INVALID_VALUE (invalid argument)");
   s.fake.launchResult = 0;
-  s.image.entry = "other";
+  s.image.main().symbol = "other";
   CHECK(launched() == "kernel 'variant' has no entry 'other': CUDA_ERROR_UNKNOWN (a text)");
 }
 
@@ -622,11 +623,12 @@ TEST_CASE("gpu: a kernel sees its packed parameters", "[gpu][.]") {
     return;
   KernelImage image;
   image.name = "writer";
-  image.entry = "writer";
+  image.main().symbol = "writer";
   image.arch = target.arch;
   image.tileQ = 64;
-  image.threads = 32;
-  image.sharedBytes = 65536;
+  image.main().grid = {{"b"}, {"h"}, {"q", 0, 64}};
+  image.main().threads = 32;
+  image.main().sharedBytes = 65536;
   image.nvrtcVersion = nvrtc->version();
   image.signature = {.dtype = bf16,
                      .headDim = 64,

@@ -31,9 +31,9 @@ std::multiset<std::tuple<int, int, int>> called;
 std::vector<std::byte> seen; // the packed bytes of the last call
 size_t seenBytes = sizeof(LaunchParams);
 
-void record(const LaunchParams *params, int32_t b, int32_t h, int32_t q0, void *) {
+void record(const LaunchParams *params, const int32_t *origin, void *) {
   std::lock_guard lock(callMutex);
-  called.insert({b, h, q0});
+  called.insert({origin[0], origin[1], origin[2]});
   auto *bytes = reinterpret_cast<const std::byte *>(params);
   seen.assign(bytes, bytes + seenBytes);
 }
@@ -49,7 +49,8 @@ struct Setup {
     image.name = "variant";
     image.arch = "cpu";
     image.tileQ = 16;
-    image.threads = 1;
+    image.main().grid = {{"b"}, {"h"}, {"q", 0, 16}};
+    image.main().threads = 1;
     image.signature = {.dtype = bf16, .headDim = 64, .headDimV = 32, .operands = forwardOperands(bf16, 64, 32)};
     args.q = Tensor::contiguous(memory, bf16, {2, 4, 100, 64});
     args.k = Tensor::contiguous(memory, bf16, {2, 2, 70, 64});
@@ -61,7 +62,7 @@ struct Setup {
   ~Setup() { std::free(memory); }
 
   void build() {
-    kernel = makeHostKernel(image, {&record, 128}, nullptr);
+    kernel = makeHostKernel(image, {{&record, 128}}, nullptr);
     seenBytes = image.signature.packedBytes();
     called.clear();
   }
@@ -331,7 +332,7 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
       t->shape[0] = 2000000000;
     s.args.lse.reset();
     CHECK(s.message() ==
-          "the launch needs 56000000000 blocks (B = 2000000000, H = 4, 7 query tiles of 16), the most is "
+          "the launch needs 56000000000 blocks (B = 2000000000, H = 4, 7 tiles of 16 of Sq), the most is "
           "2147483647; split the batch");
   }
   CHECK(called.empty());
@@ -766,7 +767,7 @@ TEST_CASE("more arguments than lie inline", "[launch]") {
 TEST_CASE("a signature that does not fit", "[launch]") {
   KernelImage image;
   image.name = "wide";
-  image.tileQ = image.threads = 16;
+  image.tileQ = image.main().threads = 16;
   for (int i = 0; i < 60; ++i)
     image.signature.tensors.push_back({"t" + std::to_string(i), f32, 4});
   CHECK(checkSignature(image).error().message ==
@@ -781,7 +782,7 @@ TEST_CASE("a signature that does not fit", "[launch]") {
 TEST_CASE("metadata round-trips", "[launch]") {
   KernelImage image;
   image.name = "gemma_local";
-  image.entry = "attune_gemma_local";
+  image.main().symbol = "attune_gemma_local";
   image.arch = "sm_90";
   image.signature = {
       .dtype = f16,
@@ -801,12 +802,13 @@ TEST_CASE("metadata round-trips", "[launch]") {
       .claimsWork = true,
       .waitsForBounds = true};
   image.tileQ = 128;
+  image.main().grid = {{"b"}, {"h"}, {"q", 0, 128}};
   image.tileK = 64;
-  image.persistent = true;
-  image.threads = 256;
-  image.sharedBytes = 98304;
-  image.registers = 200;
-  image.spillBytes = 8;
+  image.main().persistent = true;
+  image.main().threads = 256;
+  image.main().sharedBytes = 98304;
+  image.main().registers = 200;
+  image.main().spillBytes = 8;
   image.nvrtcVersion = 13000;
   image.path = "mma.sync";
   image.planJson = "{\"a\": 1}";
@@ -815,10 +817,10 @@ TEST_CASE("metadata round-trips", "[launch]") {
   Expected<KernelImage> back = KernelImage::fromMetadata(image.metadata());
   REQUIRE(back);
   CHECK(back->signature == image.signature);
-  CHECK(back->entry == image.entry);
+  CHECK(back->entries == image.entries);
   CHECK(back->tileQ == 128);
-  CHECK(back->persistent);
-  CHECK(back->sharedBytes == 98304);
+  CHECK(back->main().persistent);
+  CHECK(back->main().sharedBytes == 98304);
   CHECK(back->nvrtcVersion == 13000);
   CHECK(back->times.ir == 1);
   CHECK(back->planJson == image.planJson);

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22alibi\22, \22score\22: \22s + slopes[h] * (k - q)\22, \22mask\22: \22q >= k\22, \22tensors\22: {\22slopes\22: {\22dtype\22: \22f32\22, \22rank\22: 1}}}"} {
-  tile.kernel @alibi(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+  tile.kernel @alibi(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 2.500000e-01 : f32
     %cst_1 = arith.constant 4.000000e+00 : f32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
-  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 1.000000e+00 : f32
     %cst_1 = arith.constant 2.500000e-01 : f32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22causal\22, \22mask\22: \22q >= k\22, \22dropout\22: 0.1}"} {
-  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
+  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
     %cst = arith.constant 1.000000e+00 : f32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22causal\22, \22mask\22: \22q >= k\22}"} {
-  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 256, tile_k = 96, warps = 16, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> {
+  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 256] dtype f16 plan <tile_q = 256, tile_k = 96, warps = 16, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 1.000000e+00 : f32
     %cst_1 = arith.constant 2.500000e-01 : f32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
-  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
+  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
     %true = arith.constant true
     %c8_i32 = arith.constant 8 : i32
     %c1_i32 = arith.constant 1 : i32

@@ -1,5 +1,5 @@
 module attributes {attn.variant = "{\22name\22: \22plain\22}"} {
-  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
+  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
     %cst = arith.constant 0.360673755 : f32
     %cst_0 = arith.constant 1.000000e+00 : f32
     %cst_1 = arith.constant 2.500000e-01 : f32
