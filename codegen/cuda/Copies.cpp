@@ -31,6 +31,13 @@ bool KernelPrinter::printCopy(Operation *op) {
       .Case([&](WaitCopiesOp o) {
         statement(op, primitive("wait_copies", "<" + Twine(o.getPending()) + ">", {}).text + ";");
       })
+      .Default([&](Operation *) { isKnown = false; });
+  return isKnown;
+}
+
+bool KernelPrinter::printBox(Operation *op) {
+  bool isKnown = true;
+  llvm::TypeSwitch<Operation *>(op)
       .Case([&](TensorMapOp o) {
         std::string name = nameFor(op, "map");
         mapIndices[o.getResult()] = unsigned(maps.size());

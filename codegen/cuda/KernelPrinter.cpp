@@ -136,8 +136,8 @@ void KernelPrinter::printOp(Operation *op) {
 }
 
 void KernelPrinter::printStatement(Operation *op) {
-  if (printMemory(op) || printCopy(op) || printRing(op) || printExchange(op) || printFragment(op) || printControl(op) ||
-      printWork(op))
+  if (printMemory(op) || printCopy(op) || printBox(op) || printRing(op) || printExchange(op) || printFragment(op) ||
+      printControl(op) || printWork(op))
     return;
   if (auto philox = dyn_cast<PhiloxOp>(op))
     return printPhilox(philox);

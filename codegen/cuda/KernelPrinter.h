@@ -86,6 +86,7 @@ private:
   void printStatement(Operation *op);
   bool printMemory(Operation *op);
   bool printCopy(Operation *op);
+  bool printBox(Operation *op);
   bool printRing(Operation *op);
   bool printExchange(Operation *op);
   bool printFragment(Operation *op);
