@@ -1,0 +1,262 @@
+//===- Elementwise.cpp - Loop nests over the elements of tiles ------------===//
+
+#include "codegen/cpu/Lowering.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+#include <numeric>
+
+namespace attune::cpu {
+
+Value Lowering::readTile(Value value, const Position &at) {
+  const Storage &tile = storage.find(value)->second;
+  Type element = tile.type.getElementType();
+  StringRef inner = at.type.axis(at.innerIndex);
+  if (tile.type.rank() == 2) {
+    Order order = orderWithInner(tile.type, tile.type.findAxis(inner));
+    assert(tile.has(order) && "the order was foreseen");
+    Value index = add(mul(at.outer, constI64(tile.type.size(inner))), at.inner);
+    return loadScratch(tile.offset[order], element, index, at.lanes);
+  }
+  if (tile.type.axis(0) == inner)
+    return loadScratch(tile.offset[Listed], element, at.inner, at.lanes);
+  return loadScratch(tile.offset[Listed], element, at.outer, 1);
+}
+
+Value Lowering::coordinateAt(StringRef axis, Value origin, const Position &at) {
+  if (origin.getType().isF32()) {
+    Value offset = coordinateAt(axis, arith::ConstantIntOp::create(b, 0, 32), at);
+    Type type = offset.getType().isInteger() ? Type(b.getF32Type()) : VectorType::get({at.lanes}, b.getF32Type());
+    Value start = isa<VectorType>(type) ? widen(origin, at.lanes) : origin;
+    return arith::AddFOp::create(b, start, arith::SIToFPOp::create(b, type, offset));
+  }
+  if (axis != at.type.axis(at.innerIndex))
+    return add(origin, arith::TruncIOp::create(b, i32, at.outer));
+  Value first = add(origin, arith::TruncIOp::create(b, i32, at.inner));
+  if (at.lanes == 1)
+    return first;
+  SmallVector<int32_t> lanes(at.lanes);
+  std::iota(lanes.begin(), lanes.end(), 0);
+  auto type = VectorType::get({at.lanes}, i32);
+  return add(widen(first, at.lanes), arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef(lanes))));
+}
+
+Value Lowering::evaluateMap(MapOp map, const Position &at, function_ref<Value(Value)> read) {
+  auto evaluate = [&]() -> Value {
+    SmallVector<Value> elements, coordinates;
+    for (Value input : map.getInputs())
+      elements.push_back(read(input));
+    for (auto [axis, origin] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins()))
+      coordinates.push_back(coordinateAt(axis, lookup(origin), at));
+    return lowerMapBody(map, elements, coordinates);
+  };
+  if (!map.getOnlyIf() || map.getInputs().empty())
+    return evaluate();
+  Value plain = widen(read(map.getInputs()[0]), at.lanes);
+  auto choice = scf::IfOp::create(b, TypeRange{plain.getType()}, lookup(map.getOnlyIf()), true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(b, widen(evaluate(), at.lanes));
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, plain);
+  return choice.getResult(0);
+}
+
+Value Lowering::identityOf(Reduction kind, Type type) {
+  if (kind == Reduction::Sum || !isa<FloatType>(getElementTypeOrSelf(type)))
+    return kind == Reduction::Sum
+               ? zeroOf(type)
+               : constant(
+                     b.getIntegerAttr(getElementTypeOrSelf(type),
+                                      APInt::getSignedMinValue(getElementTypeOrSelf(type).getIntOrFloatBitWidth())),
+                     type);
+  return constant(b.getF32FloatAttr(-std::numeric_limits<float>::infinity()), type);
+}
+
+Value Lowering::combine(Reduction kind, Value accumulator, Value value) {
+  if (!isa<FloatType>(getElementTypeOrSelf(value.getType()))) {
+    if (kind == Reduction::Max)
+      return arith::MaxSIOp::create(b, accumulator, value);
+    return add(accumulator, value);
+  }
+  if (kind == Reduction::Sum)
+    return arith::AddFOp::create(b, accumulator, value);
+  Value greater = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, value, accumulator);
+  return select(greater, value, accumulator);
+}
+
+Lowering::Group Lowering::makeGroup(ArrayRef<Operation *> ops) {
+  Group group;
+  auto &[at, members, random, outputs, reductions, innerReductions, lines] = group;
+  at.type = visitedType(ops.front());
+  at.innerIndex = innerAxis(at.type);
+  StringRef inner = at.type.axis(at.innerIndex);
+  at.lanes = lanesFor(at.type.size(inner));
+
+  members.insert(ops.begin(), ops.end());
+  for (Operation *op : ops) {
+    if (auto dropout = dyn_cast<DropoutOp>(op))
+      random[op] = randomNumbers(dropout);
+    for (Value operand : op->getOperands())
+      if (auto type = dyn_cast<TileType>(operand.getType()); type && type.rank() == 1 && type.axis(0) == inner &&
+                                                             !members.contains(operand.getDefiningOp()) &&
+                                                             at.type.rank() == 2 && !llvm::is_contained(lines, operand))
+        lines.push_back(operand);
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      (reduce.getAxis() == inner ? innerReductions : reductions).push_back(reduce);
+  }
+  for (Operation *op : ops) {
+    Value result = op->getResult(0);
+    bool used = llvm::any_of(result.getUsers(), [&](Operation *user) {
+      Operation *local = ancestorIn(op->getBlock(), user);
+      return !members.contains(local);
+    });
+    if (isa<ReduceOp>(op))
+      outputs[result] = target.contains(result) ? storage[target[result]].offset[Listed]
+                                                : allocate(bytesOf(cast<TileType>(result.getType())));
+    else if (used)
+      outputs[result] = allocateResult(result, ops);
+  }
+  return group;
+}
+
+void Lowering::initReductions(Group &group) {
+  const TileType visited = group.at.type;
+  const int64_t outerSize = visited.rank() == 2 ? visited.getShape()[1 - group.at.innerIndex] : 1;
+  for (ReduceOp reduce : group.innerReductions) {
+    Type element = valueType(reduce.getType().getElementType());
+    loop(outerSize, 1, [&](Value i) {
+      Value init = reduce.getInit() ? loadScratch(storage.find(reduce.getInit())->second.offset[Listed],
+                                                  reduce.getType().getElementType(), i, 1)
+                                    : identityOf(reduce.getKind(), element);
+      storeScratch(init, group.outputs[reduce.getResult()], reduce.getType().getElementType(), i, 1);
+    });
+  }
+}
+
+void Lowering::reduceElement(Group &group, ReduceOp reduce, Value element, SmallVectorImpl<Value> &next) {
+  Value value = widen(element, group.at.lanes);
+  auto position = llvm::find(group.reductions, reduce);
+  if (position != group.reductions.end()) {
+    Value &accumulator = next[position - group.reductions.begin()];
+    accumulator = combine(reduce.getKind(), accumulator, value);
+  } else {
+    reduceLanes(reduce, value, group.outputs[reduce.getResult()], group.at);
+  }
+}
+
+Value Lowering::evaluate(Group &group, Operation *op, function_ref<Value(Value)> read) {
+  if (auto map = dyn_cast<MapOp>(op))
+    return evaluateMap(map, group.at, read);
+  if (auto splat = dyn_cast<SplatOp>(op))
+    return lookup(splat.getValue());
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return drop(dropout, read(dropout.getTile()), group.random[op], group.at.type.getShape()[group.at.innerIndex],
+                group.at);
+  return read(op->getOperand(0));
+}
+
+void Lowering::lowerGroup(ArrayRef<Operation *> ops) {
+  Group group = makeGroup(ops);
+  initReductions(group);
+  Position &at = group.at;
+  const int64_t innerSize = at.type.getShape()[at.innerIndex];
+  const int64_t outerSize = at.type.rank() == 2 ? at.type.getShape()[1 - at.innerIndex] : 1;
+  loop(innerSize, at.lanes, [&](Value j) {
+    at.inner = j;
+    at.outer = {};
+    DenseMap<Value, Value> lineValues;
+    for (Value line : group.lines)
+      lineValues[line] = readTile(line, at);
+    SmallVector<Value> accumulators;
+    for (ReduceOp reduce : group.reductions) {
+      Type element = valueType(reduce.getType().getElementType());
+      accumulators.push_back(reduce.getInit() ? lineValues[reduce.getInit()]
+                                              : identityOf(reduce.getKind(), vectorOf(element, at.lanes)));
+    }
+    accumulators = loop(outerSize, 1, accumulators, [&](Value i, ValueRange carried) {
+      at.outer = i;
+      DenseMap<Value, Value> current = lineValues;
+      auto read = [&](Value value) {
+        Value &found = current[value];
+        if (!found)
+          found = readTile(value, at);
+        return found;
+      };
+      // Inputs are read before the branch of a map with only_if.
+      for (Operation *op : ops)
+        for (Value operand : op->getOperands())
+          if (isa<TileType>(operand.getType()) && !group.members.contains(operand.getDefiningOp()) &&
+              !(isa<ReduceOp>(op) && operand == cast<ReduceOp>(op).getInit()))
+            read(operand);
+      SmallVector<Value> next(carried);
+      for (Operation *op : ops) {
+        if (auto reduce = dyn_cast<ReduceOp>(op)) {
+          reduceElement(group, reduce, read(reduce.getTile()), next);
+          continue;
+        }
+        Value result = current[op->getResult(0)] = evaluate(group, op, read);
+        if (group.outputs.contains(op->getResult(0))) {
+          Value index = at.type.rank() == 2 ? add(mul(i, constI64(innerSize)), j) : j;
+          storeScratch(result, group.outputs[op->getResult(0)],
+                       cast<TileType>(op->getResult(0).getType()).getElementType(), index, at.lanes);
+        }
+      }
+      return next;
+    });
+    for (auto [reduce, value] : llvm::zip(group.reductions, accumulators))
+      storeScratch(value, group.outputs[reduce.getResult()], reduce.getType().getElementType(), j, at.lanes);
+  });
+
+  for (auto [value, offset] : group.outputs) {
+    auto type = cast<TileType>(value.getType());
+    define(value, offset, type.rank() == 1 ? Listed : orderOf(type), !target.contains(value));
+  }
+  for (auto [op, offset] : group.random)
+    release(offset, at.type.numElements() * 2);
+}
+
+void Lowering::lowerAny(AnyOp op) {
+  Position at;
+  at.type = op.getTile().getType();
+  at.innerIndex = innerAxis(at.type);
+  int64_t innerSize = at.type.getShape()[at.innerIndex];
+  int64_t outerSize = at.type.rank() == 2 ? at.type.getShape()[1 - at.innerIndex] : 1;
+  at.lanes = lanesFor(innerSize);
+  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  SmallVector<Value> found = loop(innerSize, at.lanes, none, [&](Value j, ValueRange outer) {
+    at.inner = j;
+    return loop(outerSize, 1, outer, [&](Value i, ValueRange carried) -> SmallVector<Value> {
+      at.outer = i;
+      Block &body = op.getBody().front();
+      values[body.getArgument(0)] = readTile(op.getTile(), at);
+      for (Operation &inner : body.without_terminator())
+        lowerScalarOp(&inner);
+      Value met = lookup(body.getTerminator()->getOperand(0));
+      if (isa<VectorType>(met.getType()))
+        met = vector::ReductionOp::create(b, vector::CombiningKind::OR, met);
+      return {arith::OrIOp::create(b, carried[0], met)};
+    });
+  });
+  values[op.getResult()] = found[0];
+}
+
+void Lowering::reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at) {
+  Type element = reduce.getType().getElementType();
+  Value scalar = value;
+  if (at.lanes > 1 && isa<FloatType>(element) && reduce.getKind() == Reduction::Max) {
+    Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+    Value clean = select(isNan, identityOf(Reduction::Max, value.getType()), value);
+    scalar = vector::ReductionOp::create(b, vector::CombiningKind::MAXNUMF, clean);
+  } else if (at.lanes > 1) {
+    scalar = vector::ReductionOp::create(
+        b, reduce.getKind() == Reduction::Max ? vector::CombiningKind::MAXSI : vector::CombiningKind::ADD, value,
+        arith::FastMathFlags::reassoc);
+  }
+  Value current = loadScratch(offset, element, at.outer, 1);
+  storeScratch(combine(reduce.getKind(), current, scalar), offset, element, at.outer, 1);
+}
+
+} // namespace attune::cpu

@@ -1,0 +1,100 @@
+//===- LaunchArguments.cpp - Scalars, extents and views of the launch -----===//
+
+#include "codegen/cpu/Lowering.h"
+
+#include "attune/LaunchParams.h"
+
+#include <cstddef>
+
+namespace attune::cpu {
+
+Value Lowering::originOf(BlockIndexOp op) {
+  Value value;
+  atStart([&] { value = loadAt(offsetBytes(origin, 4 * int64_t(op.getPosition())), i32, 4); });
+  return value;
+}
+
+Value Lowering::scalarParam(ParamOp op) {
+  Value &value = scalarParams[op.getName()];
+  if (!value)
+    atStart([&] { value = readScalar(op.getName(), op.getType()); });
+  return value;
+}
+
+Value Lowering::axisExtent(AxisExtentOp op) {
+  Value &value = extents[op.getAxis()];
+  if (!value)
+    atStart([&] { value = field(i32, *findExtent(signature, op.getAxis())); });
+  return value;
+}
+
+Value Lowering::readScalar(StringRef name, Type type) {
+  const std::pair<StringRef, size_t> fields[] = {{"group", offsetof(LaunchParams, group)},
+                                                 {"q_offset", offsetof(LaunchParams, qOffset)},
+                                                 {"drop_threshold", offsetof(LaunchParams, dropThreshold)},
+                                                 {"keep_scale", offsetof(LaunchParams, keepScale)}};
+  for (auto [known, offset] : fields)
+    if (name == known)
+      return field(type, offset);
+  if (name == "seed" || name == "offset") {
+    bool seed = name == "seed";
+    int64_t inlined = seed ? offsetof(LaunchParams, seed) : offsetof(LaunchParams, offset);
+    int64_t indirect = seed ? offsetof(LaunchParams, seedPointer) : offsetof(LaunchParams, offsetPointer);
+    Value address = field(pointer, indirect);
+    Value isNull = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::eq, address, LLVM::ZeroOp::create(b, pointer));
+    return loadAt(LLVM::SelectOp::create(b, isNull, offsetBytes(params, inlined), address), i64, 8);
+  }
+  const size_t offset = *findScalar(signature, name);
+  return type.isInteger(1) ? compare(arith::CmpIPredicate::ne, field(i8, offset), zeroOf(i8)) : field(type, offset);
+}
+
+const Memory &Lowering::memoryOf(Value view) {
+  auto param = view.getDefiningOp<ParamOp>();
+  assert(param && "a view is a parameter");
+  auto [found, isNew] = memories.try_emplace(param.getName().str());
+  if (isNew)
+    atStart([&] { found->second = readMemory(param.getName(), param.getType()); });
+  return found->second;
+}
+
+Memory Lowering::readMemory(StringRef name, Type type) {
+  Memory memory;
+  memory.element = cast<ViewType>(type).getElementType();
+  const Declaration declared = *findView(signature, name);
+  memory.base = field(pointer, declared.offset);
+  for (int64_t i = 0; i < declared.rank; ++i) {
+    memory.strides.push_back(field(i64, declared.offset + 8 * (1 + i)));
+    memory.extents.push_back(field(i64, declared.offset + 8 * (1 + declared.rank + i)));
+  }
+  if (declared.kind != Declaration::Operand) {
+    readAsZeroIfEmpty(memory);
+  } else if (const OperandParam &operand = signature.operands[declared.index]; operand.isTiled()) {
+    memory.columns = operand.axes.back().size;
+    memory.unitStride = true;
+    memory.strides.back() = constI64(1);
+    memory.extents.back() = constI64(memory.columns);
+  }
+  return memory;
+}
+
+void Lowering::readAsZeroIfEmpty(Memory &memory) {
+  Value empty = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  for (Value extent : memory.extents)
+    empty = arith::OrIOp::create(b, empty, compare(arith::CmpIPredicate::sle, extent, constI64(0)));
+  if (emptyTensor < 0) {
+    emptyTensor = std::exchange(scratchEnd, scratchEnd + cacheLine); // never reused
+    storeAt(constI64(0), offsetBytes(scratch, emptyTensor), 8);
+  }
+  memory.base = LLVM::SelectOp::create(b, empty, offsetBytes(scratch, emptyTensor), memory.base);
+  for (Value &stride : memory.strides)
+    stride = select(empty, constI64(0), stride);
+}
+
+Value Lowering::addressOf(const Memory &memory, ValueRange indices) {
+  Value offset = constI64(0);
+  for (auto [index, stride] : llvm::zip(indices, memory.strides))
+    offset = add(offset, mul(toI64(index), stride));
+  return offsetElements(memory.base, memory.element, offset);
+}
+
+} // namespace attune::cpu

@@ -1,0 +1,196 @@
+//===- ControlFlow.cpp - Roles, loops, branches and searches --------------===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "codegen/cuda/CommentText.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+/// One chain of branches: each warpgroup takes one of them.
+void KernelPrinter::printRoles(RoleOp role) {
+  const int64_t threads = kernel.getThreads(),
+                atLaunch = std::min<int64_t>(255, 65536 / (threads * kernel.getBlocksPerSm())) / 8 * 8;
+  for (bool first = true; role; role = dyn_cast_or_null<RoleOp>(role->getNextNode()), first = false) {
+    unsigned end = firstThread + 32 * role.getWarps();
+    bool last = !isa_and_nonnull<RoleOp>(role->getNextNode());
+    std::string condition = "if (threadIdx.x < " + std::to_string(end) + ") {";
+    std::string head = first ? condition : last ? "} else {" : "} else " + condition;
+    if (!first)
+      source.dedent();
+    line(head + "  // " + codegen::commentText(role.getName()));
+    source.indent();
+    if (std::optional<uint64_t> registers = role.getRegisters())
+      line(primitive(int64_t(*registers) < atLaunch ? "decrease_registers" : "increase_registers",
+                     "<" + Twine(std::min<uint64_t>(*registers, 256)) + ">", {})
+               .text +
+           ";");
+    printBlock(role.getBody().front());
+    firstThread = end;
+  }
+  firstThread = 0;
+  close();
+}
+
+/// The region is a function of the tile, called in place.
+void KernelPrinter::printNextVisible(NextVisibleOp op) {
+  Block &condition = op.getCondition().front();
+  std::string name = nameFor(op, "n");
+  SmallVector<Expr> arguments{integer(op.getFrom()), integer(op.getBound())};
+  for (Value seen : op.getSeen())
+    arguments.push_back(integer(seen));
+  const size_t parts = op.getBegins().size();
+  std::string begins, answerType = "TileAnswer";
+  if (parts) {
+    begins = names.take("part_begin");
+    line("int " + begins + "[" + Twine(parts) + "];");
+    arguments.push_back({begins});
+    answerType = "PartsAnswer<" + std::to_string(parts) + ">";
+  }
+  size_t mark = names.open();
+  std::string tile = names.take("n");
+  arguments.push_back({"[&](int " + tile + ") -> " + answerType});
+  std::string search = primitive(parts ? "next_visible_parts" : "next_visible", arguments).text;
+  open(op, "const FoundTile " + name + " = " + StringRef(search).drop_back().str());
+  values[condition.getArgument(0)] = natural({tile});
+  printBlock(condition);
+  if (error)
+    return;
+  auto answer = cast<VisibleOp>(condition.getTerminator());
+  std::string ofParts;
+  for (Value part : answer.getParts())
+    ofParts += (ofParts.empty() ? ", {" : ", ") + value(part).text;
+  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + ofParts +
+       (parts ? "}};" : "};"));
+  close("});");
+  names.close(mark);
+  values[op.getTile()] = natural({name + ".tile"});
+  values[op.getOrigin()] = natural({name + ".origin"});
+  values[op.getVisible()] = {name + ".visible"};
+  values[op.getFull()] = {name + ".full"};
+  for (auto [i, begin] : llvm::enumerate(op.getBegins()))
+    values[begin] = natural({begins + "[" + std::to_string(i) + "]"});
+}
+
+void KernelPrinter::printFor(scf::ForOp op) {
+  if (op.getNumRegionIterArgs())
+    return fail(op, "carries values; keep them in sched.registers");
+  if (!op.getInductionVar().getType().isInteger(32))
+    return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
+  Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
+  comment(op);
+  line(op->hasAttr(unrollAttr) ? "#pragma unroll" : "#pragma unroll 1");
+  size_t mark = names.open();
+  std::string name = nameFor(op, "i");
+  std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;
+  open(op, "for (int " + name + " = " + begin.text + "; " + name + " < " + at(end, Sum) + "; " + advance + ")");
+  values[op.getInductionVar()] = natural({name}, begin.isNatural);
+  printBlock(*op.getBody());
+  close();
+  names.close(mark);
+}
+
+void KernelPrinter::printIf(scf::IfOp op) {
+  if (op.getNumResults())
+    return fail(op, "gives values; use arith.select, or sched.registers written in both branches");
+  comment(op);
+  open(op, "if (" + value(op.getCondition()).text + ")");
+  printBlock(*op.thenBlock());
+  if (op.elseBlock() && !llvm::hasSingleElement(*op.elseBlock())) {
+    close("} else {");
+    source.indent();
+    printBlock(*op.elseBlock());
+  }
+  close();
+}
+
+/// Whether `name` occurs as an identifier in `text`, other than a member's.
+static bool mentions(StringRef text, StringRef name) {
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
+    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
+        (at + name.size() == text.size() || !isWord(text[at + name.size()])))
+      return true;
+  return false;
+}
+
+/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
+/// variable assigned before gets a constant of its own.
+void KernelPrinter::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried) {
+  SmallVector<std::string> nexts;
+  for (Value value : next)
+    nexts.push_back(integer(value).text);
+  for (size_t i = 1; i < nexts.size(); ++i)
+    if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
+      std::string name = names.take("next_" + carried[i]);
+      line("const int " + name + " = " + nexts[i] + ";");
+      nexts[i] = name;
+    }
+  for (auto [name, value] : llvm::zip(carried, nexts)) {
+    StringRef rest = value;
+    if (value == name)
+      continue;
+    if (rest.consume_front(name + " + ") && llvm::all_of(rest, llvm::isDigit))
+      statement(op, rest == "1" ? "++" + name + ";" : name + " += " + rest.str() + ";");
+    else
+      statement(op, name + " = " + value + ";");
+  }
+}
+
+void KernelPrinter::printForTiles(ForTilesOp op) {
+  if (!op.getTiles().empty())
+    return fail(op, "carries tiles; run the scheduling passes to their end before printing");
+  size_t mark = names.open();
+  SmallVector<std::string> carried;
+  std::string inits;
+  for (auto [i, init] : llvm::enumerate(op.getInits())) {
+    carried.push_back(nameFor(op, i, i == 0 ? "tile" : "slot"));
+    inits += (i ? ", " : "") + carried.back() + " = " + integer(init).text;
+  }
+  for (auto [argument, name] : llvm::zip(op.getBody().getArguments(), carried))
+    values[argument] = {name};
+  comment(op);
+  if (op.getKeeps()) {
+    line("int " + inits + ";");
+    inits.clear();
+    for (auto [result, name] : llvm::zip(op.getKept(), carried))
+      values[result] = {name};
+  } else {
+    inits.insert(0, "int ");
+  }
+  line("#pragma unroll 1");
+  open(op, "for (" + inits + "; " + carried[0] + " < " + at(integer(op.getBound()), Sum) + ";)");
+  printBlock(op.getBody().front(), [&] { assignCarried(op.getNext(), op.getNext().getValues(), carried); });
+  if (error)
+    return;
+  close();
+  if (!op.getKeeps())
+    names.close(mark);
+}
+
+bool KernelPrinter::printControl(Operation *op) {
+  bool isKnown = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](RoleOp o) {
+        if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
+          printRoles(o);
+      })
+      .Case([&](scf::ForOp o) { printFor(o); })
+      .Case([&](scf::IfOp o) { printIf(o); })
+      .Case([&](ForTilesOp o) { printForTiles(o); })
+      .Case([&](NextVisibleOp o) { printNextVisible(o); })
+      .Case([&](VisibleOp) {}) // the search returns it
+      .Case([&](scf::YieldOp) {})
+      .Case([&](NextOp) {})
+      .Default([&](Operation *) { isKnown = false; });
+  return isKnown;
+}
+
+} // namespace attune::codegen::cuda

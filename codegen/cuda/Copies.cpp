@@ -1,0 +1,86 @@
+//===- Copies.cpp - Copies between global and shared memory ---------------===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+bool KernelPrinter::printCopy(Operation *op) {
+  bool isKnown = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](CopyToGlobalOp o) {
+        Expr to = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr from = sharedAddress(op, o.getShared(), {}, o.getRow(), o.getColumn());
+        statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
+      })
+      .Case([&](CopyAsyncOp o) {
+        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
+        Expr valid = value(o.getValid());
+        statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
+                                            : primitive("copy_async_16_if", {valid, to, from}))
+                              .text +
+                          ";");
+      })
+      .Case([&](CommitCopiesOp) { statement(op, primitive("commit_copies", {}).text + ";"); })
+      .Case([&](WaitCopiesOp o) {
+        statement(op, primitive("wait_copies", "<" + Twine(o.getPending()) + ">", {}).text + ";");
+      })
+      .Default([&](Operation *) { isKnown = false; });
+  return isKnown;
+}
+
+bool KernelPrinter::printBox(Operation *op) {
+  bool isKnown = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](TensorMapOp o) {
+        std::string name = nameFor(op, "map");
+        mapIndices[o.getResult()] = unsigned(maps.size());
+        maps[o.getResult()] = "p." + name;
+        tensorMaps += "  TensorMap " + name + ";\n";
+      })
+      .Case([&](LoadBoxOp o) {
+        Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
+        statement(op, primitive("load_box", {to,
+                                             {maps[o.getMap()]},
+                                             barrier(o.getRing(), o.getStage(), true),
+                                             integer(o.getBatch()),
+                                             integer(o.getHead()),
+                                             integer(o.getRow()),
+                                             integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
+                              .text +
+                          ";");
+      })
+      .Case([&](StoreBoxOp o) {
+        Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
+        statement(op, primitive("store_box", {{maps[o.getMap()]},
+                                              from,
+                                              integer(o.getBatch()),
+                                              integer(o.getHead()),
+                                              integer(o.getRow()),
+                                              integer(o.getColumn())})
+                              .text +
+                          ";");
+      })
+      .Case([&](AddRowsOp o) {
+        TileType type = o.getShared().getType();
+        Expr to = globalAddress(views[o.getView()], {integer(o.getViewRow())});
+        Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), {});
+        statement(op,
+                  primitive("add_rows", {to, from, {std::to_string(o.getRows() * type.getShape()[2] * 4)}}).text + ";");
+      })
+      .Case([&](CommitBoxesOp) { statement(op, primitive("commit_boxes", {}).text + ";"); })
+      .Case([&](WaitBoxesOp o) {
+        statement(op, primitive("wait_boxes", "<" + Twine(o.getPending()) + ">", {}).text + ";");
+      })
+      .Case([&](FenceAsyncOp) { statement(op, primitive("fence_async", {}).text + ";"); })
+      .Default([&](Operation *) { isKnown = false; });
+  return isKnown;
+}
+
+} // namespace attune::codegen::cuda

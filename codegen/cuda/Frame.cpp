@@ -1,0 +1,181 @@
+//===- Frame.cpp - The whole source: header comment, struct Params, device functions, the kernel ===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "codegen/cuda/CommentText.h"
+#include "codegen/cuda/Primitives.h"
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+/// Cells of a table.
+using Rows = SmallVector<SmallVector<std::string>>;
+
+/// Lines of a table as comments, each column as wide as its longest cell.
+static std::string table(Rows rows) {
+  SmallVector<size_t> width(rows.front().size());
+  for (auto &row : rows)
+    for (auto [i, cell] : llvm::enumerate(row)) {
+      cell = codegen::commentText(cell);
+      width[i] = std::max(width[i], cell.size());
+    }
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line = "//  ";
+    for (auto [i, cell] : llvm::enumerate(row))
+      line += " " + cell + std::string(width[i] - cell.size() + 1, ' ');
+    text += StringRef(line).rtrim().str() + "\n";
+  }
+  return text;
+}
+
+/// ", d 128, dv 64"
+static std::string fixedExtents(const KernelSignature &signature) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const OperandParam &operand : signature.operands)
+    for (const AxisParam &axis : operand.axes)
+      if (axis.size && seen.insert(axis.name).second)
+        text += ", " + axis.name + " " + std::to_string(axis.size);
+  return text;
+}
+
+/// The variant, the plan and the block.
+static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows &rows) {
+  tile::PlanAttr plan = kernel.getPlan();
+  std::string traits;
+  for (auto [has, name] : {std::pair(kernel.getDropout(), "dropout"), std::pair(kernel.getPrecise(), "precise"),
+                           std::pair(kernel.getQOffset(), "q_offset")})
+    if (has)
+      traits += std::string(", ") + name;
+  rows.push_back(
+      {"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + fixedExtents(signature) + traits});
+  rows.push_back(
+      {"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
+                   std::to_string(plan.getWarps()) + " warps" +
+                   (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv), " : ", ") +
+                   std::to_string(plan.getStages()) + (plan.getStages() == 1 ? " stage" : " stages") +
+                   (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
+                   (plan.getLongestFirst() ? ", last query tile first" : "")});
+  rows.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " +
+                               std::to_string(kernel.getBlocksPerSm()) + " blocks on a multiprocessor, " +
+                               std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
+}
+
+/// Operands, pattern, scalars, tensors, bounds.
+static void describeParameters(KernelOp kernel, Rows &rows) {
+  for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
+    rows.push_back({"operand", operand.getName().str() + ", " + (operand.getOptional() ? "optional " : "") +
+                                   stringifyOperandRole(operand.getRole()).str() + " " + axesText(operand) + " " +
+                                   text(operand.getElementType())});
+  if (auto pattern = kernel.getPattern())
+    rows.push_back({"pattern", pattern->getName().str() + ", blocks of " + std::to_string(pattern->getRows()) + " x " +
+                                   std::to_string(pattern->getColumns())});
+  for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>())
+    rows.push_back({"scalar", scalar.getName().str() + ", " + text(scalar.getType())});
+  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+    rows.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " +
+                                  std::to_string(tensor.getRank())});
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
+    rows.push_back({"bounds", bounds.getTensor().getValue().str() + ", within tiles of " +
+                                  std::to_string(bounds.getRows()) +
+                                  (bounds.getAxis().getValue() == "k" ? " keys" : " queries")});
+}
+
+/// Tables of the buffers in shared memory and in registers.
+void KernelPrinter::printBuffers(std::string &out) {
+  Rows shared = {{"shared", "offset", "bytes", "tile", "panels"}};
+  Rows registers = {{"registers", "a lane's array", "tile", "fragment"}};
+  kernel.walk([&](Operation *op) {
+    if (auto o = dyn_cast<SharedOp>(op)) {
+      TileType type = o.getResult().getType();
+      auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
+      shared.push_back({buffers.lookup(o.getResult()), std::to_string(o.getOffset()), std::to_string(type.bytes()),
+                        describe(type), swizzle ? std::to_string(swizzle.getPanel()) + " bytes" : "-"});
+    } else if (auto o = dyn_cast<RegistersOp>(op)) {
+      TileType type = o.getResult().getType();
+      registers.push_back({buffers.lookup(o.getResult()), arrayElement(type).str() + arrayShape(type), describe(type),
+                           stringifyFragmentRole(cast<FragmentAttr>(type.getLayout()).getRole()).str()});
+    }
+  });
+  if (shared.size() > 1)
+    out += "//\n" + table(shared);
+  if (registers.size() > 1)
+    out += "//\n" + table(registers);
+}
+
+void KernelPrinter::printHeader(std::string &out) {
+  out += "// " + codegen::kernelSymbol(kernel) + ": attention forward for " + codegen::commentText(kernel.getArch()) +
+         ", generated by attune\n//\n";
+  if (!options.banner.empty()) {
+    for (StringRef rest = options.banner; !rest.empty();) {
+      auto [head, tail] = rest.split('\n');
+      out += "// " + codegen::commentText(head.rtrim()) + "\n";
+      rest = tail;
+    }
+    out += "//\n";
+  }
+  Rows facts;
+  describePlan(kernel, signature, facts);
+  describeParameters(kernel, facts);
+  out += table(facts);
+  printBuffers(out);
+  out += "\n";
+}
+
+/// The types that the parameters need, and struct Params.
+void KernelPrinter::printParams(std::string &out) {
+  auto uses = [&](StringRef alias) {
+    return llvm::any_of(kernel.getOperands().getAsRange<OperandAttr>(),
+                        [&](OperandAttr o) { return elementName(o.getElementType()) == alias; }) ||
+           llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
+                        [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
+  };
+  for (StringRef alias : {"bf16", "f16"})
+    if (uses(alias))
+      out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
+  if (!maps.empty())
+    out += codegen::primitives({"TensorMap"});
+  out += "// Strides count elements; where the last axis has a fixed extent its stride is 1.\n"
+         "struct Params {\n"
+         "  long long seed, offset;\n"
+         "  const long long *seed_pointer, *offset_pointer;\n"
+         "  void *workspace;\n"
+         "  int group, q_offset, drop_threshold;\n"
+         "  float keep_scale;\n"
+         "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
+         params + tensorMaps +
+         "};\n"
+         "static_assert(sizeof(Params) == " +
+         std::to_string(paramsBytes()) + ", \"the launch parameters differ\");\n\n";
+}
+
+Expected<std::string> KernelPrinter::run() {
+  declareParams();
+  names.take(codegen::kernelSymbol(kernel));
+  printBlock(kernel.getBody().front());
+  if (error)
+    return *error;
+  if (!kernel.getBounds().empty())
+    printBounds();
+
+  std::string out;
+  printHeader(out);
+  printParams(out);
+  bool hasShared = used.count("shared_address");
+  out += codegen::primitives(used);
+  out += ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
+          Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) +
+          "(const __grid_constant__ Params p) {\n")
+             .str();
+  if (hasShared)
+    out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"
+           "  const unsigned shared_base = shared_address(shared_memory);\n";
+  out += source.text() + "}\n" + boundsKernel;
+  return out;
+}
+
+} // namespace attune::codegen::cuda

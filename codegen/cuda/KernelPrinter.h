@@ -1,0 +1,211 @@
+//===- KernelPrinter.h - One kernel on its way to CUDA C++ -----------------===//
+//
+// The printer of Printer.h while it prints a kernel. Its members are defined by topic:
+//
+//     KernelPrinter.cpp   blocks, statements, names
+//     Expressions.cpp     values of ops, and which stand in their users
+//     Arithmetic.cpp      arith and math ops
+//     Memory.cpp          elements and tiles in global and shared memory, their addresses
+//     Copies.cpp          copies between global and shared memory
+//     Rings.cpp           full and empty barriers
+//     Warps.cpp           barriers, shuffles, votes and messages
+//     Fragments.cpp       lanes' registers and matrix instructions
+//     ControlFlow.cpp     roles, loops, branches, searches
+//     WorkLoops.cpp       loops over tiles of work
+//     Params.cpp          struct Params
+//     Frame.cpp           the whole source
+//     BoundsKernel.cpp    the kernel that makes the bounds of tensors
+//
+// A member `bool printX(op)` prints `op` where it is of the kind X, and says whether it is.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "codegen/cuda/Expr.h"
+#include "codegen/cuda/Names.h"
+#include "codegen/cuda/Printer.h"
+#include "codegen/cuda/Source.h"
+#include "codegen/cuda/TypeText.h"
+#include "ir/tile/Signature.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+namespace attune::codegen::cuda {
+
+/// A tensor in global memory: where it starts and what its dimensions are, as expressions.
+struct View {
+  std::string pointer;
+  std::string root; ///< the address in the parameters, which is null for an output that is not wanted
+  llvm::SmallVector<std::string> strides; ///< "" for 1
+  llvm::SmallVector<std::string> extents;
+  bool isWritten = false;
+};
+
+class KernelPrinter {
+  using KernelOp = sched::KernelOp;
+  using Block = mlir::Block;
+  using Operation = mlir::Operation;
+  using OpResult = mlir::OpResult;
+  using Type = mlir::Type;
+  using Value = mlir::Value;
+  using StringRef = llvm::StringRef;
+  using Twine = llvm::Twine;
+  template <typename T> using ArrayRef = llvm::ArrayRef<T>;
+
+public:
+  KernelPrinter(KernelOp kernel, const PrintOptions &options)
+      : kernel(kernel), signature(tile::signatureOf(kernel)), options(options),
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(sched::waitsForBounds(kernel)) {}
+
+  Expected<std::string> run();
+
+private:
+  // The frame.
+  void printHeader(std::string &out);
+  void printBuffers(std::string &out);
+  void printParams(std::string &out);
+  void printBounds();
+
+  // Parameters.
+  size_t paramsBytes() const;
+  void declareParams();
+  void declareExtents(Names &member);
+  void declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank, bool written,
+                     StringRef comment);
+  View parameterView(tile::ParamOp op);
+  Expr parameter(tile::ParamOp op);
+  Expr extentOf(StringRef axis);
+
+  // Statements.
+  void printBlock(Block &block, llvm::function_ref<void()> atEnd = {});
+  void printOp(Operation *op);
+  void printStatement(Operation *op);
+  bool printMemory(Operation *op);
+  bool printCopy(Operation *op);
+  bool printBox(Operation *op);
+  bool printRing(Operation *op);
+  bool printExchange(Operation *op);
+  bool printFragment(Operation *op);
+  bool printControl(Operation *op);
+  bool printWork(Operation *op);
+
+  // Memory.
+  void printSlice(sched::SliceOp op);
+  void printElement(tile::ElementOp op);
+  void printStoreElement(sched::StoreElementOp op);
+  void printTouches(tile::TouchesOp op);
+  /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
+  struct SharedPlace {
+    Expr base, offset;
+  };
+  SharedPlace sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column);
+  /// Address of `shared[stage, row, column]`, each 0 where it is null.
+  Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
+  /// The swizzled place of a lane's (row, column), moved by the steps where there are any.
+  template <typename Load> Expr steppedAddress(Load op);
+  /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
+  Expr globalAddress(const View &view, ArrayRef<Expr> indices);
+  std::string globalElement(const View &view, ArrayRef<Expr> indices);
+  std::string offset(const View &view, ArrayRef<Expr> indices);
+
+  // Rings.
+  /// Address of a stage's full or empty barrier.
+  Expr barrier(Value ring, Value stage, bool full);
+
+  // Fragments.
+  std::string element(Value buffer, mlir::OperandRange indices);
+  std::string element(Value buffer, ArrayRef<Expr> indices);
+  void printSet(sched::SetOp op);
+  void printLoadMatrix(sched::LoadMatrixOp op);
+  void printMma(sched::MmaOp op);
+  void printMmaAsync(sched::MmaAsyncOp op);
+  /// A shared tile as an operand of a warpgroup's product, from `column` of `row` on.
+  Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
+
+  // Control flow.
+  void printRoles(sched::RoleOp first);
+  void printFor(mlir::scf::ForOp op);
+  void printIf(mlir::scf::IfOp op);
+  void printForTiles(sched::ForTilesOp op);
+  void printNextVisible(sched::NextVisibleOp op);
+  void assignCarried(sched::NextOp op, mlir::ValueRange next, ArrayRef<std::string> carried);
+
+  // Work.
+  Expr workNumber(sched::ForWorkOp op, Expr round);
+  Expr workTiles(sched::ForWorkOp op);
+  Expr gridTile(sched::ForWorkOp op, Expr number);
+  void printForWork(sched::ForWorkOp op);
+  void printTile(sched::ForWorkOp op, const std::string &number);
+  void printReadWork(sched::ReadWorkOp op);
+
+  // Expressions.
+  /// The expression of a scalar op without regions or effects; nothing where `op` is not such an op.
+  std::optional<Expr> expression(Operation *op);
+  std::optional<Expr> arithmetic(Operation *op);
+  std::optional<Expr> integerArithmetic(Operation *op);
+  std::optional<Expr> bitArithmetic(Operation *op);
+  std::optional<Expr> choice(Operation *op);
+  std::optional<Expr> conversion(Operation *op);
+  std::optional<Expr> floatArithmetic(Operation *op);
+  std::optional<Expr> mathFunction(Operation *op);
+  Expr overflowing(Operation *op, StringRef sign, Level level, StringRef wrapping);
+  Expr bitwise(Operation *op, StringRef sign, Level level, StringRef logical, Level logicalLevel);
+  Expr constant(mlir::arith::ConstantOp op);
+  Expr compare(mlir::arith::CmpIOp op);
+  Expr compare(mlir::arith::CmpFOp op);
+  /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
+  bool canInline(Operation *op);
+  /// Whether the block combines so many conditions that `&` and `|` join them: `&&` and `||` are branches to NVRTC, in
+  /// each of the elements that it unrolls, and their control flow takes it many times as long as the arithmetic does.
+  bool hasManyTerms(Block *block);
+  void printPhilox(sched::PhiloxOp op);
+  Expr value(Value value);
+  Expr integer(Value value) { return asSigned(this->value(value)); }
+  /// `const T name = expr;`
+  void declare(OpResult result, const Expr &expr);
+  /// The call of a function of Primitives.cuh, which the source then holds.
+  Expr primitive(StringRef name, ArrayRef<Expr> arguments) { return primitive(name, "", arguments); }
+  Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
+
+  // Names and lines.
+  std::string nameFor(Operation *op, StringRef fallback);
+  std::string nameFor(Operation *op, unsigned i, StringRef fallback);
+  void statement(Operation *op, const Twine &text);
+  void open(Operation *op, const Twine &text);
+  void close(const Twine &text = "}");
+  void comment(Operation *op);
+  void line(const Twine &text) { source.line(text); }
+  void fail(Operation *op, const Twine &message);
+
+  KernelOp kernel;
+  KernelSignature signature;
+  PrintOptions options;
+  bool isPrecise;
+  bool waitsForBounds; ///< the kernel may start while its bounds are being made
+  Source source;
+  Names names;
+  std::set<std::string, std::less<>> used;
+  std::string params;     ///< members of Params after the fixed ones
+  std::string tensorMaps; ///< those at its end
+  std::string boundsKernel;
+  std::map<std::string, std::string> members; ///< member of Params by name of parameter
+  llvm::DenseMap<Value, Expr> values;
+  llvm::DenseMap<Value, View> views;
+  llvm::DenseMap<Value, std::string> buffers;
+  llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
+  llvm::DenseMap<Value, unsigned> mapIndices;     ///< of tensor maps among the parameters
+  /// Of loops over work in order persistent: how many tiles there are.
+  llvm::DenseMap<Operation *, std::string> workTotals;
+  std::string claimedHeads; ///< of the loop over work in order claimed: heads whose tiles stand side by side
+  unsigned firstThread = 0; ///< of the role that is printed
+  /// How many ops that write stand before an op in its block.
+  llvm::DenseMap<Operation *, unsigned> writesBefore;
+  llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms
+  std::optional<Error> error;
+};
+
+} // namespace attune::codegen::cuda

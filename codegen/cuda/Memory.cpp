@@ -1,0 +1,236 @@
+//===- Memory.cpp - Statements that touch memory: elements, tiles, addresses ===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+std::string KernelPrinter::offset(const View &view, ArrayRef<Expr> indices) {
+  std::string text;
+  for (auto [index, stride] : llvm::zip(indices, view.strides)) {
+    if (index.text == "0")
+      continue;
+    text += text.empty() ? "" : " + ";
+    text += stride.empty() ? at(index, Sum) : at(index, Product) + " * " + stride;
+  }
+  return text;
+}
+
+Expr KernelPrinter::globalAddress(const View &view, ArrayRef<Expr> indices) {
+  std::string text = offset(view, indices);
+  return text.empty() ? Expr{view.pointer} : Expr{view.pointer + " + " + text, Sum};
+}
+
+std::string KernelPrinter::globalElement(const View &view, ArrayRef<Expr> indices) {
+  std::string text = offset(view, indices);
+  return text.empty() ? "*" + view.pointer : view.pointer + "[" + text + "]";
+}
+
+Expr KernelPrinter::sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column) {
+  SharedPlace place = sharedPlace(op, shared, stage, row, column);
+  return place.offset.text.empty() ? place.base : infix(place.base, "+", place.offset, Sum);
+}
+
+KernelPrinter::SharedPlace KernelPrinter::sharedPlace(Operation *op, Value shared, Value stage, Value row,
+                                                      Value column) {
+  auto type = cast<TileType>(shared.getType());
+  bool hasStages = type.axis(0) == "stage";
+  ArrayRef<int64_t> shape = type.getShape().drop_front(hasStages);
+  std::string base = buffers.lookup(shared);
+  if (base.empty())
+    fail(op, "needs a sched.shared buffer of this kernel");
+  if (shape.empty() || shape.size() > 2) {
+    fail(op, "needs a shared tile of one or two axes after the stage, got " + describe(type));
+    return {};
+  }
+  int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+  int64_t rows = shape.size() == 1 ? 1 : shape[0], rowBytes = shape.back() * elementBytes;
+  SharedPlace place = {{base}, {}};
+  Expr stageExpr = stage ? value(stage) : Expr{"0"};
+  if (!hasStages && stageExpr.text != "0")
+    fail(op, "gives a stage of " + describe(type) + ", which has none; pass the constant 0");
+  if (hasStages && stageExpr.text != "0")
+    place.base = {base + " + " +
+                      (isNumber(stageExpr) ? std::to_string(std::stoll(stageExpr.text) * rows * rowBytes)
+                                           : at(stageExpr, Product) + " * " + std::to_string(rows * rowBytes)),
+                  Sum};
+  auto bytes = [&](const Expr &index) -> Expr {
+    if (index.text == "0")
+      return {"0"};
+    return elementBytes == 1 ? index : infix(index, "*", {std::to_string(elementBytes)}, Product);
+  };
+  Expr rowExpr = row ? value(row) : Expr{"0"}, columnExpr = column ? value(column) : Expr{"0"};
+  if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
+    if (rowBytes % swizzle.getPanel())
+      fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) +
+                   " bytes");
+    place.offset =
+        primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">", {rowExpr, bytes(columnExpr)});
+    return place;
+  }
+  if (rowExpr.text != "0")
+    place.offset = infix(rowExpr, "*", {std::to_string(rowBytes)}, Product);
+  if (columnExpr.text != "0")
+    place.offset = place.offset.text.empty() ? bytes(columnExpr) : infix(place.offset, "+", bytes(columnExpr), Sum);
+  return place;
+}
+
+template <typename Load> Expr KernelPrinter::steppedAddress(Load op) {
+  Expr address = sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn());
+  if (!op.getRowStep())
+    return address;
+  auto type = cast<TileType>(op.getShared().getType());
+  auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout());
+  if (!swizzle) {
+    fail(op, "steps through " + describe(type) + ", which has no #sched.swizzle");
+    return address;
+  }
+  Expr bytes = infix(value(op.getColumnStep()), "*",
+                     {std::to_string(type.getElementType().getIntOrFloatBitWidth() / 8)}, Product);
+  int64_t rows = type.getShape()[type.rank() - 2];
+  return primitive("swizzle_step", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">",
+                   {address, value(op.getRowStep()), bytes});
+}
+
+template Expr KernelPrinter::steppedAddress(LoadMatrixOp);
+template Expr KernelPrinter::steppedAddress(LoadSharedOp);
+
+void KernelPrinter::printSlice(SliceOp op) {
+  View view = views[op.getView()];
+  if (view.pointer.empty())
+    return fail(op, "needs a view of this kernel's parameters");
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  Expr address = globalAddress(view, indices);
+  std::string base = StringRef(view.root).drop_front(2).str();
+  std::string name = nameFor(op, base + "_rows");
+  statement(op, Twine(view.isWritten ? "" : "const ") + elementName(op.getResult().getType().getElementType()) +
+                    " *const " + name + " = " + address.text + ";");
+  view.pointer = name;
+  view.strides = llvm::to_vector(llvm::drop_begin(view.strides, indices.size()));
+  view.extents = llvm::to_vector(llvm::drop_begin(view.extents, indices.size()));
+  views[op.getResult()] = view;
+}
+
+void KernelPrinter::printElement(tile::ElementOp op) {
+  const View &view = views[op.getView()];
+  SmallVector<Expr> indices;
+  for (auto [i, index] : llvm::enumerate(op.getIndices())) {
+    Expr expr = integer(index);
+    indices.push_back(op.getInRange()[i] ? expr : primitive("clamp_index", {expr, {view.extents[i]}}));
+  }
+  Type type = op.getView().getType().getElementType();
+  // While another kernel writes them, bounds are no constants.
+  auto parameter = op.getView().getDefiningOp<tile::ParamOp>();
+  const bool isMade = waitsForBounds && parameter &&
+                      llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
+                        return bounds.getName().getValue() == parameter.getName();
+                      });
+  StringRef load = isMade               ? "load_bound"
+                   : type.isF32()       ? "load_f32"
+                   : type.isBF16()      ? "load_bf16"
+                   : type.isF16()       ? "load_f16"
+                   : type.isInteger(32) ? "load_i32"
+                   : type.isInteger(64) ? "load_i64"
+                   : type.isInteger(8)  ? "load_bool"
+                                        : "";
+  if (load.empty())
+    return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
+  declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
+}
+
+void KernelPrinter::printStoreElement(StoreElementOp op) {
+  const View &view = views[op.getView()];
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  Type type = op.getView().getType().getElementType();
+  if (type.isF32())
+    statement(op, globalElement(view, indices) + " = " + value(op.getValue()).text + ";");
+  else if (type.isBF16() || type.isF16())
+    statement(
+        op, primitive(type.isBF16() ? "store_bf16" : "store_f16", {globalAddress(view, indices), value(op.getValue())})
+                    .text +
+                ";");
+  else
+    fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
+}
+
+void KernelPrinter::printTouches(tile::TouchesOp op) {
+  View view = views[op.getView()];
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  size_t rank = view.strides.size();
+  Expr pattern = globalAddress(view, ArrayRef(indices).drop_back(2));
+  std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
+                       ", " + Twine(op.getColumns()) + ">")
+                          .str();
+  declare(cast<OpResult>(op.getResult()), primitive("touches_block", sizes,
+                                                    {pattern,
+                                                     {view.strides[rank - 2]},
+                                                     {view.strides[rank - 1]},
+                                                     {view.extents[rank - 2]},
+                                                     {view.extents[rank - 1]},
+                                                     indices[rank - 2],
+                                                     indices[rank - 1]}));
+}
+
+bool KernelPrinter::printMemory(Operation *op) {
+  bool isKnown = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](SharedOp o) {
+        used.insert("shared_address");
+        std::string name = names.take(o.getName());
+        buffers[o.getResult()] = name;
+        std::string at = o.getOffset() ? "shared_base + " + std::to_string(o.getOffset()) : "shared_base";
+        statement(op, "const unsigned " + name + " = " + at + ";  // " + describe(o.getResult().getType()));
+      })
+      .Case([&](SliceOp o) { printSlice(o); })
+      .Case([&](tile::ElementOp o) { printElement(o); })
+      .Case([&](tile::TouchesOp o) { printTouches(o); })
+      .Case([&](StoreElementOp o) { printStoreElement(o); })
+      .Case([&](LoadSharedOp o) {
+        Type type = o.getShared().getType().getElementType();
+        if (!type.isF32() && !type.isInteger(32))
+          return fail(op, "from " + describe(o.getShared().getType()) +
+                              " has no printed form; only f32 and i32 are read element by element");
+        declare(cast<OpResult>(o.getResult()),
+                primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
+      })
+      .Case([&](LoadPairOp o) {
+        const bool isFloat = o.getFirst().getType().isF32();
+        std::string name = names.take("pair");
+        Expr pair = primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
+                              {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())});
+        statement(op, std::string(isFloat ? "const float2 " : "const int2 ") + name + " = " + pair.text + ";");
+        values[o.getFirst()] = {name + ".x"};
+        values[o.getSecond()] = {name + ".y"};
+      })
+      .Case([&](StoreSharedOp o) {
+        Expr what = value(o.getValue());
+        if (o.getValue().getType().isInteger(32))
+          what = asUnsigned(what);
+        statement(op, primitive("store_shared",
+                                {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what})
+                              .text +
+                          ";");
+      })
+      .Case([&](ScaleSharedOp o) {
+        Expr at = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
+        statement(op,
+                  primitive("scale_shared_16", {at, {printFloat(std::ldexp(1.0f, int(o.getExponent())))}}).text + ";");
+      })
+      .Default([&](Operation *) { isKnown = false; });
+  return isKnown;
+}
+
+} // namespace attune::codegen::cuda

@@ -1,0 +1,68 @@
+//===- Names.cpp - Identifiers of the generated source --------------------===//
+
+#include "codegen/cuda/Names.h"
+
+#include "codegen/cuda/Primitives.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using llvm::StringRef;
+
+namespace attune::codegen::cuda {
+
+static const llvm::StringLiteral reservedWords[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
+    "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do",
+    "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
+    "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
+    "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed",
+    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
+    "wchar_t", "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
+    // what the generated source refers to
+    "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim",
+    "warpSize", "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf",
+    "roundf", "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf",
+    "tanf", "sqrtf", "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf",
+    "acoshf", "atanhf", "cbrtf", "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin",
+    "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil", "round", "trunc", "erf"};
+
+bool isReserved(StringRef name) {
+  return llvm::is_contained(reservedWords, name) || codegen::isPrimitive(name) || name.starts_with("__");
+}
+
+std::string identifier(StringRef name) {
+  std::string result;
+  for (char c : name)
+    result += llvm::isAlnum(c) ? c : '_';
+  if (result.empty() || llvm::isDigit(result[0]))
+    result.insert(0, "_");
+  return result;
+}
+
+std::string Names::take(StringRef wish) {
+  std::string base = identifier(wish);
+  if (isReserved(base))
+    base += "_";
+  unsigned &next = nexts.try_emplace(base, 1).first->second;
+  const unsigned before = next;
+  auto numbered = [&] {
+    return next == 1 ? base : base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(next);
+  };
+  std::string name = numbered();
+  for (; taken.contains(name); name = numbered())
+    ++next;
+  taken.insert(name);
+  undo.push_back({std::move(base), before, name});
+  return name;
+}
+
+void Names::close(size_t mark) {
+  for (; undo.size() > mark; undo.pop_back()) {
+    taken.erase(undo.back().name);
+    nexts[undo.back().base] = undo.back().next;
+  }
+}
+
+} // namespace attune::codegen::cuda

@@ -1,0 +1,126 @@
+//===- Params.cpp - The parameters of the launch: struct Params, and who reads its members ===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "codegen/cuda/CommentText.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+/// Where an axis's extent stands among the members of Params, apart from parameters.
+static std::string axisKey(StringRef axis) { return ("axis " + axis).str(); }
+
+/// Members of Params behind the fixed ones, in the order of attune/LaunchParams.h.
+void KernelPrinter::declareParams() {
+  Names member;
+  for (StringRef fixed : {"seed", "offset", "seed_pointer", "offset_pointer", "workspace", "group", "q_offset",
+                          "drop_threshold", "keep_scale", "mapped"})
+    member.take(fixed);
+  declareExtents(member);
+  for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
+    StringRef own = scalar.getName().getValue(), type = valueName(scalar.getType());
+    std::string name = member.take(own);
+    if (type.empty())
+      fail(kernel, "has run-time scalar '" + own + "' of type " + text(scalar.getType()) + "; use f32, i32, i64 or i1");
+    params += ("  alignas(8) " + type + " " + name + ";\n").str();
+    members[(tile::scalarPrefix + own).str()] = name;
+  }
+  for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
+    declareTensor(member, operand.getName(), operand.getName(), operand.getElementType(), operand.getAxes().size(),
+                  operand.isWritten(), axesText(operand) + (operand.getOptional() ? ", or null" : ""));
+  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+    declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
+                  tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
+  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
+    CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
+    declareTensor(member, bounds.getName(), bounds.getName(), tensor.getElementType(), tensor.getRank(),
+                  /*written=*/true,
+                  "the least and the greatest element of " + codegen::commentText(tensor.getName().getValue()) +
+                      " in each tile");
+  }
+}
+
+/// What the extents of the axes that attention has are called; that of any other axis is called after it.
+static std::string extentName(StringRef axis) {
+  return llvm::StringSwitch<std::string>(axis)
+      .Case("b", "batch")
+      .Case("h", "heads")
+      .Case("hkv", "kv_heads")
+      .Case("q", "query_length")
+      .Case("k", "key_length")
+      .Default((axis + "_extent").str());
+}
+
+void KernelPrinter::declareExtents(Names &member) {
+  for (const std::string &axis : signature.axes()) {
+    std::string name = member.take(extentName(axis));
+    params += "  alignas(8) int " + name + ";\n";
+    members[axisKey(axis)] = name;
+  }
+}
+
+/// `key` is the parameter's name in the IR.
+void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank,
+                                  bool written, StringRef comment) {
+  std::string name = member.take(wish);
+  member.take(name + "_stride");
+  member.take(name + "_extent");
+  params += (Twine("  ") + (written ? "" : "const ") + elementName(element) + " *" + name + ";" +
+             (comment.empty() ? "" : "  // " + comment) + "\n")
+                .str();
+  if (rank)
+    params +=
+        ("  long long " + name + "_stride[" + Twine(rank) + "], " + name + "_extent[" + Twine(rank) + "];\n").str();
+  members[key.str()] = name;
+}
+
+/// The extent of an axis, 1 where no operand has it.
+Expr KernelPrinter::extentOf(StringRef axis) {
+  auto member = members.find(axisKey(axis));
+  return natural({member == members.end() ? "1" : "p." + member->second});
+}
+
+Expr KernelPrinter::parameter(tile::ParamOp op) {
+  StringRef name = op.getName();
+  if (name == "seed" || name == "offset") {
+    std::string slot = "p." + name.str();
+    return {slot + "_pointer ? *" + slot + "_pointer : " + slot, Conditional};
+  }
+  if (auto member = members.find(name.str()); member != members.end())
+    return {"p." + member->second};
+  return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
+}
+
+/// An operand's extents are those of its axes.
+View KernelPrinter::parameterView(tile::ParamOp op) {
+  View view;
+  std::string name = "p." + members[op.getName().str()];
+  view.pointer = view.root = name;
+  int64_t rank = cast<ViewType>(op.getResult().getType()).getRank();
+  for (int64_t i = 0; i < rank; ++i) {
+    view.strides.push_back(name + "_stride[" + std::to_string(i) + "]");
+    view.extents.push_back(name + "_extent[" + std::to_string(i) + "]");
+  }
+  OperandAttr operand = tile::operandOf(op.getResult());
+  if (!operand)
+    return view;
+  view.isWritten = operand.isWritten();
+  for (auto [axis, extent] : llvm::zip(operand.getAxes(), view.extents))
+    extent = axis.isFixed() ? std::to_string(axis.getSize()) : "p." + members[axisKey(axis.getName().getValue())];
+  if (operand.isTiled())
+    view.strides.back().clear();
+  return view;
+}
+
+/// sizeof(Params), as the launch packs it.
+size_t KernelPrinter::paramsBytes() const {
+  const size_t plain = signature.packedBytes();
+  return maps.empty() ? plain : llvm::alignTo(plain, 64) + 128 * maps.size();
+}
+
+} // namespace attune::codegen::cuda
