@@ -228,7 +228,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Steps of sched ops and of control flow (arithmetic is in Decode.cpp)
+// Steps of sched ops and of control flow (those of arithmetic are in Arithmetic.cpp)
 //===----------------------------------------------------------------------===//
 
 Go jump(Machine &, Warp &, const Step &);
