@@ -215,6 +215,7 @@ struct Machine {
   bool touch(Warp &warp, const Step &step, int buffer);
 
 private:
+  void start(int64_t which);
   bool canRun(const Warp &warp) const;
   void step(Warp &warp);
   bool finish();
