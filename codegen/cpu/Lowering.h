@@ -249,6 +249,8 @@ private:
   int64_t allocateProduct(MmaOp op, bool isScaled);
   /// The accumulator's own memory where this product is its last reader.
   int64_t allocateAccumulator(MmaOp op);
+  /// The map that rescales the accumulator as part of the product, or null.
+  MapOp scalingOf(MmaOp op);
   /// What a product adds to: its accumulator, rescaled where `scaling` is given, or zero.
   Value accumulatorAt(MmaOp op, MapOp scaling, const Position &at);
   /// result[r][c] = acc[r][c] + sum_z broadcast[r, z] * lanes[z][c], in register tiles of `rows` x `vectors`.

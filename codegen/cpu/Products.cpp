@@ -57,6 +57,11 @@ int64_t Lowering::allocateAccumulator(MmaOp op) {
   return found->second.offset[order];
 }
 
+MapOp Lowering::scalingOf(MmaOp op) {
+  auto map = op.getAcc() ? op.getAcc().getDefiningOp<MapOp>() : MapOp();
+  return map && deferred.contains(map) ? map : MapOp();
+}
+
 Value Lowering::accumulatorAt(MmaOp op, MapOp scaling, const Position &at) {
   if (scaling)
     return widen(evaluateMap(scaling, at, [&](Value input) { return readTile(input, at); }), at.lanes);
@@ -76,10 +81,7 @@ void Lowering::lowerMma(MmaOp op) {
   int64_t laneOffset = ensure(laneOperand, orderWithInner(laneType, laneType.findAxis(laneName)));
   const auto [rowBase, rowStride, depthStride] = broadcastOperand(rowOperand, rowName);
 
-  MapOp scaling;
-  if (op.getAcc())
-    if (auto map = op.getAcc().getDefiningOp<MapOp>(); map && deferred.contains(map))
-      scaling = map;
+  const MapOp scaling = scalingOf(op);
   const int64_t to = allocateProduct(op, scaling != nullptr);
 
   const int64_t lanes = lanesFor(columns);

@@ -163,7 +163,7 @@ bool Lowering::overwrites(const Step &step, Value next, Value carried) {
     }
   }
   if (auto mma = next.getDefiningOp<MmaOp>())
-    if (auto map = mma.getAcc() ? mma.getAcc().getDefiningOp<MapOp>() : MapOp(); map && deferred.contains(map))
+    if (MapOp map = scalingOf(mma))
       for (Value input : map.getInputs())
         if (input == carried && type.rank() != 2)
           return false;

@@ -70,7 +70,7 @@ std::string KernelPrinter::nameFor(Operation *op, unsigned i, StringRef fallback
 }
 
 Expr KernelPrinter::primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments) {
-  assert(codegen::isPrimitive(name) && "no such function in Primitives.cuh");
+  assert(codegen::isPrimitive(name) && "no such device function");
   used.insert(name.str());
   return call(name + templateArguments, arguments);
 }

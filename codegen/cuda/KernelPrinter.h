@@ -140,6 +140,7 @@ private:
   Expr gridTile(sched::ForWorkOp op, Expr number);
   void printForWork(sched::ForWorkOp op);
   void printTile(sched::ForWorkOp op, const std::string &number);
+  void breakIf(const std::string &condition);
   void printReadWork(sched::ReadWorkOp op);
 
   // Expressions.
@@ -167,7 +168,7 @@ private:
   Expr integer(Value value) { return asSigned(this->value(value)); }
   /// `const T name = expr;`
   void declare(OpResult result, const Expr &expr);
-  /// The call of a function of Primitives.cuh, which the source then holds.
+  /// The call of a function of Primitives.h, which the source then holds.
   Expr primitive(StringRef name, ArrayRef<Expr> arguments) { return primitive(name, "", arguments); }
   Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
 

@@ -9,7 +9,7 @@
 
 namespace attune::codegen::cuda {
 
-/// Whether the source uses `name` itself: a word of C++, a function of Primitives.cuh or of CUDA.
+/// Whether the source uses `name` itself: a word of C++, a function of Primitives.h or of CUDA.
 bool isReserved(llvm::StringRef name);
 
 /// `name` with what an identifier does not take replaced by '_'.

@@ -1,4 +1,4 @@
-//===- Primitives.cpp - The device functions of Primitives.cuh, one by one --===//
+//===- Primitives.cpp - Device functions, one by one ------------------------===//
 
 #include "codegen/cuda/Primitives.h"
 
@@ -16,7 +16,7 @@ struct Primitive {
   std::string text;
 };
 
-/// Cuts the file at its `//@ name : needs` lines; section headings stay out.
+/// Cuts the text at its `//@ name : needs` lines; section headings stay out.
 std::vector<Primitive> cut() {
   std::vector<Primitive> all;
   std::istringstream file{std::string(codegen::primitivesSource())};

@@ -1,4 +1,14 @@
-//===- Primitives.h - The device functions of Primitives.cuh, one by one ----===//
+//===- Primitives.h - Device functions of the generated kernels, one by one -===//
+//
+// The files *Primitives.cuh have one function per PTX idiom; CMakeLists.txt lists them in order. The printer pastes the
+// functions that a kernel uses, in this order. A line
+//
+//     //@ name : needs
+//
+// starts a function and names the earlier ones that it needs; the lines above the first one stay out. One after another
+// the files are also a valid CUDA translation unit without includes. Section numbers are those of PTX ISA 9.0.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include <set>
@@ -7,20 +17,20 @@
 
 namespace attune::codegen {
 
-/// Primitives.cuh as one text.
+/// The files as one text.
 std::string_view primitivesSource();
 
-/// Whether Primitives.cuh has a function `name`.
+/// Whether there is a device function `name`.
 bool isPrimitive(std::string_view name);
 
 /// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16") with its left operand in
 /// shared memory or in registers. Made on demand: the instruction names every register of its accumulator.
 std::string mmaAsyncName(std::string_view type, int columns, bool leftShared);
 
-/// Names of all functions of Primitives.cuh.
+/// Names of all device functions but those made on demand.
 const std::set<std::string, std::less<>> &primitiveNames();
 
-/// The functions in `names` and those that they need, in the order of Primitives.cuh, with a blank line after each.
+/// The functions in `names` and those that they need, in the order of the files, with a blank line after each.
 std::string primitives(const std::set<std::string, std::less<>> &names);
 
 } // namespace attune::codegen

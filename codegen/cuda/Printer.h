@@ -3,7 +3,7 @@
 //     Expected<std::string> source = codegen::printCuda(kernel);
 //
 // gives one self-contained translation unit (no includes; NVRTC and nvcc take it): a header comment with the
-// plan, `struct Params` with the bytes of attune/LaunchParams.h, the device functions of Primitives.cuh that
+// plan, `struct Params` with the bytes of attune/LaunchParams.h, the device functions of Primitives.h that
 // the kernel uses, and the kernel. The same IR gives the same bytes.
 //
 // The printer takes no decisions. An op is at most one call, loop or expression:

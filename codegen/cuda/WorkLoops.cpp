@@ -57,6 +57,12 @@ void KernelPrinter::printTile(ForWorkOp op, const std::string &number) {
     line(position + ";");
 }
 
+void KernelPrinter::breakIf(const std::string &condition) {
+  line("if (" + condition + ") {");
+  line("  break;");
+  line("}");
+}
+
 void KernelPrinter::printForWork(ForWorkOp op) {
   const bool persistent = op.getOrder() == WorkOrder::Persistent, received = op.getOrder() == WorkOrder::Received,
              claimed = op.getOrder() == WorkOrder::Claimed;
@@ -94,9 +100,7 @@ void KernelPrinter::printForWork(ForWorkOp op) {
       workTotals[op] = total;
     if (persistent) {
       line("const unsigned " + number + " = " + workNumber(op, {count}).text + ";");
-      line("if (" + number + " >= " + total + ") {");
-      line("  break;");
-      line("}");
+      breakIf(number + " >= " + total);
     }
   }
   // The way of a claim to memory and back is longer than what says where the tile is.
@@ -105,11 +109,8 @@ void KernelPrinter::printForWork(ForWorkOp op) {
   if (!received)
     printTile(op, number);
   printBlock(op.getBody().front(), [&] {
-    if (received) {
-      line("if (" + at(value(op.getNext().getValues().front()), Equality) + " == 0) {");
-      line("  break;");
-      line("}");
-    }
+    if (received)
+      breakIf(at(value(op.getNext().getValues().front()), Equality) + " == 0");
     if (op.getNext())
       assignCarried(op.getNext(), claimed ? op.getNext().getValues() : op.getNextCarried(), carried);
   });

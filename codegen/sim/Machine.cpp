@@ -67,7 +67,8 @@ void Machine::step(Warp &warp) {
   }
 }
 
-Expected<void> Machine::run(int64_t which) {
+/// Puts everything in the state at the start of a block.
+void Machine::start(int64_t which) {
   block = which;
   claimed = 0;
   stepsTaken = 0;
@@ -91,7 +92,10 @@ Expected<void> Machine::run(int64_t which) {
     for (size_t k = 0; k < program.parameters.size(); ++k)
       std::memcpy(warp.value(program.parameters[k].slot), &launch.parameters[k], 8);
   }
+}
 
+Expected<void> Machine::run(int64_t which) {
+  start(which);
   // Even seeds let copies land as late as they can. Warps take turns in one of three ways.
   const bool late = seed % 2 == 0;
   const auto turns = Turns(seed / 2 % 3);

@@ -215,6 +215,7 @@ struct Machine {
   bool touch(Warp &warp, const Step &step, int buffer);
 
 private:
+  void start(int64_t which);
   bool canRun(const Warp &warp) const;
   void step(Warp &warp);
   bool finish();
@@ -228,7 +229,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Steps of sched ops and of control flow (arithmetic is in Decode.cpp)
+// Steps of sched ops and of control flow (those of arithmetic are in Arithmetic.cpp)
 //===----------------------------------------------------------------------===//
 
 Go jump(Machine &, Warp &, const Step &);

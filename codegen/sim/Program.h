@@ -1,7 +1,7 @@
 //===- Program.h - A kernel as a flat list of steps -------------------------===//
 //
-// Decode.cpp makes it from sched IR, Steps.cpp says what each step does, Machine.cpp runs them. Control flow is jumps
-// between steps:
+// Decoder.h makes it from sched IR, the files *Steps.cpp say what each step does, Machine.cpp runs them. Control flow
+// is jumps between steps:
 //
 //     | IR                        | steps                                                                  |
 //     |---------------------------|------------------------------------------------------------------------|

@@ -1,0 +1,79 @@
+//===- GlobalPrimitives.cuh - Device functions on global memory, and on launches that follow each other ---===//
+
+//@ load_f32
+__device__ __forceinline__ float load_f32(const float *address) { return __ldg(address); }
+
+//@ load_bf16
+/// One bf16 widened to float.
+__device__ __forceinline__ float load_bf16(const unsigned short *address) {
+  return __uint_as_float(unsigned(__ldg(address)) << 16);
+}
+
+//@ load_f16
+/// One f16 widened to float. PTX 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float load_f16(const unsigned short *address) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(__ldg(address)));
+  return x;
+}
+
+//@ load_i32
+__device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
+
+//@ load_i64
+__device__ __forceinline__ long long load_i64(const long long *address) { return __ldg(address); }
+
+//@ load_bool
+__device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
+
+//@ load_bound
+/// An entry of a table that another kernel of the launch may still be writing when this one starts: the compiler leaves the load behind
+/// wait_launch. PTX 9.7.9.8, ld.global.
+__device__ __forceinline__ int load_bound(const int *address) {
+  int n;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(n) : "l"(address));
+  return n;
+}
+__device__ __forceinline__ long long load_bound(const long long *address) {
+  long long n;
+  asm volatile("ld.global.b64 %0, [%1];" : "=l"(n) : "l"(address));
+  return n;
+}
+__device__ __forceinline__ bool load_bound(const unsigned char *address) {
+  unsigned n;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address));
+  return n != 0;
+}
+
+//@ wait_launch
+/// Until the kernel before in the stream has ended, and what it wrote can be read. PTX 9.7.13.13, griddepcontrol.wait.
+__device__ __forceinline__ void wait_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+//@ start_next_launch
+/// Lets the next kernel in the stream start once all blocks have come here; it waits by wait_launch. PTX 9.7.13.13, griddepcontrol.launch_dependents.
+__device__ __forceinline__ void start_next_launch() { asm volatile("griddepcontrol.launch_dependents;"); }
+
+//@ store_bf16 : pack_bf16
+/// One float rounded to bf16.
+__device__ __forceinline__ void store_bf16(unsigned short *address, float x) {
+  *address = (unsigned short)pack_bf16(x, 0.0f);
+}
+
+//@ store_f16 : pack_f16
+/// One float rounded to f16.
+__device__ __forceinline__ void store_f16(unsigned short *address, float x) {
+  *address = (unsigned short)pack_f16(x, 0.0f);
+}
+
+//@ clamp_index
+/// The nearest index in [0, extent); extent is at least 1.
+__device__ __forceinline__ int clamp_index(int index, long long extent) {
+  return max(min(index, int(min(extent - 1, 2147483647ll))), 0);
+}
+__device__ __forceinline__ long long clamp_index(long long index, long long extent) {
+  return max(min(index, extent - 1), 0ll);
+}
+
+//@ extent
+/// An extent as an int, at most 2^31 - 1.
+__device__ __forceinline__ int extent(long long extent) { return extent < 2147483647ll ? int(extent) : 2147483647; }

@@ -1,0 +1,48 @@
+//===- Apply.h - Steps that apply a function to values --------------------===//
+#pragma once
+
+#include "codegen/sim/Machine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace attune::sim {
+
+/// An operand of a step on all lanes: its own memory, or one number spread out.
+template <typename T> class Spread {
+public:
+  Spread(Warp &warp, Slot slot) {
+    if (slot.varies) {
+      values = reinterpret_cast<const T *>(warp.value(slot));
+      return;
+    }
+    std::fill_n(copy, lanes, warp.get<T>(slot, 0));
+    values = copy;
+  }
+  Spread(const Spread &) = delete;
+  T operator[](int lane) const { return values[lane]; }
+
+private:
+  const T *values;
+  T copy[lanes];
+};
+
+/// out = f(in...), uniform or in all lanes: expressions have no effects, so that inactive lanes do no harm.
+template <auto f, typename R, typename... A, size_t... i>
+Go applyTo(Warp &warp, const Step &step, std::index_sequence<i...>) {
+  if (!step.out[0].varies) {
+    warp.set<R>(step.out[0], 0, f(warp.get<A>(step.in[i], 0)...));
+    return Go::Next;
+  }
+  R *out = reinterpret_cast<R *>(warp.value(step.out[0]));
+  [out](const Spread<A> &...operands) {
+    for (int lane = 0; lane < lanes; ++lane)
+      out[lane] = f(operands[lane]...);
+  }(Spread<A>(warp, step.in[i])...);
+  return Go::Next;
+}
+template <auto f, typename... A> Go apply(Machine &, Warp &warp, const Step &step) {
+  return applyTo<f, decltype(f(A()...)), A...>(warp, step, std::index_sequence_for<A...>());
+}
+
+} // namespace attune::sim

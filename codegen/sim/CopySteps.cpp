@@ -1,0 +1,244 @@
+//===- CopySteps.cpp - Copies between global and shared memory ------------===//
+//
+// Operands are in the order that Machine.h gives.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/sim/Steps.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::sim;
+
+/// Fails on indices outside of a shared tile.
+Go sim::copyToGlobal(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const View &view = machine.program.views[step.at[1]];
+  const int64_t count = 16 / bytesOf(buffer.element);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    int64_t row = warp.get<int32_t>(step.in[0], lane), column = warp.get<int32_t>(step.in[1], lane);
+    if (!inside(machine, warp, step, buffer, 0, row, column, count))
+      return Go::Stop;
+    int64_t from = buffer.place(0, row, column);
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), from, 16))
+      return machine.fail(warp, step, "reads", buffer, 0, *fault);
+    std::byte *to = machine.global(warp, step, view, baseOf(step.in[2], lane),
+                                   {warp.get<int32_t>(step.in[3], lane), column}, count);
+    if (!to)
+      return Go::Stop;
+    std::memcpy(to, machine.memory.at(from), 16);
+  }
+  return Go::Next;
+}
+
+Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const View &view = machine.program.views[step.at[1]];
+  const int64_t count = 16 / bytesOf(buffer.element);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    int64_t column = at(2), stage = at(3), row = at(4);
+    if (!inside(machine, warp, step, buffer, stage, row, column, count))
+      return Go::Stop;
+    Copy copy{lane, buffer.place(stage, row, column), step.op, {}};
+    if (warp.get<bool>(step.in[5], lane)) {
+      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), column}, count);
+      if (!from)
+        return Go::Stop;
+      std::memcpy(copy.data.data(), from, 16);
+    }
+    if (std::optional<Fault> fault = machine.memory.startCopy(machine.actor(warp, step, lane), copy.to, 16, false))
+      return machine.fail(warp, step, "fills", buffer, stage, *fault);
+    warp.copies.push_back(copy);
+  }
+  return Go::Next;
+}
+
+Go sim::commitCopies(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  warp.copyGroups.push_back(std::move(warp.copies));
+  warp.copies.clear();
+  return Go::Next;
+}
+
+Go sim::waitCopies(Machine &machine, Warp &warp, const Step &step) {
+  return machine.converged(warp, step) ? machine.completeCopies(warp, step, size_t(step.number[0])) : Go::Stop;
+}
+
+/// The element of a tensor at (batch, head, row, column), or null outside of it. Leading dimensions that it lacks have
+/// extent 1.
+static std::byte *boxElement(const Machine &machine, int tensor, std::array<int64_t, 4> at) {
+  const Memory &memory = machine.launch.tensors[tensor];
+  const int lacking = 4 - machine.program.tensors[tensor].rank;
+  int64_t offset = 0;
+  for (int d = 0; d < 4; ++d) {
+    if (at[d] < 0 || at[d] >= (d < lacking ? 1 : memory.extents[d - lacking]))
+      return nullptr;
+    if (d >= lacking)
+      offset += at[d] * memory.strides[d - lacking];
+  }
+  return memory.data + offset * bytesOf(machine.program.tensors[tensor].element);
+}
+
+/// Operands of load_box and store_box: position in the tensor, and place in shared memory with column `column`,
+/// checked.
+static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at,
+                        int64_t stage, int64_t row, int columnInput, int64_t &column) {
+  const TensorMap &map = machine.program.maps[step.at[0]];
+  const SharedBuffer &buffer = machine.program.shared[step.at[1]];
+  for (int i = 0; i < 4; ++i)
+    if (!machine.uniform(warp, step, first + i, at[i]))
+      return false;
+  if (!machine.uniform(warp, step, columnInput, column) ||
+      !inside(machine, warp, step, buffer, stage, row, column, map.columns) ||
+      !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, map.columns))
+    return false;
+  if (column % map.columns) {
+    machine.fail(warp, step,
+                 fmt::format("starts at column {}, which is not the first of a panel of {}", column, map.columns));
+    return false;
+  }
+  return aligned(machine, warp, step, buffer, buffer.place(stage, row / 8 * 8, column)) &&
+         (row % 8 == 0 ||
+          (machine.fail(warp, step,
+                        fmt::format("takes {} from row {}, which is not a multiple of 8", buffer.name, row)),
+           false));
+}
+
+Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
+  const TensorMap &map = machine.program.maps[step.at[0]];
+  const SharedBuffer &buffer = machine.program.shared[step.at[1]];
+  Step onRing = step;
+  onRing.at[0] = step.at[2];
+  int64_t stage, first;
+  std::array<int64_t, 4> at;
+  if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) ||
+      !machine.ringReady(warp, onRing, warp.first()) || !boxOperands(machine, warp, step, 0, at, stage, 0, 5, first))
+    return Go::Stop;
+  if (!(machine.launch.params->mapped >> step.at[0] & 1))
+    return machine.fail(warp, step,
+                        fmt::format("reads {}, which the launch has not described to the copy engine",
+                                    machine.program.tensors[map.tensor].name));
+  RingState &ring = machine.rings[step.at[2]];
+  if (stage >= int64_t(ring.full.size()))
+    return machine.fail(warp, step,
+                        fmt::format("signals stage {} of {}, which has {}", stage,
+                                    machine.program.rings[step.at[2]].name, ring.full.size()));
+  if (!ring.fence || (ring.by.warp != warp.index && ring.fence > warp.knows(warp.first()).seen[ring.by.warp]))
+    return machine.fail(warp, step,
+                        fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine",
+                                    machine.program.rings[step.at[2]].name),
+                        ring.by.op);
+  Landing landing{step.op, step.at[2], int(stage), {}, {}, 0};
+  const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
+  landing.bytes = map.rows * map.columns * bytes;
+  landing.data.resize(landing.bytes);
+  std::byte *data = landing.data.data();
+  for (int64_t row = 0; row < map.rows; ++row)
+    for (int64_t column = 0; column < map.columns; column += chunk) {
+      landing.places.push_back({buffer.place(stage, row, first + column), 16});
+      for (int64_t i = 0; i < chunk; ++i, data += bytes)
+        if (const std::byte *from = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
+          std::memcpy(data, from, bytes);
+    }
+  for (const Bytes &place : landing.places)
+    if (std::optional<Fault> fault =
+            machine.memory.startCopy(machine.actor(warp, step, warp.first()), place.address, 16, true))
+      return machine.fail(warp, step, "fills", buffer, stage, *fault);
+  ++ring.full[stage].underWay;
+  machine.landings.push_back(std::move(landing));
+  return Go::Pause;
+}
+
+Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
+  const TensorMap &map = machine.program.maps[step.at[0]];
+  const SharedBuffer &buffer = machine.program.shared[step.at[1]];
+  int64_t stage, first, firstColumn;
+  std::array<int64_t, 4> at;
+  if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
+      !boxOperands(machine, warp, step, 2, at, stage, first, 5, firstColumn))
+    return Go::Stop;
+  BoxStore box{warp.first(), step.op, {}};
+  const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
+  for (int64_t row = 0; row < map.rows; ++row)
+    for (int64_t column = 0; column < map.columns; column += chunk) {
+      int64_t from = buffer.place(stage, first + row, firstColumn + column);
+      if (std::optional<Fault> fault = machine.memory.startRead(machine.actor(warp, step, warp.first()), from, 16))
+        return machine.fail(warp, step, "reads", buffer, stage, *fault);
+      box.reads.push_back({from, 16});
+      for (int64_t i = 0; i < chunk; ++i)
+        if (std::byte *to = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
+          std::memcpy(to, machine.memory.at(from + i * bytes), bytes);
+    }
+  warp.boxes.push_back(std::move(box));
+  return Go::Pause;
+}
+
+Go sim::addRows(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const View &view = machine.program.views[step.at[1]];
+  int64_t stage, first, to;
+  if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
+      !machine.uniform(warp, step, 3, to))
+    return Go::Stop;
+  BoxStore box{warp.first(), step.op, {}};
+  for (int64_t row = 0; row < step.number[0]; ++row) {
+    if (!inside(machine, warp, step, buffer, stage, first + row, 0, buffer.columns))
+      return Go::Stop;
+    int64_t from = buffer.place(stage, first + row, 0);
+    if (std::optional<Fault> fault =
+            machine.memory.startRead(machine.actor(warp, step, warp.first()), from, buffer.rowBytes()))
+      return machine.fail(warp, step, "reads", buffer, stage, *fault);
+    box.reads.push_back({from, buffer.rowBytes()});
+    std::byte *at = machine.global(warp, step, view, baseOf(step.in[2], warp.first()), {to + row, 0}, buffer.columns);
+    if (!at)
+      return Go::Stop;
+    for (int64_t column = 0; column < buffer.columns; ++column) {
+      float sum, term;
+      std::memcpy(&sum, at + 4 * column, 4);
+      std::memcpy(&term, machine.memory.at(from + 4 * column), 4);
+      sum += term;
+      std::memcpy(at + 4 * column, &sum, 4);
+    }
+  }
+  warp.boxes.push_back(std::move(box));
+  return Go::Pause;
+}
+
+Go sim::commitBoxes(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.single(warp, step))
+    return Go::Stop;
+  std::vector<BoxStore> group;
+  for (BoxStore &box : warp.boxes)
+    if (box.lane == warp.first())
+      group.push_back(std::move(box));
+  std::erase_if(warp.boxes, [&](const BoxStore &box) { return box.lane == warp.first(); });
+  if (group.empty()) // an empty group counts as well
+    group.push_back({warp.first(), step.op, {}});
+  warp.boxGroups.push_back(std::move(group));
+  return Go::Next;
+}
+
+Go sim::waitBoxes(Machine &machine, Warp &warp, const Step &step) {
+  for (int lane = 0; lane < lanes; ++lane)
+    if (warp.has(lane))
+      machine.completeBoxes(warp, step, lane, size_t(step.number[0]));
+  return Go::Pause;
+}
+
+Go sim::fenceAsync(Machine &, Warp &warp, const Step &) {
+  for (int lane = 0; lane < lanes; ++lane)
+    if (warp.has(lane))
+      warp.laneFences[lane] = warp.now;
+  if (warp.mask == allLanes)
+    warp.all.fenced[warp.index] = warp.some.fenced[warp.index] = warp.now;
+  ++warp.now;
+  return Go::Next;
+}

@@ -1,0 +1,214 @@
+//===- DecodeControl.cpp - Control flow as jumps between steps ------------===//
+
+#include "codegen/sim/Decoder.h"
+
+#include "codegen/sim/Apply.h"
+#include "codegen/sim/Numbers.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::sim;
+
+void Decoder::block(Block &block) {
+  for (Operation &each : block) {
+    if (error)
+      return;
+    op(&each);
+  }
+}
+
+void Decoder::moveAll(Operation *op, ValueRange from, ValueRange to) {
+  // By way of copies where a value is still to be read: all next values are taken before the first is written.
+  SmallVector<Slot> sources;
+  for (auto [source, target] : llvm::zip(from, to)) {
+    Slot at = slot(source);
+    if (source != target && llvm::is_contained(to, source)) {
+      Slot copy = allocate(source.getType(), at.varies);
+      Step &step = emit(op, sim::move);
+      step.in[0] = at;
+      step.out[0] = copy;
+      step.number[0] = widthOf(source.getType());
+      at = copy;
+    }
+    sources.push_back(at);
+  }
+  for (auto [i, target] : llvm::enumerate(to)) {
+    if (from[i] == target)
+      continue;
+    Step &step = emit(op, sim::move);
+    step.in[0] = sources[i];
+    step.out[0] = slot(target);
+    step.number[0] = widthOf(target.getType());
+  }
+}
+
+void Decoder::branch(scf::IfOp op) {
+  Value condition = op.getCondition();
+  bool byLane = varies(condition);
+  size_t test = program->steps.size();
+  emit(op, byLane ? sim::maskIf : sim::skipUnless, condition);
+  block(*op.thenBlock());
+  if (op.getNumResults())
+    moveAll(op, op.thenYield()->getOperands(), op.getResults());
+  size_t middle = program->steps.size();
+  bool hasElse = op.elseBlock() && (!llvm::hasSingleElement(*op.elseBlock()) || op.getNumResults());
+  if (hasElse) {
+    if (byLane)
+      emit(op, sim::maskElse, condition);
+    else
+      emit(op, sim::jump);
+    program->steps[test].target = uint32_t(byLane ? middle : middle + 1);
+    block(*op.elseBlock());
+    if (op.getNumResults())
+      moveAll(op, op.elseYield()->getOperands(), op.getResults());
+    program->steps[middle].target = uint32_t(program->steps.size());
+  } else {
+    program->steps[test].target = uint32_t(middle);
+  }
+  if (byLane)
+    emit(op, sim::maskEnd);
+}
+
+void Decoder::loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
+                   llvm::function_ref<void()> advance) {
+  bool byLane = varies(arguments[0]) || varies(bound);
+  moveAll(op, inits, arguments);
+  if (byLane)
+    emit(op, sim::maskBegin);
+  size_t head = program->steps.size();
+  emit(op, sim::loopTest, {arguments[0], bound});
+  block(body);
+  if (error)
+    return;
+  advance();
+  emit(op, sim::jump).target = uint32_t(head);
+  program->steps[head].target = uint32_t(program->steps.size());
+  if (byLane)
+    emit(op, sim::maskEnd);
+}
+
+void Decoder::role(sched::RoleOp op) {
+  int firstWarp = 0;
+  if (!program->roles.empty())
+    firstWarp = program->roles.back().firstWarp + program->roles.back().warps;
+  size_t begin = program->steps.size();
+  emit(op, sim::roleBegin, {}, {int(program->roles.size())});
+  program->roles.push_back({op.getName().str(), firstWarp, int(op.getWarps())});
+  block(op.getBody().front());
+  emit(op, sim::roleEnd);
+  program->steps[begin].target = uint32_t(program->steps.size());
+}
+
+void Decoder::work(sched::ForWorkOp op) {
+  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent,
+             received = op.getOrder() == sched::WorkOrder::Received,
+             claimed = op.getOrder() == sched::WorkOrder::Claimed;
+  if (op.getOrder() == sched::WorkOrder::Split)
+    return fail(opIndex(op), "in order 'split' cannot be simulated; use grid, persistent, claimed or received");
+  if (program->tileQ && program->tileQ != int64_t(op.getTileQ()))
+    return fail(opIndex(op), "has tiles of " + std::to_string(op.getTileQ()) + " rows, another role's have " +
+                                 std::to_string(program->tileQ) + "; give all roles the same");
+  program->tileQ = int64_t(op.getTileQ());
+  program->persistent |= persistent || claimed;
+  program->claims |= claimed;
+  const Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
+  auto take = [&](Step &step) {
+    step.flag = op.getLongestFirst();
+    step.number[0] = op.getAcrossBatches();
+    step.out.fill(nowhere);
+    for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments().drop_back(op.getInits().size())))
+      step.out[i] = slot(argument);
+  };
+  moveAll(op, op.getInits(), op.getCarried());
+  size_t begin = program->steps.size();
+  if (received) {
+    emit(op, sim::receiveBegin).out[0] = slot(op.getCount());
+    block(op.getBody().front());
+    if (error)
+      return;
+    Value more = op.getNext().getValues().front();
+    moveAll(op, op.getNextCarried(), op.getCarried());
+    Step &next = emit(op, sim::receiveNext, more);
+    next.out[0] = slot(op.getCount());
+    next.target = uint32_t(begin + 1);
+    return;
+  }
+  take(emit(op, claimed ? sim::claimBegin : sim::workBegin));
+  block(op.getBody().front());
+  if (error)
+    return;
+  if (claimed) {
+    Value number = op.getNext().getValues().front();
+    moveAll(op, op.getNextCarried(), op.getCarried());
+    Step &next = emit(op, sim::claimNext, number);
+    take(next);
+    next.target = uint32_t(begin + 1);
+    return;
+  }
+  if (persistent) {
+    if (op.getNext())
+      moveAll(op, op.getNextCarried(), op.getCarried());
+    Step &next = emit(op, sim::workNext);
+    take(next);
+    next.target = uint32_t(begin + 1);
+  }
+  program->steps[begin].target = uint32_t(program->steps.size());
+}
+
+void Decoder::search(sched::NextVisibleOp op) {
+  const Slot first = allocate(op.getTile().getType(), false);
+  decltype(Step::out) out = {first,
+                             slot(op.getTile()),
+                             slot(op.getOrigin()),
+                             slot(op.getVisible()),
+                             slot(op.getFull()),
+                             slot(op.getCondition().getArgument(0))};
+  if (op.getBegins().size() > out.size() - 6)
+    return fail(opIndex(op), "searches for " + std::to_string(op.getBegins().size()) + " parts; at most " +
+                                 std::to_string(out.size() - 6) + " can be simulated");
+  for (auto [i, begin] : llvm::enumerate(op.getBegins()))
+    out[6 + i] = slot(begin);
+  SmallVector<Value> in{op.getFrom(), op.getBound()};
+  llvm::append_range(in, op.getSeen());
+  const size_t begin = program->steps.size(), turn = begin + 1;
+  emit(op, sim::searchBegin, in).out = out;
+  Step &next = emit(op, sim::searchTurn, op.getBound());
+  next.out = out;
+  next.number[0] = int64_t(op.getBegins().size());
+  block(op.getCondition().front());
+  if (error)
+    return;
+  auto visible = cast<sched::VisibleOp>(op.getCondition().front().getTerminator());
+  SmallVector<Value> answers{visible.getVisible(), visible.getFull()};
+  llvm::append_range(answers, visible.getParts());
+  Step &answer = emit(op, sim::searchAnswer, answers);
+  answer.out = out;
+  answer.target = uint32_t(turn);
+  program->steps[begin].target = program->steps[turn].target = uint32_t(program->steps.size());
+}
+
+void Decoder::count(scf::ForOp op) {
+  if (!op.getInductionVar().getType().isInteger(32))
+    return fail(opIndex(op), "counts in another type than i32");
+  SmallVector<Value> inits{op.getLowerBound()}, arguments{op.getInductionVar()};
+  llvm::append_range(inits, op.getInitArgs());
+  llvm::append_range(arguments, op.getRegionIterArgs());
+  for (auto [argument, result] : llvm::zip(op.getRegionIterArgs(), op.getResults()))
+    slots[result] = slot(argument);
+  return loop(op, inits, arguments, op.getUpperBound(), *op.getBody(), [&] {
+    moveAll(op, op.getYieldedValues(), op.getRegionIterArgs());
+    Step &step = emit(op, &apply<[](int32_t i, int32_t by) { return add(i, by); }, int32_t, int32_t>,
+                      {op.getInductionVar(), op.getStep()});
+    step.out[0] = slot(op.getInductionVar());
+  });
+}
+
+void Decoder::tiles(sched::ForTilesOp op) {
+  if (!op.getTiles().empty())
+    return fail(opIndex(op), "carries tiles; the simulator runs what the scheduling passes leave at their end");
+  if (op.getKeeps())
+    for (auto [argument, result] : llvm::zip(op.getBody().getArguments(), op.getKept()))
+      slots[result] = slot(argument);
+  return loop(op, op.getInits(), op.getBody().getArguments(), op.getBound(), op.getBody().front(),
+              [&] { moveAll(op, op.getNext().getValues(), op.getBody().getArguments()); });
+}

@@ -1,0 +1,94 @@
+//===- Decoder.h - Sched IR on its way to steps ---------------------------===//
+//
+// Decoder.cpp has what all ops need, DecodeControl.cpp control flow, DecodeOps.cpp the other ops.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "codegen/sim/Lanes.h"
+#include "codegen/sim/Machine.h"
+#include "ir/tile/Signature.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace attune::sim {
+
+/// Bytes of a value in a slot.
+int64_t widthOf(mlir::Type type);
+
+/// Makes the steps of one kernel.
+class Decoder {
+  using Block = mlir::Block;
+  using Operation = mlir::Operation;
+  using StringRef = llvm::StringRef;
+  using Type = mlir::Type;
+  using Value = mlir::Value;
+  using ValueRange = mlir::ValueRange;
+  template <typename T> using ArrayRef = llvm::ArrayRef<T>;
+
+public:
+  explicit Decoder(sched::KernelOp kernel) : kernel(kernel), signature(tile::signatureOf(kernel)), varies(kernel) {}
+
+  Expected<std::shared_ptr<const Program>> run();
+
+private:
+  void block(Block &block);
+  void op(Operation *op);
+  // Each decodes `op` if it is one of its kind, and says whether it is.
+  bool declaration(Operation *op);
+  bool valueOp(Operation *op);
+  bool elementOp(Operation *op);
+  bool copyOp(Operation *op);
+  bool boxOp(Operation *op);
+  bool sharedOp(Operation *op);
+  bool productOp(Operation *op);
+  void count(mlir::scf::ForOp op);
+  void tiles(sched::ForTilesOp op);
+  void role(sched::RoleOp op);
+  void work(sched::ForWorkOp op);
+  void branch(mlir::scf::IfOp op);
+  void search(sched::NextVisibleOp op);
+  /// `counter` is among the arguments; `bound`; `next` are the arguments' values for the next turn.
+  void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
+            llvm::function_ref<void()> advance);
+  void moveAll(Operation *op, ValueRange from, ValueRange to);
+
+  void constant(mlir::arith::ConstantOp op);
+  void parameter(tile::ParamOp op);
+  void shared(sched::SharedOp op);
+  void registers(sched::RegistersOp op);
+  void ring(sched::RingOp op);
+  void tensorMap(sched::TensorMapOp op);
+  void view(Value value, sim::View view);
+
+  /// A step with operands `in` and results of `op`.
+  Step &emit(Operation *op, Run run, ValueRange in = {}, ArrayRef<int> at = {}, ArrayRef<int64_t> number = {},
+             bool flag = false);
+  void take(Step &step, Value value) {
+    if (step.inputs < step.in.size())
+      step.in[step.inputs++] = slot(value);
+    else
+      fail(step.op, "has more operands than the simulator takes");
+  }
+  Slot slot(Value value);
+  Slot allocate(Type type, bool varies);
+  int find(Value value, const llvm::DenseMap<Value, int> &in, Operation *op, StringRef what);
+  int sharedOf(Operation *op, Value value) { return find(value, sharedAt, op, "a shared tile"); }
+  int registersOf(Operation *op, Value value) { return find(value, registersAt, op, "a register buffer"); }
+  int ringOf(Operation *op, Value value) { return find(value, ringsAt, op, "a ring"); }
+  int mapOf(Operation *op, Value value) { return find(value, mapsAt, op, "a tensor map"); }
+  int viewOf(Operation *op, Value value) { return find(value, viewsAt, op, "a view"); }
+  uint32_t opIndex(Operation *op);
+  void fail(uint32_t op, const std::string &what);
+
+  sched::KernelOp kernel;
+  KernelSignature signature;
+  Lanes varies;
+  std::shared_ptr<Program> program = std::make_shared<Program>();
+  llvm::DenseMap<Value, Slot> slots;
+  llvm::DenseMap<Value, int> sharedAt, registersAt, ringsAt, mapsAt, viewsAt;
+  llvm::DenseMap<Operation *, uint32_t> opsAt;
+  std::optional<Error> error;
+};
+
+} // namespace attune::sim

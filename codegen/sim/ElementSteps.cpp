@@ -1,0 +1,188 @@
+//===- ElementSteps.cpp - Elements of register buffers and views ----------===//
+//
+// Operands are in the order that Machine.h gives.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/sim/Steps.h"
+
+#include "codegen/sim/Numbers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::sim;
+
+Go sim::registers(Machine &machine, Warp &warp, const Step &step) {
+  const RegisterBuffer &buffer = machine.program.registers[step.at[0]];
+  RegisterState &state = warp.buffers[step.at[0]];
+  if (state.underWay)
+    return machine.fail(
+        warp, step, fmt::format("makes {} anew while an asynchronous MMA on it is under way", buffer.name), state.op);
+  state = {};
+  std::fill_n(&warp.registers[buffer.first * lanes], buffer.size() * buffer.words * lanes, poison);
+  return Go::Next;
+}
+
+Go sim::getElement(Machine &machine, Warp &warp, const Step &step) {
+  const RegisterBuffer &buffer = machine.program.registers[step.at[0]];
+  if (!machine.touch(warp, step, step.at[0]))
+    return Go::Stop;
+  bool varies = std::any_of(step.in.begin(), step.in.begin() + step.inputs, [](Slot slot) { return slot.varies; });
+  int64_t at = varies ? 0 : machine.element(warp, step, buffer, step.in.data(), 0);
+  if (at < 0)
+    return Go::Stop;
+  bool written = true;
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (varies) {
+      if (!warp.has(lane))
+        continue;
+      at = machine.element(warp, step, buffer, step.in.data(), lane);
+      if (at < 0)
+        return Go::Stop;
+    }
+    const uint32_t *word = &warp.registers[at + lane * buffer.words];
+    written &= *word != poison || !warp.has(lane);
+    if (buffer.element == Element::I64) {
+      int64_t wide;
+      std::memcpy(&wide, word, 8);
+      warp.set(step.out[0], lane, wide);
+    } else if (buffer.element == Element::Bool) {
+      warp.set(step.out[0], lane, *word != 0);
+    } else {
+      warp.set(step.out[0], lane, *word);
+    }
+  }
+  if (!written)
+    return machine.fail(warp, step, fmt::format("reads an element of {} that nothing has written", buffer.name));
+  return Go::Next;
+}
+
+Go sim::setElement(Machine &machine, Warp &warp, const Step &step) {
+  const RegisterBuffer &buffer = machine.program.registers[step.at[0]];
+  if (!machine.touch(warp, step, step.at[0]))
+    return Go::Stop;
+  bool varies = std::any_of(step.in.begin() + 1, step.in.begin() + step.inputs, [](Slot slot) { return slot.varies; });
+  int64_t at = varies ? 0 : machine.element(warp, step, buffer, &step.in[1], 0);
+  if (at < 0)
+    return Go::Stop;
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    if (varies && (at = machine.element(warp, step, buffer, &step.in[1], lane)) < 0)
+      return Go::Stop;
+    uint32_t *word = &warp.registers[at + lane * buffer.words];
+    if (buffer.element == Element::I64) {
+      int64_t wide = warp.get<int64_t>(step.in[0], lane);
+      std::memcpy(word, &wide, 8);
+    } else if (buffer.element == Element::Bool) {
+      *word = warp.get<bool>(step.in[0], lane);
+    } else {
+      *word = warp.get<uint32_t>(step.in[0], lane);
+    }
+  }
+  return Go::Next;
+}
+
+Go sim::slice(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const Memory &tensor = machine.launch.tensors[view.tensor];
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    int64_t offset = warp.get<int64_t>(step.in[0], lane);
+    for (int i = 1; i < step.inputs && offset != outside; ++i) {
+      int32_t index = warp.get<int32_t>(step.in[i], lane);
+      int d = view.dropped + i - 1;
+      offset = index < 0 || index >= tensor.extents[d] ? outside : offset + index * tensor.strides[d];
+    }
+    warp.set(step.out[0], lane, offset);
+  }
+  return Go::Next;
+}
+
+Go sim::extent(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  int64_t extent = machine.launch.tensors[view.tensor].extents[view.dropped + step.number[0]];
+  warp.set(step.out[0], 0, int32_t(std::min<int64_t>(extent, std::numeric_limits<int32_t>::max())));
+  return Go::Next;
+}
+
+Go sim::isMapped(Machine &machine, Warp &warp, const Step &step) {
+  warp.set(step.out[0], 0, (machine.launch.params->mapped >> step.at[0] & 1) != 0);
+  return Go::Next;
+}
+
+Go sim::isNull(Machine &machine, Warp &warp, const Step &step) {
+  warp.set(step.out[0], 0, machine.launch.tensors[machine.program.views[step.at[0]].tensor].data == nullptr);
+  return Go::Next;
+}
+
+Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const Memory &tensor = machine.launch.tensors[view.tensor];
+  const int indexCount = step.inputs - 1;
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    if (step.out[0].varies && !warp.has(lane))
+      continue;
+    std::array<int64_t, 4> indices = {};
+    for (int i = 0; i < indexCount; ++i) {
+      indices[i] =
+          step.at[1] >> i & 1 ? warp.get<int64_t>(step.in[1 + i], lane) : warp.get<int32_t>(step.in[1 + i], lane);
+      if (!step.number[i])
+        indices[i] = std::max<int64_t>(std::min(indices[i], tensor.extents[view.dropped + i] - 1), 0);
+    }
+    std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), indices, 1);
+    if (!from)
+      return Go::Stop;
+    auto read = [&]<typename T>(T value) {
+      std::memcpy(&value, from, sizeof(T));
+      return value;
+    };
+    switch (machine.program.tensors[view.tensor].element) {
+    case Element::F32:
+      warp.set(step.out[0], lane, read(float()));
+      break;
+    case Element::BF16:
+      warp.set(step.out[0], lane, fromBf16(read(uint16_t())));
+      break;
+    case Element::F16:
+      warp.set(step.out[0], lane, fromF16(read(uint16_t())));
+      break;
+    case Element::I32:
+      warp.set(step.out[0], lane, read(int32_t()));
+      break;
+    case Element::I64:
+      warp.set(step.out[0], lane, read(int64_t()));
+      break;
+    case Element::Bool:
+      warp.set(step.out[0], lane, read(uint8_t()) != 0);
+      break;
+    }
+  }
+  return Go::Next;
+}
+
+Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    std::array<int64_t, 4> indices = {};
+    for (int i = 2; i < step.inputs; ++i)
+      indices[i - 2] = warp.get<int32_t>(step.in[i], lane);
+    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indices, 1);
+    if (!to)
+      return Go::Stop;
+    float value = warp.get<float>(step.in[0], lane);
+    Element element = machine.program.tensors[view.tensor].element;
+    if (element == Element::F32) {
+      std::memcpy(to, &value, 4);
+    } else {
+      uint16_t bits = element == Element::BF16 ? toBf16(value) : toF16(value);
+      std::memcpy(to, &bits, 2);
+    }
+  }
+  return Go::Next;
+}

@@ -1,0 +1,111 @@
+//===- RingSteps.cpp - Rings of full and empty barriers -------------------===//
+//
+// Operands are in the order that Machine.h gives.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/sim/Steps.h"
+
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::sim;
+
+Go sim::initRing(Machine &machine, Warp &warp, const Step &step) {
+  const Ring &ring = machine.program.rings[step.at[0]];
+  if (!machine.single(warp, step))
+    return Go::Stop;
+  Actor actor = machine.actor(warp, step, warp.first());
+  if (std::optional<Fault> fault = machine.memory.placeBarriers(actor, ring.offset, 16 * ring.stages))
+    return machine.fail(warp, step, fmt::format("initialises {} {}", ring.name, fault->what), fault->other);
+  auto phase = [&](int64_t arrivals) {
+    return Phase{arrivals, arrivals, 0, 0, 0, Knowledge(machine.program.agents), Knowledge(machine.program.agents)};
+  };
+  RingState &state = machine.rings[step.at[0]];
+  state.ready = true;
+  state.by = {warp.index, warp.first(), warp.now, step.op};
+  state.full.assign(ring.stages, phase(ring.filledBy));
+  state.empty.assign(ring.stages, phase(ring.emptiedBy));
+  return Go::Next;
+}
+
+Go sim::fenceInit(Machine &machine, Warp &warp, const Step &) {
+  for (RingState &ring : machine.rings)
+    if (ring.ready && !ring.fence && ring.by.warp == warp.index && warp.has(ring.by.lane))
+      ring.fence = warp.now;
+  ++warp.now;
+  return Go::Next;
+}
+
+/// The stage of a ring op, in `input`; false after a finding.
+static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, int input, int64_t &stage) {
+  if (!machine.uniform(warp, step, input, stage))
+    return false;
+  if (stage >= 0 && stage < machine.program.rings[ring].stages)
+    return true;
+  machine.fail(warp, step,
+               fmt::format("names stage {} of {}, which has {}", stage, machine.program.rings[ring].name,
+                           machine.program.rings[ring].stages));
+  return false;
+}
+
+static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
+  int64_t stage, phase;
+  if (!machine.ringReady(warp, step, warp.first()) || !stageOf(machine, warp, step, step.at[0], 0, stage) ||
+      !machine.uniform(warp, step, 1, phase))
+    return Go::Stop;
+  if (phase != 0 && phase != 1)
+    return machine.fail(warp, step, fmt::format("waits for phase {}; phases are 0 and 1", phase));
+  // A fresh stage counts as emptied in the walk before the first.
+  int parity = int(full ? phase : phase ^ 1);
+  const Phase &at = (full ? machine.rings[step.at[0]].full : machine.rings[step.at[0]].empty)[stage];
+  if (int(at.number & 1) == parity) {
+    warp.state = Warp::State::AtRing;
+    warp.ring = step.at[0];
+    warp.stage = int(stage);
+    warp.parity = parity;
+    warp.full = full;
+    return Go::Block;
+  }
+  machine.learn(warp, at.complete);
+  return Go::Pause;
+}
+
+Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
+Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
+
+/// Fails where the arrival of one lane would be for what other lanes have stored.
+static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
+  if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
+    machine.fail(
+        warp, step,
+        "arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
+  return !machine.finding;
+}
+
+Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
+  int64_t stage;
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
+    return Go::Stop;
+  int64_t threads = __builtin_popcount(warp.mask);
+  machine.rings[step.at[0]].full[stage].bytes += threads * step.number[0];
+  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
+}
+
+Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
+  int64_t stage;
+  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
+    return Go::Stop;
+  int64_t threads = __builtin_popcount(warp.mask);
+  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
+}
+
+Go sim::release(Machine &machine, Warp &warp, const Step &step) {
+  int64_t stage;
+  if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+      !stageOf(machine, warp, step, step.at[0], 0, stage))
+    return Go::Stop;
+  return machine.arrive(warp, step, stage, false, step.number[0], machine.release(warp)) ? Go::Pause : Go::Stop;
+}

@@ -1,0 +1,202 @@
+//===- SharedSteps.cpp - Loads and stores of shared memory ----------------===//
+//
+// Operands are in the order that Machine.h gives.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/sim/Steps.h"
+
+#include "codegen/sim/Numbers.h"
+
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::sim;
+
+/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place;
+/// else a finding.
+static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
+                             int64_t row, int64_t column, int64_t rowStep, int64_t columnStep) {
+  if (!buffer.panel)
+    return true;
+  const int64_t bytes = columnStep * bytesOf(buffer.element);
+  const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) +
+                        bytes / buffer.panel * (buffer.rows * buffer.panel) + rowStep * buffer.panel;
+  if (moved == buffer.place(stage, row + rowStep, column + columnStep))
+    return true;
+  machine.fail(warp, step,
+               fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep,
+                           columnStep, row, column, buffer.name));
+  return false;
+}
+
+Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const RegisterBuffer &fragment = machine.program.registers[step.at[1]];
+  if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]))
+    return Go::Stop;
+  int64_t i, j;
+  if (!machine.uniform(warp, step, 5, i) || !machine.uniform(warp, step, 6, j))
+    return Go::Stop;
+  // Lane l gives row l % 8 of matrix l / 8.
+  std::array<const std::byte *, lanes> rows;
+  for (int lane = 0; lane < lanes; ++lane) {
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    int64_t stage = at(0), row = at(1) + at(3), column = at(2) + at(4);
+    if (!inside(machine, warp, step, buffer, stage, row, column, 8) ||
+        !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
+      return Go::Stop;
+    int64_t address = buffer.place(stage, row, column);
+    if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))
+      return Go::Stop;
+    if (address % 16)
+      return machine.fail(warp, step, fmt::format("reads a row at byte {}, which is not a multiple of 16", address));
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, Actor::wholeWarp), address, 16))
+      return machine.fail(warp, step, "reads", buffer, stage, *fault);
+    rows[lane] = machine.memory.at(address);
+  }
+  // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
+  for (int r = 0; r < 4; ++r) {
+    int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
+    int64_t atI = fragment.shape[1] == 1 ? i + by : i, atJ = fragment.shape[1] == 1 ? j : j + by;
+    if (atI < 0 || atI >= fragment.shape[0] || atJ < 0 || atJ >= fragment.shape[1])
+      return machine.fail(warp, step,
+                          fmt::format("writes {}[{}][{}], outside of its {} x {}", fragment.name, atI, atJ,
+                                      fragment.shape[0], fragment.shape[1]));
+    uint32_t *to = &warp.registers[(fragment.first + (atI * fragment.shape[1] + atJ) * fragment.shape[2] + e) * lanes];
+    for (int lane = 0; lane < lanes; ++lane) {
+      int g = lane / 4, c = lane % 4;
+      if (step.flag) {
+        uint16_t low, high;
+        std::memcpy(&low, rows[r * 8 + 2 * c] + 2 * g, 2);
+        std::memcpy(&high, rows[r * 8 + 2 * c + 1] + 2 * g, 2);
+        to[lane] = low | uint32_t(high) << 16;
+      } else {
+        std::memcpy(&to[lane], rows[r * 8 + g] + 4 * c, 4);
+      }
+    }
+  }
+  return Go::Next;
+}
+
+/// A lane's read of one word or two from shared memory, at a multiple of their bytes.
+static Go readWords(Machine &machine, Warp &warp, const Step &step, int lane, int64_t stage, int64_t row,
+                    int64_t column, int words) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const int64_t bytes = 4 * words, address = buffer.place(stage, row, column);
+  if (address % bytes)
+    return machine.fail(warp, step,
+                        fmt::format("reads {} bytes at byte {}, which is not a multiple of {}",
+                                    words == 1 ? "four" : "eight", address, bytes));
+  if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, lane), address, bytes))
+    return machine.fail(warp, step, "reads", buffer, stage, *fault);
+  for (int word = 0; word < words; ++word) {
+    uint32_t value;
+    std::memcpy(&value, machine.memory.at(address + 4 * word), 4);
+    warp.set(step.out[word], lane, value);
+  }
+  return Go::Next;
+}
+
+Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
+    if (!inside(machine, warp, step, buffer, at(0), row, column, count) ||
+        !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)) ||
+        readWords(machine, warp, step, lane, at(0), row, column, 1) == Go::Stop)
+      return Go::Stop;
+  }
+  return Go::Next;
+}
+
+Go sim::loadPair(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 2) ||
+        readWords(machine, warp, step, lane, at(0), at(1), at(2), 2) == Go::Stop)
+      return Go::Stop;
+  }
+  return Go::Next;
+}
+
+Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(1), at(2), at(3), 4 / bytesOf(buffer.element)))
+      return Go::Stop;
+    int64_t address = buffer.place(at(1), at(2), at(3));
+    if (address % 4)
+      return machine.fail(warp, step,
+                          fmt::format("writes four bytes at byte {}, which is not a multiple of 4", address));
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 4))
+      return machine.fail(warp, step, "writes", buffer, at(1), *fault);
+    warp.stored |= 1u << lane;
+    uint32_t value = warp.get<uint32_t>(step.in[0], lane);
+    std::memcpy(machine.memory.at(address), &value, 4);
+  }
+  return Go::Next;
+}
+
+Go sim::scaleShared(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const float factor = std::ldexp(1.0f, int(step.number[0]));
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(0), at(1), at(2), 8))
+      return Go::Stop;
+    const int64_t address = buffer.place(at(0), at(1), at(2));
+    if (address % 16)
+      return machine.fail(warp, step,
+                          fmt::format("multiplies 16 bytes at byte {}, which is not a multiple of 16", address));
+    const Actor actor = machine.actor(warp, step, lane);
+    if (std::optional<Fault> fault = machine.memory.read(actor, address, 16))
+      return machine.fail(warp, step, "reads", buffer, at(0), *fault);
+    if (std::optional<Fault> fault = machine.memory.write(actor, address, 16))
+      return machine.fail(warp, step, "writes", buffer, at(0), *fault);
+    warp.stored |= 1u << lane;
+    for (int i = 0; i < 8; ++i) {
+      uint16_t element;
+      std::memcpy(&element, machine.memory.at(address + 2 * i), 2);
+      element = toBf16(fromBf16(element) * factor);
+      std::memcpy(machine.memory.at(address + 2 * i), &element, 2);
+    }
+  }
+  return Go::Next;
+}
+
+Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  // Lane l gives row l % 8 of matrix l / 8.
+  for (int lane = 0; lane < lanes; ++lane) {
+    auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
+    if (!inside(machine, warp, step, buffer, at(4), at(5), at(6), 8))
+      return Go::Stop;
+    int64_t address = buffer.place(at(4), at(5), at(6));
+    if (address % 16)
+      return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, Actor::wholeWarp), address, 16))
+      return machine.fail(warp, step, "writes", buffer, at(4), *fault);
+    for (int c = 0; c < 4; ++c) {
+      uint32_t pair = warp.get<uint32_t>(step.in[lane / 8], lane % 8 * 4 + c);
+      std::memcpy(machine.memory.at(address + 4 * c), &pair, 4);
+    }
+  }
+  return Go::Next;
+}
