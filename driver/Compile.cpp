@@ -6,12 +6,12 @@
 
 #include "attune/Compile.h"
 
+#include "arch/ArchInfo.h"
 #include "driver/BuildId.h"
 #include "driver/Disassemble.h"
 #include "driver/EditedCuda.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
-#include "runtime/ArchInfo.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
 #include "runtime/Log.h"

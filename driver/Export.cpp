@@ -2,8 +2,8 @@
 
 #include "driver/Export.h"
 
+#include "arch/ArchInfo.h"
 #include "attune/Compile.h"
-#include "runtime/ArchInfo.h"
 #include "runtime/Launch.h"
 #include "runtime/TensorMaps.h"
 

@@ -12,7 +12,7 @@
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "passes/TileSize.h"
+#include "passes/attn/TileSize.h"
 #include "runtime/Launch.h"
 
 #include "mlir/AsmParser/AsmParser.h"

@@ -14,7 +14,7 @@
 
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
-#include "passes/CostModel.h"
+#include "passes/analysis/CostModel.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "driver/PlanJson.h"
 
-#include "runtime/ArchInfo.h"
+#include "arch/ArchInfo.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

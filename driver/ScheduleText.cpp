@@ -1,5 +1,5 @@
 #include "driver/ScheduleText.h"
-#include "ir/Holds.h"
+#include "ir/NestedOps.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"

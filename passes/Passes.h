@@ -1,6 +1,7 @@
 //===- Passes.h - The compiler's passes -------------------------------------===//
 //
-// Each pass stands in a file of its own name; Passes.td documents it (Requires, Ensures, Why here, Before,
+// Each pass stands in a file of its own name, in the folder of the stage that it works at: attn/, tile/ or sched/.
+// What several of them ask of the IR stands in analysis/. Passes.td documents it (Requires, Ensures, Why here, Before,
 // After); Pipeline.cpp lists them in order.
 //
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/CostModel.h). tile-q, tile-k, warps, stages, q-registers and dv-warps fix fields, and
+    A plan comes from the cost model (passes/analysis/CostModel.h). tile-q, tile-k, warps, stages, q-registers and dv-warps fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [
@@ -391,7 +391,7 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
     commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
     and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
-    (passes/CopyOrder.h). 
+    (passes/analysis/CopyOrder.h). 
 
     Of kernels with roles, rings, tensor-map copies or warpgroup-level products nothing more is checked: not which stage or phase is waited for, released or acquired, how
     many arrivals a ring counts, which groups of products are waited for, nor the barriers and fences among warps. A schedule that is edited there passes;
@@ -401,24 +401,6 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`.
   }];
   let options = [Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
-}
-
-def TestMaskDomain : Pass<"test-mask-domain", "::mlir::ModuleOp"> {
-  let summary = "print the tiles that each query tile visits, for given sizes";
-  let description = [{
-    Requires: `attn.attention` ops.
-    Ensures: changes nothing; standard output has, for each query tile, the segments of tile indices that attn-to-tile's
-    tile.domain evaluates to (passes/MaskAnalysis.h). What depends on b, h, scalars or uniform loads counts as visible.
-    Why here: for tests and for reading; not in the pipeline.
-    Before: `attn.attention @causal ... mask { q >= k }`
-    After: `q 128: [0, 2) full [2, 4) partial`
-  }];
-  let options = [
-    Option<"tileQ", "tile-q", "int64_t", "128", "rows of a tile">,
-    Option<"tileK", "tile-k", "int64_t", "64", "keys of a tile">,
-    Option<"queries", "sq", "int64_t", "512", "queries">,
-    Option<"keys", "sk", "int64_t", "512", "keys">,
-    Option<"qOffset", "q-offset", "int64_t", "0", "added to q, for variants with a query offset">];
 }
 
 #endif

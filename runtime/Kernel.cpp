@@ -1,5 +1,5 @@
 #include "attune/Kernel.h"
-#include "runtime/ArchInfo.h"
+#include "arch/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
 #include "runtime/Log.h"

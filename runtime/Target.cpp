@@ -1,5 +1,5 @@
 #include "attune/Target.h"
-#include "runtime/ArchInfo.h"
+#include "arch/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 
 #include <charconv>

@@ -5,7 +5,7 @@
 //     Expected<Target> target = Target::parse(text);  // "cpu", "sm_80", "sm_90:1", "gpu"
 //
 // A target is a plain value. Compiling for a CUDA target needs NVRTC but no GPU; launching needs a GPU
-// of that architecture. The facts about each architecture are in runtime/ArchInfo.h.
+// of that architecture. The facts about each architecture are in arch/ArchInfo.h.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

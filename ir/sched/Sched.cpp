@@ -1,9 +1,9 @@
 //===- Sched.cpp - The sched dialect ----------------------------------------===//
 
 #include "ir/sched/Sched.h"
-#include "ir/Holds.h"
+#include "ir/NestedOps.h"
 #include "ir/Terminators.h"
-#include "ir/sched/Panels.h"
+#include "ir/sched/SwizzledLayout.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"

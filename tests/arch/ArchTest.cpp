@@ -8,10 +8,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "arch/ArchInfo.h"
 #include "attune/Builtins.h"
 #include "attune/Compile.h"
-#include "passes/CostModel.h"
-#include "runtime/ArchInfo.h"
+#include "passes/analysis/CostModel.h"
 #include "runtime/Cubin.h"
 
 #include <atomic>

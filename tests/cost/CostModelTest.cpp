@@ -1,7 +1,7 @@
 //===- CostModelTest.cpp - Limits, bytes and ranking of plans ---------------===//
 
-#include "passes/CostModel.h"
-#include "runtime/ArchInfo.h"
+#include "passes/analysis/CostModel.h"
+#include "arch/ArchInfo.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

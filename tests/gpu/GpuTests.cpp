@@ -4,7 +4,7 @@
 #include "tests/gpu/Graph.h"
 #include "tests/numerics/Cases.h"
 
-#include "runtime/ArchInfo.h"
+#include "arch/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"
 #include "tools/reference/RandomVariant.h"

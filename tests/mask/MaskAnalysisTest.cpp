@@ -1,6 +1,6 @@
 //===- MaskAnalysisTest.cpp - The mask analysis against every element ---------===//
 
-#include "passes/MaskAnalysis.h"
+#include "passes/analysis/MaskAnalysis.h"
 #include "ir/attn/FromVariant.h"
 #include "tests/attn/RegionInterpreter.h"
 

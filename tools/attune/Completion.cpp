@@ -8,7 +8,7 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 
-#include "runtime/ArchInfo.h"
+#include "arch/ArchInfo.h"
 
 #include <fmt/ranges.h>
 

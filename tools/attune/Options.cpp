@@ -4,8 +4,8 @@
 #include "tools/attune/Output.h"
 #include "tools/attune/Usage.h"
 
+#include "arch/ArchInfo.h"
 #include "dsl/ForeignSyntax.h"
-#include "runtime/ArchInfo.h"
 #include "tools/reference/Memory.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "arch/ArchInfo.h"
 #include "attune/attune.h"
-#include "runtime/ArchInfo.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,0 +1,130 @@
+#include "arch/ArchInfo.h"
+#include "dsl/NearestName.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <iterator>
+#include <utility>
+
+using namespace attune;
+
+// Limits: CUDA C++ Programming Guide, "Compute Capabilities". Rates: the parts' data sheets; mmaTflops is
+// what mma.sync reaches, which on sm_90 is about two thirds of wgmma's 989.
+// clang-format off
+static constexpr std::array<ArchInfo, 7> archs = {{
+    {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
+     .sharedBytesPerBlock = 163 * 1024, .sharedBytesPerSM = 164 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 108, .clockGHz = 1.41, .mmaTflops = 312,
+     .memoryBytesPerSecond = 2.039e12, .l2Bytes = 40.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 64, .sharedBytesPerClockPerSM = 128},
+    {.name = "sm_86", .part = "RTX A6000", .computeMajor = 8, .computeMinor = 6,
+     .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 1536,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 16, .smCount = 84, .clockGHz = 1.80, .mmaTflops = 155,
+     .memoryBytesPerSecond = 0.768e12, .l2Bytes = 6.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+    {.name = "sm_89", .part = "RTX 4090", .computeMajor = 8, .computeMinor = 9,
+     .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 1536,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 128, .clockGHz = 2.52, .mmaTflops = 165,
+     .memoryBytesPerSecond = 1.008e12, .l2Bytes = 72.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+    {.name = "sm_90", .part = "H200 SXM", .computeMajor = 9, .computeMinor = 0,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 640,
+     .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+    {.name = "sm_90a", .part = "H200 SXM", .computeMajor = 9, .computeMinor = 0,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 989,
+     .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .warpgroups = true},
+    {.name = "sm_120", .part = "RTX 5090", .computeMajor = 12, .computeMinor = 0,
+     .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 1536,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 170, .clockGHz = 2.41, .mmaTflops = 209,
+     .memoryBytesPerSecond = 1.792e12, .l2Bytes = 96.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+    {.name = "cpu", .part = "16 cores with AVX-512", .computeMajor = 0, .computeMinor = 0,
+     .sharedBytesPerBlock = 512 * 1024, .sharedBytesPerSM = 512 * 1024, .sharedReservedPerBlock = 0,
+     .registersPerSM = 32 * 16, .maxRegistersPerThread = 32 * 16, .compilerRegisters = 0, .maxThreadsPerSM = 1,
+     .maxThreadsPerBlock = 1, .maxBlocksPerSM = 1, .smCount = 16, .clockGHz = 3.0, .mmaTflops = 2.0,
+     .memoryBytesPerSecond = 0.1e12, .l2Bytes = 32.0 * (1 << 20), .specialPerClockPerSM = 2,
+     .fmaPerClockPerSM = 32, .sharedBytesPerClockPerSM = 64},
+}};
+// clang-format on
+
+int ArchInfo::blocksPerSM(int threads, int registersPerThread, size_t sharedBytes) const {
+  if (threads < 1 || threads > maxThreadsPerBlock || sharedBytes > sharedBytesPerBlock)
+    return 0;
+  if (isCpu())
+    return 1;
+  if (registersPerThread > maxRegistersPerThread)
+    return 0;
+  // Each SM has four partitions with a quarter of the registers; a block's warps spread over them.
+  constexpr int partitions = 4;
+  int warps = (threads + 31) / 32;
+  int registersPerWarp = (std::max(registersPerThread, 1) * 32 + 255) / 256 * 256;
+  int warpsPerPartition = registersPerSM / partitions / registersPerWarp;
+  int blocks = warpsPerPartition * partitions / warps;
+  size_t sharedPerBlock = (sharedBytes + sharedReservedPerBlock + 127) / 128 * 128;
+  blocks = std::min(blocks, int(sharedBytesPerSM / sharedPerBlock));
+  blocks = std::min(blocks, maxThreadsPerSM / (warps * 32));
+  return std::min(blocks, maxBlocksPerSM);
+}
+
+std::span<const ArchInfo> attune::allArchs() { return archs; }
+
+const ArchInfo *attune::findArch(std::string_view name) {
+  for (const ArchInfo &arch : archs)
+    if (arch.name == name)
+      return &arch;
+  return nullptr;
+}
+
+static std::string digitsOf(std::string_view text) {
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
+  return digits;
+}
+
+/// "; did you mean sm_120?" for sm_12, or nothing: another digit is another architecture, such as sm_70, and no slip.
+static std::string meantArch(std::string_view name) {
+  std::vector<std::string> names;
+  for (const ArchInfo &arch : archs)
+    if (digitsOf(arch.name).starts_with(digitsOf(name)))
+      names.emplace_back(arch.name);
+  std::string meant = dsl::nearestName(name, names);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
+  if (const ArchInfo *arch = findArch(name))
+    return arch;
+  std::string valid;
+  for (const ArchInfo &arch : archs)
+    fmt::format_to(std::back_inserter(valid), "{}{}", valid.empty() ? "" : ", ", arch.name);
+  if (name == "sm_100" || name == "sm_100a")
+    return Error{fmt::format("architecture {} is not supported yet; valid are {}", name, valid)};
+  return Error{fmt::format("architecture '{}' is unknown; valid are {}{}", name, valid, meantArch(name))};
+}
+
+bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {
+  // Jetson parts share the major number and do not run desktop cubins.
+  bool jetson = computeMajor == 8 && computeMinor == 7;
+  bool minor = arch.warpgroups ? arch.computeMinor == computeMinor : arch.computeMinor <= computeMinor;
+  return !arch.isCpu() && !jetson && arch.computeMajor == computeMajor && minor;
+}
+
+const ArchInfo *attune::archForDevice(int computeMajor, int computeMinor) {
+  const ArchInfo *best = nullptr;
+  for (const ArchInfo &arch : archs)
+    if (runsOn(arch, computeMajor, computeMinor) &&
+        (!best || std::pair(arch.computeMinor, arch.warpgroups) > std::pair(best->computeMinor, best->warpgroups)))
+      best = &arch;
+  return best;
+}

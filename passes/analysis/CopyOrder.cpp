@@ -1,0 +1,698 @@
+//===- CopyOrder.cpp - Copies complete before they are read ------------------===//
+
+#include "passes/analysis/CopyOrder.h"
+#include "ir/NestedOps.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// One run of a kernel: extents, a query tile, and what to take for values that are not computed here.
+struct Launch {
+  int64_t queries, keys, firstRow;
+  bool choice;
+};
+
+//===----------------------------------------------------------------------===//
+// What is in shared memory
+//===----------------------------------------------------------------------===//
+
+/// The stages of the shared buffers, and for each range of bytes the copy or store that it holds.
+class SharedState {
+public:
+  explicit SharedState(sched::KernelOp kernel) {
+    SmallVector<std::pair<int64_t, int64_t>> ranges;
+    SmallVector<int64_t> bounds;
+    kernel.walk([&](sched::SharedOp buffer) {
+      tile::TileType type = buffer.getResult().getType();
+      int64_t stages = type.hasAxis("stage") ? type.size("stage") : 1, bytes = type.bytes() / stages;
+      firstPlace[buffer.getResult()] = places.size();
+      for (int64_t stage = 0; stage < stages; ++stage) {
+        int64_t begin = int64_t(buffer.getOffset()) + stage * bytes;
+        places.push_back({buffer, stage, stages, {}});
+        ranges.push_back({begin, begin + bytes});
+        bounds.append({begin, begin + bytes});
+      }
+    });
+    llvm::sort(bounds);
+    bounds.erase(llvm::unique(bounds), bounds.end());
+    for (auto [place, range] : llvm::zip(places, ranges))
+      for (auto [cell, begin] : llvm::enumerate(bounds))
+        if (range.first <= begin && begin < range.second)
+          place.cells.push_back(cell);
+    cellCount = bounds.size();
+    reset();
+  }
+
+  void reset() {
+    cells.assign(cellCount, Cell{});
+    openGroup = completeGroups = barriers = 0;
+    completedAt.clear();
+    lastWait = {};
+  }
+
+  void commit() { ++openGroup; }
+
+  void wait(sched::WaitCopiesOp op) {
+    int64_t complete = int64_t(openGroup) - int64_t(op.getPending());
+    for (; int64_t(completeGroups) < complete; ++completeGroups)
+      completedAt.push_back(barriers);
+    lastWait = op;
+    groupsAtWait = openGroup;
+  }
+
+  void barrier() { ++barriers; }
+
+  LogicalResult read(Operation *op, Value buffer, int64_t stage) {
+    FailureOr<unsigned> at = find(op, "reads", buffer, stage);
+    if (failed(at))
+      return failure();
+    for (unsigned index : places[*at].cells) {
+      Cell &cell = cells[index];
+      if (!cell.write)
+        return error(op, "reads", *at) << ", which nothing has written";
+      if (cell.writer != *at)
+        return error(op, "reads", *at) << ", whose bytes hold " << name(cell.writer);
+      if (StringRef fault = pending(cell); !fault.empty())
+        return explain(error(op, "reads", *at), cell, fault);
+      cell.reader = *at;
+      cell.readAt = barriers;
+    }
+    return success();
+  }
+
+  LogicalResult write(Operation *op, Value buffer, int64_t stage, bool asynchronous) {
+    FailureOr<unsigned> at = find(op, "writes", buffer, stage);
+    if (failed(at))
+      return failure();
+    for (unsigned index : places[*at].cells) {
+      Cell &cell = cells[index];
+      auto over = [&](unsigned other) -> InFlightDiagnostic {
+        InFlightDiagnostic diagnostic = error(op, "writes", *at);
+        return other == *at ? std::move(diagnostic) : std::move(diagnostic << " over " << name(other));
+      };
+      if (cell.reader && cell.readAt == barriers)
+        return over(*cell.reader) << ", which other threads may still read; a barrier must follow the reads";
+      bool part = cell.write && cell.writer == *at && cell.asynchronous == asynchronous &&
+                  (asynchronous ? cell.group == openGroup : true);
+      if (StringRef fault = cell.write && !part ? pending(cell) : StringRef(); !fault.empty())
+        return explain(over(cell.writer), cell, fault);
+      cell.writer = *at;
+      cell.write = op;
+      cell.asynchronous = asynchronous;
+      cell.group = openGroup;
+      cell.storedAt = barriers;
+    }
+    return success();
+  }
+
+  /// No copy outlives the tile of work.
+  LogicalResult finish() {
+    for (const Cell &cell : cells)
+      if (cell.write && cell.asynchronous && cell.group >= completeGroups)
+        return cell.write->emitOpError() << "starts a copy into " << name(cell.writer)
+                                         << " that no wait completes before the tile of work ends";
+    return success();
+  }
+
+private:
+  struct Place {
+    sched::SharedOp buffer;
+    int64_t stage, stages;
+    SmallVector<unsigned> cells;
+  };
+  struct Cell {
+    unsigned writer = 0; ///< place of `write`
+    Operation *write = nullptr;
+    bool asynchronous = false;
+    unsigned group = 0;    ///< of an asynchronous copy
+    unsigned storedAt = 0; ///< barriers before the store
+    std::optional<unsigned> reader;
+    unsigned readAt = 0; ///< barriers before the last read
+  };
+
+  std::string name(unsigned place) const {
+    sched::SharedOp buffer = places[place].buffer;
+    if (places[place].stages == 1)
+      return buffer.getName().str();
+    return "stage " + std::to_string(places[place].stage) + " of " + buffer.getName().str();
+  }
+
+  InFlightDiagnostic error(Operation *op, StringRef verb, unsigned place) const {
+    return op->emitOpError() << verb << " " << name(place);
+  }
+
+  FailureOr<unsigned> find(Operation *op, StringRef verb, Value buffer, int64_t stage) const {
+    auto first = firstPlace.find(buffer);
+    if (first == firstPlace.end())
+      return op->emitOpError() << verb << " a shared tile that is not the result of sched.shared";
+    const Place &place = places[first->second];
+    if (stage < 0 || stage >= place.stages)
+      return op->emitOpError() << verb << " stage " << stage << " of " << sched::SharedOp(place.buffer).getName()
+                               << ", which has " << place.stages;
+    return first->second + unsigned(stage);
+  }
+
+  /// Why not every thread sees what `cell` holds, or "".
+  StringRef pending(const Cell &cell) const {
+    if (!cell.asynchronous)
+      return cell.storedAt == barriers ? "stored" : "";
+    if (cell.group == openGroup)
+      return "open";
+    if (cell.group >= completeGroups)
+      return "copying";
+    return completedAt[cell.group] == barriers ? "complete" : "";
+  }
+
+  LogicalResult explain(InFlightDiagnostic diagnostic, const Cell &cell, StringRef fault) const {
+    if (fault == "stored")
+      return diagnostic << ", which other threads have just stored; a barrier must follow the stores";
+    if (fault == "open")
+      return diagnostic << ", whose copy is in no group; sched.commit_copies must follow it";
+    if (fault == "complete")
+      return diagnostic << ", whose copy other threads may not have completed; a barrier must follow the wait";
+    diagnostic << ", whose copy is still under way; ";
+    if (!lastWait || cell.group >= groupsAtWait)
+      return diagnostic << "no wait follows the copy";
+    uint64_t left = sched::WaitCopiesOp(lastWait).getPending();
+    return diagnostic << "the wait before it leaves " << left << (left == 1 ? " group pending" : " groups pending");
+  }
+
+  SmallVector<Place> places;
+  llvm::DenseMap<Value, unsigned> firstPlace;
+  size_t cellCount = 0;
+  SmallVector<Cell> cells;
+  unsigned openGroup = 0;      ///< groups closed so far: the number of the open one
+  unsigned completeGroups = 0; ///< of this thread
+  unsigned barriers = 0;
+  SmallVector<unsigned> completedAt; ///< by group: barriers before the wait
+  sched::WaitCopiesOp lastWait;
+  unsigned groupsAtWait = 0; ///< closed before it
+};
+
+//===----------------------------------------------------------------------===//
+// The control skeleton
+//===----------------------------------------------------------------------===//
+
+bool isCopyEvent(Operation *op) {
+  return isa<sched::CopyAsyncOp, sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp, sched::LoadMatrixOp,
+             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
+}
+
+/// Ops that all threads execute alike.
+bool isCollective(Operation *op) { return isa<sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp>(op); }
+
+bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, scf::ForOp, scf::IfOp>(op); }
+
+/// The stage operand of an event; copy_to_global reads stage 0.
+Value stageOf(Operation *op) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>(
+          [](auto event) { return event.getStage(); })
+      .Default(Value());
+}
+
+Value sharedOf(Operation *op) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
+            sched::CopyToGlobalOp>([](auto event) { return event.getShared(); })
+      .Default(Value());
+}
+
+/// The values that enter a loop's or branch's results and block arguments: (argument or result, what it is at first,
+/// what it becomes).
+struct Carried {
+  Value inside, outside, initial, next;
+};
+
+SmallVector<Carried> carriedBy(Operation *op) {
+  SmallVector<Carried> result;
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    for (auto [argument, outside, initial, next] :
+         llvm::zip(loop.getRegionIterArgs(), loop.getResults(), loop.getInitArgs(), loop.getYieldedValues()))
+      result.push_back({argument, outside, initial, next});
+  } else if (auto tiles = dyn_cast<sched::ForTilesOp>(op)) {
+    // Results, where there are any at this stage, are the carried integers.
+    bool keeps = tiles->getNumResults() == tiles.getInits().size();
+    for (auto [i, initial] : llvm::enumerate(tiles.getInits()))
+      result.push_back({tiles.getBody().getArgument(i), keeps ? Value(tiles->getResult(i)) : Value(), initial,
+                        tiles.getNext().getValues()[i]});
+  }
+  return result;
+}
+
+/// Whether threads of a block may see different values.
+bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
+  if (!visited.insert(value).second)
+    return false;
+  auto varies = [&](auto &&values) {
+    return llvm::any_of(values, [&](Value v) { return variesByThread(v, visited); });
+  };
+  Operation *op = value.getDefiningOp();
+  if (!op) {
+    op = value.getParentBlock()->getParentOp();
+    if (isa<sched::ForWorkOp>(op))
+      return false;
+    for (const Carried &carried : carriedBy(op))
+      if (carried.inside == value)
+        return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
+    return varies(op->getOperands());
+  }
+  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
+    return false;
+  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
+          sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::AnyLaneOp>(op))
+    return true;
+  if (varies(op->getOperands()))
+    return true;
+  for (Region &region : op->getRegions())
+    if (!region.empty() && region.front().mightHaveTerminator() &&
+        varies(region.front().getTerminator()->getOperands()))
+      return true;
+  return false;
+}
+
+/// The kernel with only the ops that matter here, over numbered integers.
+class Skeleton {
+public:
+  explicit Skeleton(sched::KernelOp kernel) : kernel(kernel), state(kernel) {
+    kernel.walk([&](Operation *op) {
+      if (!isCopyEvent(op))
+        return;
+      if (Value stage = stageOf(op))
+        need(stage);
+      include(op->getParentOp());
+    });
+    compile(kernel.getBody().front(), program);
+    values.assign(slots.size(), 0);
+  }
+
+  /// Barriers, waits and commits stand where all threads come by.
+  LogicalResult verifyCollectives() {
+    LogicalResult result = success();
+    kernel.walk([&](Operation *op) {
+      if (!isCollective(op) || failed(result))
+        return;
+      for (Operation *parent = op->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
+        SmallVector<Value> control;
+        if (auto branch = dyn_cast<scf::IfOp>(parent))
+          control = {branch.getCondition()};
+        else if (auto loop = dyn_cast<scf::ForOp>(parent))
+          control = {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()};
+        else if (auto tiles = dyn_cast<sched::ForTilesOp>(parent))
+          control = {tiles.getBody().getArgument(0), tiles.getBound()};
+        llvm::SmallDenseSet<Value> visited;
+        if (llvm::any_of(control, [&](Value value) { return variesByThread(value, visited); })) {
+          result =
+              op->emitOpError("stands under a condition that differs from thread to thread; all threads must come by");
+          return;
+        }
+      }
+    });
+    return result;
+  }
+
+  /// Success, or failure with an error. Sets `guessed` if a value was taken by choice.
+  LogicalResult run(const Launch &of) {
+    launch = of;
+    guessed = stopped = false;
+    steps = 0;
+    state.reset();
+    if (failed(run(program)))
+      return failure();
+    return stopped || hasWork ? success() : state.finish();
+  }
+
+  bool guessed = false;
+
+private:
+  struct Step;
+  using Steps = std::vector<Step>;
+
+  /// One op. Operands and results are numbers of `values`, -1 for none.
+  struct Step {
+    explicit Step(Operation *op) : op(op) {}
+
+    Operation *op;
+    SmallVector<int, 3> operands;
+    int result = -1; ///< of scalar ops
+    unsigned resultNumber = 0;
+    std::optional<int64_t> constant;
+    /// Of loops (inside, outside, initial, next), of branches (then, outside, else, unused).
+    SmallVector<std::array<int, 4>> carried;
+    int counter = -1;      ///< of scf.for, if anything reads it
+    bool everyTurn = true; ///< of scf.for: whether each turn may differ
+    std::vector<Steps> bodies;
+  };
+
+  //===--------------------------------------------------------------------===//
+  // What matters
+  //===--------------------------------------------------------------------===//
+
+  /// `value` decides control, or names a stage.
+  void need(Value value) {
+    if (!value || !slots.try_emplace(value, int(slots.size())).second)
+      return;
+    Operation *op = value.getDefiningOp();
+    Operation *holder = op ? op : value.getParentBlock()->getParentOp();
+    if (isControl(holder)) {
+      include(holder);
+      for (const Carried &carried : carriedBy(holder))
+        if (value == carried.inside || value == carried.outside) {
+          need(carried.inside);
+          need(carried.initial);
+          need(carried.next);
+        }
+      if (auto branch = dyn_cast<scf::IfOp>(holder); branch && op) {
+        unsigned i = cast<OpResult>(value).getResultNumber();
+        need(branch.thenYield()->getOperand(i));
+        need(branch.elseYield()->getOperand(i));
+      }
+      return;
+    }
+    for (Value operand : operandsOf(op))
+      need(operand);
+  }
+
+  /// `op` and what surrounds it run.
+  void include(Operation *op) {
+    if (op == kernel || !included.insert(op).second)
+      return;
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      need(branch.getCondition());
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      need(loop.getLowerBound());
+      need(loop.getUpperBound());
+      need(loop.getStep());
+    } else if (auto tiles = dyn_cast<sched::ForTilesOp>(op)) {
+      need(tiles.getBody().getArgument(0));
+      need(tiles.getBound());
+    }
+    include(op->getParentOp());
+  }
+
+  /// The operands that `evaluate` reads.
+  static SmallVector<Value, 3> operandsOf(Operation *op) {
+    if (auto visible = dyn_cast<sched::NextVisibleOp>(op))
+      return {visible.getFrom(), visible.getBound()};
+    if (isa<arith::ArithDialect>(op->getDialect()) &&
+        llvm::all_of(op->getOperandTypes(), [](Type type) { return type.isSignlessIntOrIndex(); }))
+      return SmallVector<Value, 3>(op->getOperands());
+    return {};
+  }
+
+  int slot(Value value) const {
+    auto found = value ? slots.find(value) : slots.end();
+    return found == slots.end() ? -1 : found->second;
+  }
+
+  void compileControl(Operation *op, Steps &to) {
+    Step step(op);
+    for (Value operand : op->getOperands())
+      step.operands.push_back(slot(operand));
+    for (const Carried &carried : carriedBy(op))
+      if (slot(carried.inside) >= 0)
+        step.carried.push_back(
+            {slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      step.counter = slot(loop.getInductionVar());
+      step.everyTurn = step.counter >= 0 || !step.carried.empty() || holds<Operation *>(loop, isCollective);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      for (auto [i, result] : llvm::enumerate(branch.getResults()))
+        if (slot(result) >= 0)
+          step.carried.push_back(
+              {slot(branch.thenYield()->getOperand(i)), slot(result), slot(branch.elseYield()->getOperand(i)), -1});
+    } else if (isa<sched::ForWorkOp>(op)) {
+      hasWork = true;
+    }
+    for (Region &region : op->getRegions()) {
+      step.bodies.emplace_back();
+      if (!region.empty())
+        compile(region.front(), step.bodies.back());
+    }
+    to.push_back(std::move(step));
+  }
+
+  void compile(Block &block, Steps &to) {
+    for (Operation &op : block) {
+      if (isControl(&op)) {
+        if (included.contains(&op))
+          compileControl(&op, to);
+        continue;
+      }
+      if (isCopyEvent(&op)) {
+        Step step(&op);
+        step.operands.push_back(slot(stageOf(&op)));
+        to.push_back(std::move(step));
+      }
+      for (Value result : op.getResults()) {
+        if (slot(result) < 0)
+          continue;
+        Step step(&op);
+        step.result = slot(result);
+        step.resultNumber = cast<OpResult>(result).getResultNumber();
+        for (Value operand : operandsOf(&op))
+          step.operands.push_back(slot(operand));
+        APInt constant;
+        if (matchPattern(result, m_ConstantInt(&constant)))
+          step.constant = constant.getBitWidth() == 1 ? int64_t(constant.getZExtValue()) : constant.getSExtValue();
+        else if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp>(op))
+          step.constant = 0;
+        to.push_back(std::move(step));
+      }
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Running
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult run(const Steps &body) {
+    for (const Step &step : body) {
+      if (stopped)
+        return success();
+      // Guessed bounds can be huge.
+      if (++steps > maxSteps) {
+        stopped = true;
+        return success();
+      }
+      if (step.result >= 0)
+        values[step.result] = step.constant ? *step.constant : evaluate(step);
+      else if (failed(isControl(step.op) ? control(step) : event(step)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult event(const Step &step) {
+    Operation *op = step.op;
+    int64_t stage = step.operands[0] >= 0 ? values[step.operands[0]] : 0;
+    if (isa<sched::CopyAsyncOp>(op))
+      return state.write(op, sharedOf(op), stage, /*asynchronous=*/true);
+    if (isa<sched::StoreSharedOp>(op))
+      return state.write(op, sharedOf(op), stage, /*asynchronous=*/false);
+    if (auto wait = dyn_cast<sched::WaitCopiesOp>(op))
+      state.wait(wait);
+    else if (isa<sched::CommitCopiesOp>(op))
+      state.commit();
+    else if (isa<sched::BarrierOp>(op))
+      state.barrier();
+    else
+      return state.read(op, sharedOf(op), stage);
+    return success();
+  }
+
+  LogicalResult control(const Step &step) {
+    if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
+      // A block that takes several tiles takes two: the second meets what the first left.
+      bool several = work.getOrder() == sched::WorkOrder::Persistent || work.getOrder() == sched::WorkOrder::Claimed;
+      for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
+        int64_t arguments[] = {0, 0, launch.firstRow, count};
+        for (auto [i, argument] : llvm::enumerate(work.getBody().getArguments()))
+          if (int at = slot(argument); at >= 0)
+            values[at] = arguments[i];
+        if (failed(run(step.bodies[0])) || (!stopped && failed(state.finish())))
+          return failure();
+      }
+      return success();
+    }
+    if (isa<scf::IfOp>(step.op)) {
+      bool taken = values[step.operands[0]];
+      if (failed(run(step.bodies[taken ? 0 : 1])))
+        return failure();
+      for (auto [yes, result, no, unused] : step.carried)
+        values[result] = values[taken ? yes : no];
+      return success();
+    }
+    for (auto [inside, outside, initial, next] : step.carried)
+      values[inside] = values[initial];
+    auto turn = [&]() -> LogicalResult {
+      if (failed(run(step.bodies[0])))
+        return failure();
+      SmallVector<int64_t> following;
+      for (auto &carried : step.carried)
+        following.push_back(values[carried[3]]);
+      for (auto [carried, value] : llvm::zip(step.carried, following))
+        values[carried[0]] = value;
+      return success();
+    };
+    if (auto loop = dyn_cast<scf::ForOp>(step.op)) {
+      int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
+      for (int64_t i = begin, turns = 0; i < end && !stopped && by > 0 && (step.everyTurn || turns < 2);
+           i += by, ++turns) {
+        if (step.counter >= 0)
+          values[step.counter] = i;
+        if (failed(turn()))
+          return failure();
+      }
+    } else {
+      auto tiles = cast<sched::ForTilesOp>(step.op);
+      int index = slot(tiles.getBody().getArgument(0)), bound = slot(tiles.getBound());
+      while (!stopped && values[index] < values[bound]) {
+        int64_t before = values[index];
+        if (failed(turn()))
+          return failure();
+        if (values[index] > before || values[index] >= values[bound] || stopped)
+          continue;
+        if (!guessed)
+          return tiles.emitOpError() << "goes from tile " << before << " to tile " << values[index]
+                                     << " and never ends";
+        stopped = true;
+      }
+    }
+    for (auto [inside, outside, initial, next] : step.carried)
+      if (outside >= 0)
+        values[outside] = values[inside];
+    return success();
+  }
+
+  /// What the kernel reads from memory or registers: nothing, or as much as possible.
+  int64_t guess(Type type) {
+    guessed = true;
+    return !launch.choice ? 0 : type.isInteger(1) ? 1 : launch.keys;
+  }
+
+  int64_t parameter(tile::ParamOp op) { return op.getName() == "group" ? 1 : guess(op.getResult().getType()); }
+
+  int64_t extent(tile::AxisExtentOp op) {
+    return op.getAxis() == "q" ? launch.queries : op.getAxis() == "k" ? launch.keys : 1;
+  }
+
+  int64_t evaluate(const Step &step) {
+    Operation *op = step.op;
+    Type type = op->getResult(step.resultNumber).getType();
+    unsigned width = type.isIndex() ? 64 : type.isSignlessInteger() ? type.getIntOrFloatBitWidth() : 0;
+    if (auto param = dyn_cast<tile::ParamOp>(op))
+      return parameter(param);
+    if (auto axis = dyn_cast<tile::AxisExtentOp>(op))
+      return extent(axis);
+    if (isa<sched::ReadWorkOp>(op))
+      return step.resultNumber == 2 ? launch.firstRow : 0;
+    auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };
+    if (isa<sched::NextVisibleOp>(op)) {
+      guessed = true;
+      if (step.resultNumber > 0)
+        return guess(type);
+      // Every tile, or none of two neighbours but the second.
+      return std::min(std::max(a(1), a(0)), launch.choice ? a(0) | 1 : a(0));
+    }
+    if (step.operands.empty() || width == 0)
+      return guess(type);
+    Type operandType = op->getOperand(op->getNumOperands() - 1).getType();
+    unsigned operandWidth = operandType.isIndex() ? 64 : operandType.getIntOrFloatBitWidth();
+    auto bits = [&](unsigned i) {
+      return operandWidth == 64 ? uint64_t(a(i)) : uint64_t(a(i)) & ((uint64_t(1) << operandWidth) - 1);
+    };
+    auto wrap = [&](uint64_t value) -> int64_t {
+      if (width == 1)
+        return value & 1;
+      return width == 64 ? int64_t(value) : llvm::SignExtend64(value, width);
+    };
+    bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::CeilDivSIOp, arith::FloorDivSIOp>(op);
+    if ((isSigned || isa<arith::DivUIOp, arith::RemUIOp>(op)) && a(1) == 0)
+      return guess(type);
+    if (isSigned && a(1) == -1)
+      return isa<arith::RemSIOp>(op) ? 0 : wrap(-uint64_t(a(0)));
+    auto asSigned = [&](unsigned i) { return operandWidth == 1 ? -a(i) : a(i); };
+    return TypeSwitch<Operation *, int64_t>(op)
+        .Case([&](arith::AddIOp) { return wrap(uint64_t(a(0)) + uint64_t(a(1))); })
+        .Case([&](arith::SubIOp) { return wrap(uint64_t(a(0)) - uint64_t(a(1))); })
+        .Case([&](arith::MulIOp) { return wrap(uint64_t(a(0)) * uint64_t(a(1))); })
+        .Case([&](arith::DivSIOp) { return a(0) / a(1); })
+        .Case([&](arith::RemSIOp) { return a(0) % a(1); })
+        .Case([&](arith::DivUIOp) { return wrap(bits(0) / bits(1)); })
+        .Case([&](arith::RemUIOp) { return wrap(bits(0) % bits(1)); })
+        .Case([&](arith::FloorDivSIOp) { return llvm::divideFloorSigned(a(0), a(1)); })
+        .Case([&](arith::CeilDivSIOp) { return llvm::divideCeilSigned(a(0), a(1)); })
+        .Case([&](arith::MinSIOp) { return std::min(a(0), a(1)); })
+        .Case([&](arith::MaxSIOp) { return std::max(a(0), a(1)); })
+        .Case([&](arith::MinUIOp) { return wrap(std::min(bits(0), bits(1))); })
+        .Case([&](arith::MaxUIOp) { return wrap(std::max(bits(0), bits(1))); })
+        .Case([&](arith::AndIOp) { return a(0) & a(1); })
+        .Case([&](arith::OrIOp) { return a(0) | a(1); })
+        .Case([&](arith::XOrIOp) { return a(0) ^ a(1); })
+        .Case([&](arith::ShLIOp) { return bits(1) < width ? wrap(uint64_t(a(0)) << bits(1)) : 0; })
+        .Case([&](arith::ShRUIOp) { return bits(1) < width ? wrap(bits(0) >> bits(1)) : 0; })
+        .Case([&](arith::ShRSIOp) { return bits(1) < width ? a(0) >> bits(1) : 0; })
+        .Case([&](arith::SelectOp) { return a(0) ? a(1) : a(2); })
+        .Case([&](sched::UniformOp) { return a(0); })
+        .Case([&](arith::ExtSIOp) { return asSigned(0); })
+        .Case([&](arith::ExtUIOp) { return int64_t(bits(0)); })
+        .Case([&](arith::TruncIOp) { return wrap(uint64_t(a(0))); })
+        .Case<arith::IndexCastOp>([&](auto) { return wrap(uint64_t(a(0))); })
+        .Case([&](arith::CmpIOp compare) {
+          return int64_t(arith::applyCmpPredicate(compare.getPredicate(), APInt(64, asSigned(0), true),
+                                                  APInt(64, asSigned(1), true)));
+        })
+        .Default([&](Operation *) { return guess(type); });
+  }
+
+  static constexpr unsigned maxSteps = 1 << 18;
+
+  sched::KernelOp kernel;
+  SharedState state;
+  llvm::DenseMap<Value, int> slots;
+  llvm::SmallPtrSet<Operation *, 32> included;
+  Steps program;
+  bool hasWork = false, stopped = false;
+  std::vector<int64_t> values;
+  Launch launch{};
+  unsigned steps = 0;
+};
+
+} // namespace
+
+LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
+  Skeleton skeleton(kernel);
+  if (failed(skeleton.verifyCollectives()))
+    return failure();
+  int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
+          stages = kernel.getPlan().getStages();
+  for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
+    // As many queries as keys, for masks that compare them, but two tiles at least.
+    int64_t queries = std::max(tileQ, keys) + 1, tiles = llvm::divideCeil(queries, tileQ);
+    SmallVector<int64_t> rows{0, tiles / 2 * tileQ, (tiles - 1) * tileQ};
+    rows.erase(llvm::unique(rows), rows.end());
+    for (int64_t row : rows)
+      for (bool choice : {false, true}) {
+        if (choice && !skeleton.guessed)
+          continue;
+        bool failedHere;
+        {
+          ScopedDiagnosticHandler where(kernel.getContext(), [&](Diagnostic &diagnostic) {
+            diagnostic.attachNote() << "with Sq " << queries << " and Sk " << keys << ", in the query tile at row "
+                                    << row;
+            return failure();
+          });
+          failedHere = failed(skeleton.run({queries, keys, row, choice}));
+        }
+        if (failedHere)
+          return failure();
+      }
+  }
+  return success();
+}

@@ -1,0 +1,68 @@
+//===- MapPatterns.h - Maps and votes that passes write and recognise ------===//
+//
+//     createMap(builder, loc, "alpha", rows, {m, base}, ...)   a map over elements; its body is written by a function
+//     createAny(builder, loc, "moves", alpha, UNE, 1)          whether one of the warp's compares so
+//     rescaleFactor(map)                                       what a map multiplies a tile by
+//     exponentFactor(map)                                      c of a map exp2((x - m) * c)
+//     pacedOperand(map)                                        what its one special function waits for
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/tile/Tile.h"
+
+namespace attune {
+
+/// A map over the inputs' elements; `body` gets them and returns the element of the result.
+inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type,
+                             mlir::ValueRange inputs, llvm::function_ref<mlir::Value(mlir::ValueRange)> body,
+                             mlir::Value onlyIf = {}) {
+  auto map = tile::MapOp::create(builder, loc, type, inputs, llvm::ArrayRef<std::pair<llvm::StringRef, mlir::Value>>{},
+                                 onlyIf);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&map.getBody().front());
+  tile::YieldOp::create(builder, loc, body(map.getBody().getArguments()));
+  return tile::named(map.getResult(), name);
+}
+
+/// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
+inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows,
+                             mlir::arith::CmpFPredicate predicate, float constant) {
+  auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Block *body = builder.createBlock(&any.getBody(), {}, builder.getF32Type(), loc);
+  mlir::Value with = mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(constant));
+  mlir::Value compares = mlir::arith::CmpFOp::create(builder, loc, predicate, body->getArgument(0), with);
+  tile::YieldOp::create(builder, loc, compares);
+  return tile::named(any.getResult(), name);
+}
+
+/// The row factor by which `map` multiplies its first input and nothing else, or null.
+inline mlir::Value rescaleFactor(tile::MapOp map) {
+  if (map.getInputs().size() != 2 || !map.isWhole() || map.getInputs()[0].getType() != map.getResult().getType() ||
+      mlir::cast<tile::TileType>(map.getInputs()[1].getType()).rank() != 1)
+    return {};
+  auto product = map.getYield().getValues().front().getDefiningOp<mlir::arith::MulFOp>();
+  if (!product || llvm::range_size(map.getBody().front().without_terminator()) != 1)
+    return {};
+  bool factors = (product.getLhs() == map.getElement(0) && product.getRhs() == map.getElement(1)) ||
+                 (product.getLhs() == map.getElement(1) && product.getRhs() == map.getElement(0));
+  return factors ? map.getInputs()[1] : mlir::Value();
+}
+
+/// What the first op of a map's region takes beside the element.
+struct PacedOperand {
+  mlir::Value value;
+  bool byRow; ///< one for each row; else one for all
+};
+
+/// The constant c > 0 of a map of elements x and rows m to exp2((x - m) * c), as tile-fold-softmax-scale writes the
+/// softmax's exponentials.
+std::optional<float> exponentFactor(tile::MapOp map);
+
+/// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of
+/// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
+/// (PaceFunctions.cpp)
+std::optional<PacedOperand> pacedOperand(tile::MapOp map);
+
+} // namespace attune

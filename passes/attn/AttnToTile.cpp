@@ -1,0 +1,411 @@
+//===- AttnToTile.cpp - From what to how: one block's tiles -----------------===//
+//
+// Writes the FlashAttention forward of one query tile: for each visible K tile, S = Q K^T, the score and mask, the
+// online softmax (m, l and the rescaled accumulator), and O += P V (Dao et al., 2022, Algorithms 1 and 5). The
+// formulas stay in their natural form; later passes fold scales, split sums and hoist.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/NestedOps.h"
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Dependences.h"
+#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/WarpgroupRows.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ATTNTOTILE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::MemorySpace;
+using tile::TileType;
+
+namespace {
+
+/// Writes one kernel; its members are the values that several parts share.
+class KernelWriter {
+public:
+  KernelWriter(attn::AttentionOp op, tile::PlanAttr plan, int64_t granularity)
+      : op(op), plan(plan), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()),
+        depth(llvm::alignTo(op.getHeadDim(), granularity)),
+        depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
+
+  void write() {
+    auto kernel =
+        tile::KernelOp::create(builder, loc, op.getSymName(), forwardOperands(), gridOfQueries(), op.getDtype(), plan,
+                               op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}), op.getPatternAttr(),
+                               op.getDropout(), op.getPrecise(), op.getQOffset());
+    builder.createBlock(&kernel.getBody());
+    writeBlock();
+    kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
+  }
+
+private:
+  ArrayAttr forwardOperands() {
+    MLIRContext *context = op.getContext();
+    auto axis = [&](StringRef name, int64_t size = 0) {
+      return tile::AxisAttr::get(context, builder.getStringAttr(name), size, 1);
+    };
+    tile::AxisAttr b = axis("b"), h = axis("h"), hkv = axis("hkv"), q = axis("q"), k = axis("k"),
+                   d = axis("d", op.getHeadDim()), dv = axis("dv", op.getHeadDimV());
+    auto operand = [&](StringRef name, tile::OperandRole role, bool optional, ArrayRef<tile::AxisAttr> axes,
+                       Type element) -> Attribute {
+      return tile::OperandAttr::get(context, builder.getStringAttr(name), role, optional, axes, element);
+    };
+    Type dtype = op.getDtype();
+    return builder.getArrayAttr({operand("q", tile::OperandRole::In, false, {b, h, q, d}, dtype),
+                                 operand("k", tile::OperandRole::In, false, {b, hkv, k, d}, dtype),
+                                 operand("v", tile::OperandRole::In, false, {b, hkv, k, dv}, dtype),
+                                 operand("o", tile::OperandRole::Out, false, {b, h, q, dv}, dtype),
+                                 operand("lse", tile::OperandRole::Out, true, {b, h, q}, f32)});
+  }
+
+  /// A block for each tile of queries of a head.
+  ArrayAttr gridOfQueries() {
+    auto axis = [&](StringRef name, int64_t by = 1) -> Attribute {
+      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
+    };
+    return builder.getArrayAttr({axis("b"), axis("h"), axis("q", plan.getTileQ())});
+  }
+
+  Type view(int64_t rank, Type element) { return tile::ViewType::get(op.getContext(), rank, element); }
+
+  Value param(StringRef name, Type type) { return tile::named(tile::ParamOp::create(builder, loc, type, name), name); }
+
+  Value axisExtent(StringRef axis, StringRef name) {
+    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
+  }
+
+  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
+
+  TileType shape(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, MemorySpace space) {
+    return TileType::make(op.getContext(), axes, element, space);
+  }
+
+  /// B, H, Sq or Sk.
+  Value extentNamed(StringRef name) {
+    return axisExtent(name == "B" ? "b" : name == "H" ? "h" : name == "Sq" ? "q" : "k", name);
+  }
+
+  /// A map over the inputs' elements; `body` gets them and returns the element of the result.
+  Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
+    return createMap(builder, loc, name, type, inputs, body);
+  }
+
+  /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned.
+  IRMapping cloneRegion(Region &region, ValueRange arguments) {
+    IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    for (Operation &inner : region.front().without_terminator()) {
+      Value result;
+      if (auto load = dyn_cast<attn::LoadOp>(inner)) {
+        SmallVector<Value> indices;
+        for (Value index : load.getIndices())
+          indices.push_back(mapping.lookup(index));
+        attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
+        result = tile::ElementOp::create(builder, load.getLoc(), load.getType(), tile::readTensor(builder, loc, tensor),
+                                         indices, SmallVector<bool>(indices.size(), false));
+        tile::named(result, load.getName());
+      } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
+        result = tile::readScalar(builder, loc, scalar.getName(), scalar.getType());
+      } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {
+        result = extentNamed(extent.getName());
+      } else {
+        builder.clone(inner, mapping);
+        continue;
+      }
+      mapping.map(inner.getResult(0), result);
+    }
+    return mapping;
+  }
+
+  Value scoreTile(Value s, Value k0) {
+    auto type = cast<TileType>(s.getType());
+    auto map = tile::MapOp::create(builder, loc, type, s, {{"q", qOrigin}, {"k", k0}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value scaled = arith::MulFOp::create(builder, loc, map.getElement(0), constant(op.getScale().convertToFloat()));
+    if (!op.getScore().empty())
+      scaled = cloneRegion(op.getScore(), {scaled, b, h, map.getCoordinate("q"), map.getCoordinate("k")})
+                   .lookup(cast<attn::YieldOp>(op.getScore().front().back()).getValue());
+    tile::YieldOp::create(builder, loc, scaled);
+    return tile::named(map.getResult(), "x");
+  }
+
+  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; k counts from
+  /// `keyOrigin`.
+  Value hide(Value x, Value keyOrigin, Value onlyIf, function_ref<Value(Value q, Value k)> visible) {
+    auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qOrigin}, {"k", keyOrigin}}, onlyIf);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
+    Value hidden = constant(-std::numeric_limits<float>::infinity());
+    tile::YieldOp::create(builder, loc, Value(arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
+    return tile::named(map.getResult(), "x");
+  }
+
+  /// The row of a coordinate, without the query offset.
+  Value rowOf(Value q) { return qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q; }
+
+  /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a
+  /// value of the block: measured 1% better for dropout. Warpgroups that take turns, and warps that hold all of a
+  /// block's work, have no register for it.
+  Value isPast(Value k0, Value end) {
+    auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
+    if (!plan.getCopyWarps() || plan.getTurns())
+      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
+                                   arith::AddIOp::create(builder, loc, k0, tileK()), end);
+    Value from;
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfterValue(end);
+      Value size = tileK(), tiles = arith::DivSIOp::create(builder, loc, end, size);
+      from = tile::named(arith::MulIOp::create(builder, loc, tiles, size, arith::IntegerOverflowFlags::nsw),
+                         "partial_from");
+    }
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
+  }
+
+  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
+  Value maskTile(Value x, Value k0, Value partial) {
+    auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value {
+      return arith::CmpIOp::create(builder, loc, predicate, a, b);
+    };
+    for (const MaskCut &cut : mask.cuts) {
+      Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
+      x = hide(x, i32Constant(0), crossed, [&](Value q, Value column) {
+        BlockValues row = block;
+        row.q0 = rowOf(q);
+        row.tileQ = 1;
+        return emitCut(builder, op, row, cut, k0, column);
+      });
+    }
+    const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
+    if (mask.rest.empty() && !lookUp)
+      return x;
+    return hide(x, k0, partial, [&](Value q, Value k) {
+      Value visible;
+      auto require = [&](Value condition) {
+        visible = visible ? arith::AndIOp::create(builder, loc, visible, condition) : condition;
+      };
+      if (!mask.rest.empty()) {
+        IRMapping mapping = cloneRegion(op.getMask(), {b, h, q, k});
+        for (auto [value, negate] : mask.rest) {
+          Value holds = mapping.lookupOrDefault(value);
+          require(negate ? Value(arith::XOrIOp::create(builder, loc, holds,
+                                                       arith::ConstantIntOp::create(builder, loc, 1, 1)))
+                         : holds);
+        }
+      }
+      if (lookUp) {
+        attn::BlockPatternAttr pattern = op.getPatternAttr();
+        attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+        require(emitPatternLookup(builder, tile::readTensor(builder, loc, tensor), h, rowOf(q), k, pattern));
+      }
+      return visible;
+    });
+  }
+
+  /// What the domain's questions read of the block.
+  static llvm::SetVector<Value> readBy(tile::DomainOp domain) {
+    llvm::SetVector<Value> read;
+    getUsedValuesDefinedAbove(domain.getWhere(), read);
+    return read;
+  }
+
+  /// Words that the domain's questions read of tables by query.
+  static int64_t wordsByQuery(tile::DomainOp domain) {
+    int64_t bits = 0;
+    for (Value value : readBy(domain))
+      if (value.getDefiningOp<tile::ElementOp>())
+        bits += std::max<int64_t>(value.getType().getIntOrFloatBitWidth(), 32);
+    return bits / 32;
+  }
+
+  /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same
+  /// for all.
+  static bool asksByPart(tile::DomainOp domain) {
+    return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, llvm::IsaPred<tile::PartRowOp>); });
+  }
+
+  /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for
+  /// the last row. The warp that searches holds what it reads of the tables for all parts at a time, and has room for
+  /// the least and the greatest of one tensor of words.
+  void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
+    Block *block = builder.getInsertionBlock();
+    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
+    Operation *before = one.getDefiningOp();
+    Value last = arith::SubIOp::create(builder, loc, part.Sq, one, arith::IntegerOverflowFlags::nsw);
+    part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
+    SmallVector<tile::BoundsAttr> with(bounds);
+    auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
+    if (!own.skips() || !asksByPart(own) || wordsByQuery(own) > 2) {
+      // Without its tables, what reads them goes too.
+      own.erase();
+      while (isOpTriviallyDead(&block->back()) && &block->back() != before)
+        block->back().erase();
+      return;
+    }
+    bounds = std::move(with);
+    Value begin = tile::named(tile::FirstVisibleOp::create(builder, loc, i32, own), "own_begin");
+    if (within.empty())
+      within = {begin, domain.getDefiningOp<tile::DomainOp>().getEnds().back()};
+    within[0] = begin;
+  }
+
+  /// Whether the score is a function of positions as numbers.
+  bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
+
+  void writeBlock() {
+    Type dtype = op.getDtype();
+    auto index = [&](StringRef axis) {
+      return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), axis == "q" ? "q0" : axis);
+    };
+    b = index("b");
+    h = index("h");
+    q0 = index("q");
+    Value queryLength = extentNamed("Sq");
+    keyLength = extentNamed("Sk");
+    Value heads = extentNamed("H"), batch = extentNamed("B");
+    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
+    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
+    block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
+    Value domain = buildDomain(builder, op, block, bounds);
+    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
+    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
+    // warpgroups, which keep their maxima (tile-hold-maxima).
+    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
+        plan.getCopyWarps() && !tiles.skips() &&
+        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+      tiles.setReverse(true);
+    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
+    BlockValues part = block;
+    SmallVector<Value, 2> within;
+    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
+      part.tileQ = rows;
+      part.part = true;
+      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      within = emitHull(builder, op, part);
+      if (!bounds.empty() && !op.getPatternAttr())
+        beginWhereVisible(within, part, domain);
+    }
+    mask = splitMask(builder, op, part, bounds);
+
+    int64_t rows = plan.getTileQ(), columns = plan.getTileK();
+    TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
+    TileType scoreType = shape({{"q", rows}, {"k", columns}}, f32, MemorySpace::Register);
+    TileType outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
+    Value qTile =
+        tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                         queries, ValueRange{b, h, q0}, queryLength),
+                    "q_tile");
+    Value hidden = constant(-std::numeric_limits<float>::infinity()), zero = constant(0);
+    Value inits[] = {tile::named(tile::SplatOp::create(builder, loc, rowType, hidden), "m"),
+                     tile::named(tile::SplatOp::create(builder, loc, rowType, zero), "l"),
+                     tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc")};
+    // Dropout counts its coordinates within the sequence, in global heads.
+    Value head, seed, offset, threshold;
+    if (op.getDropout()) {
+      head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
+      seed = param("seed", builder.getI64Type());
+      offset = param("offset", builder.getI64Type());
+      threshold = param("drop_threshold", i32);
+    }
+
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, within, inits);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&loop.getBody().front());
+      Value k0 = loop.getOrigin(), m = loop.getCarried()[0], l = loop.getCarried()[1], acc = loop.getCarried()[2];
+      Value kTile = tile::named(tile::LoadOp::create(builder, loc,
+                                                     shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                                     keys, ValueRange{b, kvHead, k0}, keyLength),
+                                "k_tile");
+      Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
+      Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
+      Value m1 =
+          tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
+      // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
+      Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
+        Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
+        return arith::SelectOp::create(builder, loc, none, zero, v[0]);
+      });
+      auto expDifference = [&](ValueRange v) -> Value {
+        return math::ExpOp::create(builder, loc, arith::SubFOp::create(builder, loc, v[0], v[1]));
+      };
+      auto product = [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); };
+      Value alpha = map("alpha", rowType, {m, base}, expDifference);
+      // Before the exponentials: what follows then mixes special functions and products in one straight line.
+      Value acc1 = map("acc", outType, {acc, alpha}, product);
+      Value p = map("p", scoreType, {x, base}, expDifference);
+      Value l1 = map("l", rowType, {l, alpha}, product);
+      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
+      if (op.getDropout())
+        p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold),
+                        "p");
+      if (!dtype.isF32())
+        p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
+      Value vTile = tile::named(
+          tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
+                               values, ValueRange{b, kvHead, k0}, keyLength),
+          "v_tile");
+      Value acc2 = tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc1), "acc");
+      tile::YieldOp::create(builder, loc, ValueRange{m1, l1, acc2});
+    }
+
+    Value m = loop.getResult(0), l = loop.getResult(1), acc = loop.getResult(2);
+    Value numerator = op.getDropout() ? param("keep_scale", f32) : constant(1);
+    // l = 0 means that the row saw no key: O = 0 and LSE = -inf.
+    Value inverse = map("inverse_l", rowType, l, [&](ValueRange v) -> Value {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], zero);
+      return arith::SelectOp::create(builder, loc, none, zero, arith::DivFOp::create(builder, loc, numerator, v[0]));
+    });
+    Value out = map("out", outType, {acc, inverse},
+                    [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); });
+    Value lse = map("lse", rowType, {m, l}, [&](ValueRange v) -> Value {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[1], zero);
+      Value sum = arith::AddFOp::create(builder, loc, v[0], math::LogOp::create(builder, loc, v[1]));
+      return arith::SelectOp::create(builder, loc, none, hidden, sum);
+    });
+    tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q0}, queryLength, true);
+    tile::StoreOp::create(builder, loc, out, param("o", view(4, dtype)), ValueRange{b, h, q0}, queryLength, false);
+  }
+
+  attn::AttentionOp op;
+  tile::PlanAttr plan;
+  OpBuilder builder;
+  Location loc;
+  Type f32, i32;
+  int64_t depth, depthV;
+  Value b, h, q0, qOrigin, qOffset, keyLength;
+  BlockValues block;
+  MaskSplit mask;
+  SmallVector<tile::BoundsAttr> bounds;
+};
+
+struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {
+  using AttnToTileBase::AttnToTileBase;
+
+  void runOnOperation() override {
+    for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
+      auto plan = op->getAttrOfType<tile::PlanAttr>("tile.plan");
+      if (!plan) {
+        op.emitError("has no tile.plan; run attn-tile-size first");
+        return signalPassFailure();
+      }
+      KernelWriter(op, plan, granularity).write();
+      op.erase();
+    }
+  }
+};
+
+} // namespace

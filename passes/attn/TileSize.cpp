@@ -1,0 +1,400 @@
+//===- TileSize.cpp - Choose the tiles of each variant ----------------------===//
+
+#include "passes/attn/TileSize.h"
+
+#include "passes/Passes.h"
+#include "passes/analysis/Distances.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace attune {
+#define GEN_PASS_DEF_TILESIZE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace attune;
+
+//===----------------------------------------------------------------------===//
+// Instructions of a region
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a value depends on. Element: on s, or on q and k.
+enum Dependence : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
+
+struct OpCost {
+  double special = 0;
+  double alu = 1;
+};
+
+struct RegionCost {
+  double special = 0;
+  double alu = 0;
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, distanceValues = 0,
+      biases = 0, biasBytes = 0;
+};
+} // namespace
+
+/// Instructions of one op for one element.
+static OpCost opCost(Operation *op, bool precise) {
+  return llvm::TypeSwitch<Operation *, OpCost>(op)
+      .Case<attn::YieldOp, attn::ScalarOp, attn::ExtentOp, arith::ConstantOp>([](auto) { return OpCost{0, 0}; })
+      .Case<attn::LoadOp>([](auto) { return OpCost{0, 4}; }) // clamp, address, load, widen
+      .Case<math::TanhOp>([&](auto) { return precise ? OpCost{2, 8} : OpCost{1, 1}; })
+      .Case<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::SqrtOp, math::RsqrtOp>(
+          [&](auto) { return OpCost{1, precise ? 8.0 : 1.0}; })
+      .Case<math::SinOp, math::CosOp>([&](auto) { return OpCost{1, precise ? 20.0 : 4.0}; })
+      .Case<math::TanOp>([&](auto) { return OpCost{3, precise ? 40.0 : 8.0}; })
+      .Case<math::PowFOp>([&](auto) { return OpCost{2, precise ? 24.0 : 4.0}; })
+      .Case<arith::DivFOp>([&](auto) { return OpCost{1, precise ? 8.0 : 1.0}; })
+      .Case<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>([](Operation *division) {
+        return OpCost{0, matchPattern(division->getOperand(1), m_Constant()) ? 6.0 : 20.0};
+      })
+      .Default([](Operation *) { return OpCost{0, 1}; });
+}
+
+static Type tensorElement(attn::LoadOp load) {
+  return load->getParentOfType<attn::AttentionOp>().findTensor(load.getName()).getElementType();
+}
+
+static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, unsigned> &dependence) {
+  auto arguments = body.getArguments().take_back(2);
+  return isDenseBias(load.getIndices(), tensorElement(load), arguments[0], arguments[1],
+                     [&](Value index) { return dependence.lookup(index) == 0; });
+}
+
+/// The ops of a region that remain where values by distance are staged.
+static llvm::DenseSet<Operation *> opsBesideDistances(Block &body, ArrayRef<Value> roots) {
+  llvm::DenseSet<Operation *> needed{body.getTerminator()};
+  for (Operation &op : llvm::reverse(body)) {
+    if (!needed.contains(&op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && !llvm::is_contained(roots, operand))
+        needed.insert(producer);
+  }
+  return needed;
+}
+
+/// Cost of a region for each element of S; `dependence` gives that of each block argument, the last two of which are q
+/// and k. `staged` values by distance count as such.
+static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
+  RegionCost cost;
+  if (region.empty())
+    return cost;
+  Block &body = region.front();
+  SmallVector<Value> roots;
+  if (staged) {
+    auto uniform = [&](BlockArgument argument) { return argumentDependence[argument.getArgNumber()] == 0; };
+    auto arguments = body.getArguments().take_back(2);
+    roots = DistanceValues(body, arguments[0], arguments[1], uniform).roots();
+  }
+  const llvm::DenseSet<Operation *> remaining = opsBesideDistances(body, roots);
+  cost.distanceValues = int(roots.size());
+  llvm::DenseMap<Value, unsigned> dependence;
+  for (auto [argument, on] : llvm::zip_equal(region.getArguments(), argumentDependence))
+    dependence[argument] = on;
+  for (Operation &op : region.front()) {
+    unsigned on = 0;
+    for (Value operand : op.getOperands())
+      on |= dependence.lookup(operand);
+    for (Value result : op.getResults())
+      dependence[result] = on;
+    if (!remaining.contains(&op))
+      continue;
+    OpCost one = opCost(&op, precise);
+    // A lane's fragment has four rows to a column at two row tiles a warp; rows and uniform values leave the loop.
+    const double share = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
+    cost.special += share * one.special;
+    cost.alu += share * one.alu;
+    if (isa<attn::ScalarOp>(op))
+      ++cost.uniformValues;
+    if (auto load = dyn_cast<attn::LoadOp>(op); load && staged && isBias(load, body, dependence)) {
+      ++cost.biases;
+      cost.biasBytes += int(tensorElement(load).getIntOrFloatBitWidth() / 8);
+    }
+    if (isa<attn::LoadOp>(op) && on == onColumn && op.getResult(0).getType().getIntOrFloatBitWidth() == 32)
+      ++cost.wordColumns;
+    if (isa<attn::LoadOp>(op))
+      ++(on == onElement  ? cost.elementLoads
+         : on == onRow    ? cost.rowVectors
+         : on == onColumn ? cost.columnVectors
+                          : cost.uniformValues);
+  }
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// The mask's band
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// q * row + k * column + constant
+struct Affine {
+  int64_t row = 0, column = 0, constant = 0;
+};
+
+/// Reads a mask as a band of k - q with an optional prefix. Extents count with the sizes to rank for. What it
+/// does not know it drops from a conjunction (more stays visible), and gives up on elsewhere.
+class BandReader {
+public:
+  BandReader(Block &block, const PlanRequest &request) : block(block), request(request) {}
+
+  /// Each value is read once, however many use it.
+  std::optional<MaskShape> read(Value value) {
+    if (auto known = shapes.find(value); known != shapes.end())
+      return known->second;
+    std::optional<MaskShape> shape = compute(value);
+    return shapes[value] = shape;
+  }
+
+private:
+  std::optional<MaskShape> compute(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return std::nullopt;
+    if (auto conjunction = dyn_cast<arith::AndIOp>(op)) {
+      auto a = read(conjunction.getLhs()), b = read(conjunction.getRhs());
+      if (!a || !b)
+        return a ? a : b;
+      if (a->prefix || b->prefix)
+        return a->prefix ? b : a; // an upper bound
+      return MaskShape::band(std::min(a->left, b->left), std::min(a->right, b->right));
+    }
+    if (auto disjunction = dyn_cast<arith::OrIOp>(op)) {
+      auto a = read(disjunction.getLhs()), b = read(disjunction.getRhs());
+      if (!a || !b)
+        return std::nullopt;
+      return MaskShape::band(std::max(a->left, b->left), std::max(a->right, b->right), std::max(a->prefix, b->prefix));
+    }
+    if (auto compare = dyn_cast<arith::CmpIOp>(op))
+      return readCompare(compare);
+    return std::nullopt;
+  }
+
+  std::optional<MaskShape> readCompare(arith::CmpIOp compare) {
+    auto lhs = affine(compare.getLhs()), rhs = affine(compare.getRhs());
+    if (!lhs || !rhs)
+      return std::nullopt;
+    Affine d; // d pred 0
+    if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) ||
+        __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
+        __builtin_sub_overflow(lhs->constant, rhs->constant, &d.constant))
+      return std::nullopt;
+    d.constant = std::clamp(d.constant, -MaskShape::unlimited, MaskShape::unlimited);
+    arith::CmpIPredicate predicate = compare.getPredicate();
+    if (d.column == -1) { // turn -k around
+      d = {-d.row, -d.column, -d.constant};
+      using P = arith::CmpIPredicate;
+      predicate = predicate == P::sle   ? P::sge
+                  : predicate == P::slt ? P::sgt
+                  : predicate == P::sge ? P::sle
+                  : predicate == P::sgt ? P::slt
+                                        : predicate;
+    }
+    if (d.column != 1 || (d.row != -1 && d.row != 0))
+      return std::nullopt;
+    int64_t left = MaskShape::unlimited, right = MaskShape::unlimited;
+    switch (predicate) { // k - q + constant pred 0
+    case arith::CmpIPredicate::sle:
+      right = -d.constant;
+      break;
+    case arith::CmpIPredicate::slt:
+      right = -d.constant - 1;
+      break;
+    case arith::CmpIPredicate::sge:
+      left = d.constant;
+      break;
+    case arith::CmpIPredicate::sgt:
+      left = d.constant - 1;
+      break;
+    default:
+      return std::nullopt;
+    }
+    if (d.row == -1)
+      return MaskShape::band(left, right);
+    if (right == MaskShape::unlimited || right < 0)
+      return std::nullopt;
+    return MaskShape::band(-MaskShape::unlimited, -MaskShape::unlimited, right + 1); // k < right + 1 alone
+  }
+
+  std::optional<Affine> affine(Value value) {
+    if (auto known = affines.find(value); known != affines.end())
+      return known->second;
+    std::optional<Affine> result = computeAffine(value);
+    return affines[value] = result;
+  }
+
+  std::optional<Affine> computeAffine(Value value) {
+    if (value == block.getArgument(2))
+      return Affine{1, 0, 0};
+    if (value == block.getArgument(3))
+      return Affine{0, 1, 0};
+    llvm::APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return Affine{0, 0, constant.getSExtValue()};
+    Operation *op = value.getDefiningOp();
+    if (auto extent = dyn_cast_if_present<attn::ExtentOp>(op)) {
+      StringRef name = extent.getName();
+      return Affine{0, 0,
+                    name == "Sq"   ? request.queries
+                    : name == "Sk" ? request.keys
+                    : name == "H"  ? request.heads
+                                   : request.batch};
+    }
+    if (!isa_and_present<arith::AddIOp, arith::SubIOp>(op))
+      return std::nullopt;
+    auto a = affine(op->getOperand(0)), b = affine(op->getOperand(1));
+    if (!a || !b)
+      return std::nullopt;
+    Affine result;
+    auto combine = [&](int64_t x, int64_t y, int64_t &to) {
+      return isa<arith::SubIOp>(op) ? __builtin_sub_overflow(x, y, &to) : __builtin_add_overflow(x, y, &to);
+    };
+    if (combine(a->row, b->row, result.row) || combine(a->column, b->column, result.column) ||
+        combine(a->constant, b->constant, result.constant))
+      return std::nullopt;
+    return result;
+  }
+
+  Block &block;
+  const PlanRequest &request;
+  llvm::DenseMap<Value, std::optional<MaskShape>> shapes;
+  llvm::DenseMap<Value, std::optional<Affine>> affines;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Request and attribute
+//===----------------------------------------------------------------------===//
+
+PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
+  PlanRequest request;
+  request.arch = arch.str();
+  request.elementBytes = int(op.getDtype().getIntOrFloatBitWidth() / 8);
+  request.headDim = int(op.getHeadDim());
+  request.headDimV = int(op.getHeadDimV());
+  request.dropout = op.getDropout();
+  request.precise = op.getPrecise();
+  request.queries = hints.queries;
+  request.keys = hints.keys;
+  request.heads = hints.heads ? hints.heads : std::max<int64_t>(1, 2048 / std::max(request.headDim, 1));
+  request.headsKv = request.heads;
+  request.batch = hints.batch ? hints.batch : std::max<int64_t>(1, 16384 / std::max<int64_t>(hints.queries, 1));
+
+  const bool precise = op.getPrecise() || op.getDtype().isF32();
+  const bool staged = usesWarpgroups(request);
+  RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
+  request.specialPerElement = score.special;
+  request.aluPerElement = score.alu;
+  auto keep = [&](const RegionCost &cost) {
+    request.uniformValues += cost.uniformValues;
+    request.rowVectors += cost.rowVectors;
+    request.columnVectors += cost.columnVectors;
+    request.elementLoads += cost.elementLoads;
+    request.distanceValues += cost.distanceValues;
+    request.biases += cost.biases;
+    request.biasBytes += cost.biasBytes;
+  };
+  keep(score);
+  Region &mask = op.getMask();
+  if (!mask.empty()) {
+    RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise, staged);
+    request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
+    request.maskLoadsByKey = cost.columnVectors > 0;
+    if (staged) {
+      request.stagedColumns = cost.wordColumns;
+      cost.columnVectors -= cost.wordColumns;
+    }
+    keep(cost);
+    BandReader reader(mask.front(), request);
+    Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
+    request.mask = reader.read(visible).value_or(MaskShape::partly(0.5));
+  }
+  if (attn::BlockPatternAttr pattern = op.getPatternAttr()) {
+    request.patternRows = pattern.getRows();
+    request.patternColumns = pattern.getColumns();
+  }
+  return request;
+}
+
+tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
+  return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
+                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases);
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct TileSize : attune::impl::TileSizeBase<TileSize> {
+  using TileSizeBase::TileSizeBase;
+
+  void runOnOperation() override {
+    if (qRegisters != "auto" && qRegisters != "true" && qRegisters != "false") {
+      emitError(getOperation().getLoc()) << "q-registers '" << qRegisters << "' is not one of true, false, auto";
+      return signalPassFailure();
+    }
+    if (queries < 1 || keys < 1 || heads < 0 || batch < 0) {
+      emitError(getOperation().getLoc()) << "sizes to rank for must be positive; leave them out for the defaults";
+      return signalPassFailure();
+    }
+    for (auto op : getOperation().getOps<attn::AttentionOp>())
+      if (failed(choose(op)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult choose(attn::AttentionOp op) {
+    PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
+    request.sramBudget = sramBudget;
+    auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
+    if (given) {
+      request.fixed = {int(given.getTileQ()), int(given.getTileK()),   int(given.getWarps()), int(given.getStages()),
+                       given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
+    }
+    // An option overrules the plan in the text.
+    auto fix = [](std::optional<int> &field, int64_t option) {
+      if (option)
+        field = int(option);
+    };
+    fix(request.fixed.tileQ, tileQ);
+    fix(request.fixed.tileK, tileK);
+    fix(request.fixed.warps, warps);
+    fix(request.fixed.stages, stages);
+    fix(request.fixed.dvWarps, dvWarps);
+    if (qRegisters != "auto")
+      request.fixed.qRegisters = qRegisters == "true";
+
+    Expected<RankedPlan> chosen = choosePlan(request);
+    if (!chosen)
+      return op.emitError() << chosen.error().message;
+    Plan plan = chosen->plan;
+    if (given) {
+      if (given.getBlocksPerSm() > plan.blocksPerSm)
+        return op.emitError() << "blocks_per_sm " << given.getBlocksPerSm() << " does not fit: at most "
+                              << plan.blocksPerSm << " such blocks share an SM";
+      if (given.getPersistent() && !plan.persistent)
+        return op.emitError("persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K "
+                            "and V; use smaller tiles or fewer "
+                            "stages, or leave out `persistent`");
+      if (given.getQStages() > plan.queryStages)
+        return op.emitError() << "q_stages " << given.getQStages() << " does not fit: at most " << plan.queryStages
+                              << "; use fewer, or smaller tiles";
+      plan.persistent = given.getPersistent();
+      plan.queryStages = int(given.getQStages());
+      plan.turns = plan.copyWarps && given.getTurns();
+      plan.overlap = plan.copyWarps && given.getOverlap();
+      plan.blocksPerSm = int(given.getBlocksPerSm());
+      plan.longestFirst = given.getLongestFirst();
+    }
+    op->setAttr("tile.plan", planAttr(op.getContext(), plan));
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,68 @@
+//===- AssignSharedMemory.cpp - Offsets of the shared buffers ----------------===//
+//
+// Each buffer lies at the lowest offset where it overlaps no buffer that is alive at the same time; so the output tile
+// takes the place of Q. A buffer lives from its first to its last use among the ops of its block.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/SwizzledLayout.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Lifetimes.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ASSIGNSHAREDMEMORY
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+int64_t alignmentOf(sched::SharedOp buffer) {
+  return buffer.getResult().getType().getLayout() ? sched::swizzledAlignment : 128;
+}
+
+struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
+  using AssignSharedMemoryBase::AssignSharedMemoryBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<sched::KernelOp>()) {
+      SmallVector<Lifetime> placed;
+      int64_t total = 0;
+      kernel.walk([&](sched::SharedOp buffer) {
+        Lifetime lifetime = Lifetime::of(buffer);
+        if (sched::SharedOp over = lifetime.over())
+          buffer.setOffset(over.getOffset());
+        else
+          place(lifetime, placed);
+        total = std::max(total, lifetime.end());
+        placed.push_back(lifetime);
+      });
+      // Barriers live as long as the kernel.
+      total = llvm::alignTo(total, 16);
+      kernel.walk([&](sched::RingOp ring) {
+        ring.setOffset(total);
+        total += ring.getResult().getType().bytes();
+      });
+      kernel.setSharedBytes(llvm::alignTo(total, 16));
+    }
+  }
+
+  /// At the lowest offset that no buffer holds at the same time.
+  static void place(Lifetime &lifetime, ArrayRef<Lifetime> placed) {
+    SmallVector<int64_t> candidates{0};
+    for (const Lifetime &other : placed)
+      candidates.push_back(llvm::alignTo(other.end(), alignmentOf(lifetime.buffer)));
+    llvm::sort(candidates);
+    for (int64_t offset : candidates) {
+      lifetime.buffer.setOffset(offset);
+      if (llvm::none_of(placed,
+                        [&](const Lifetime &other) { return lifetime.meets(other) && lifetime.sharesBytes(other); }))
+        return;
+    }
+    llvm_unreachable("past every other buffer there is room");
+  }
+};
+
+} // namespace

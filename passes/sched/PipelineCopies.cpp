@@ -1,0 +1,272 @@
+//===- PipelineCopies.cpp - Loads become asynchronous copies into rings ------===//
+//
+// The loop over K tiles becomes `sched.for_tiles`, its loads copies that run ahead:
+//
+//     stages = 1                               stages = s >= 2
+//     ---------------------------------        -----------------------------------------
+//     copy Q, K(0)                             copy Q; copy K, V of tiles 0 .. s-2
+//     for tiles n:                             for tiles n:
+//       wait K(n); barrier                       wait K(n), V(n); barrier
+//       copy V(n)                                copy K, V of tile n + s - 1
+//       S = Q K(n)                               S = Q K(n)
+//       wait V(n); barrier                       softmax
+//       copy K(n + 1)                            O += P V(n)
+//       softmax; O += P V(n)
+//
+// A barrier after a wait makes all threads' copies visible, and proves that all threads are done with the slot that the
+// next copy fills. Every wait's pending count is the number of groups committed after the one that it needs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/analysis/TileSequence.h"
+
+namespace attune {
+#define GEN_PASS_DEF_PIPELINECOPIES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+class LoopPipeliner {
+public:
+  LoopPipeliner(tile::KernelOp kernel, tile::ForBlocksOp loop, TileSequence sequence)
+      : kernel(kernel), loop(loop), sequence(sequence), stages(kernel.getPlan().getStages()), builder(loop),
+        loc(loop.getLoc()), origin(loop.getOrigin()) {}
+
+  void run() {
+    for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
+      rings.push_back({load, ring(load, stages)});
+    SmallVector<tile::LoadOp> once;
+    for (auto load : loop->getBlock()->getOps<tile::LoadOp>())
+      once.push_back(load);
+    for (tile::LoadOp load : once)
+      copyOnce(load);
+    stages == 1 ? alternate() : fillRings();
+    finish();
+  }
+
+private:
+  struct Ring {
+    tile::LoadOp load;
+    Value buffer;
+  };
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  Value ring(tile::LoadOp load, int64_t count) {
+    TileType type = load.getResult().getType();
+    SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
+    SmallVector<int64_t> shape{count};
+    llvm::append_range(axes, type.getAxes());
+    llvm::append_range(shape, type.getShape());
+    auto ringType =
+        TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+    StringRef name = tile::nameOf(load.getResult());
+    std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
+    return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
+  }
+
+  /// A load before the loop: its copy shares the first group, its first wait is that of the first tile.
+  void copyOnce(tile::LoadOp load) {
+    Value buffer = ring(load, 1);
+    sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
+                              i32(0), Value());
+    Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
+    // What reads it before the loop (fragments kept in registers) has to wait for it there.
+    for (Operation *user : llvm::make_early_inc_range(load.getResult().getUsers()))
+      if (user->getBlock() == loop->getBlock()) {
+        earlyReaders.push_back(user);
+        user->replaceUsesOfWith(load.getResult(), slot);
+      }
+    load.getResult().replaceAllUsesWith(slot);
+    load.erase();
+  }
+
+  /// Copies tile `index` of `ring` into `slot`, if there is such a tile.
+  void copyTile(Ring &ring, Value index, Value slot) {
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, sequence.bound);
+    auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    issue(ring, index, slot);
+  }
+
+  void issue(Ring &ring, Value index, Value slot) {
+    IRMapping mapping;
+    mapping.map(origin, sequence.origin(builder, index));
+    SmallVector<Value> indices;
+    for (Value i : ring.load.getIndices())
+      indices.push_back(mapping.lookupOrDefault(i));
+    sched::CopyTileOp::create(builder, ring.load.getLoc(), ring.load.getView(), indices, ring.load.getLimit(),
+                              ring.buffer, slot, Value());
+  }
+
+  void commit() { sched::CommitCopiesOp::create(builder, loc); }
+
+  void waitAndMeet(int64_t pending) {
+    sched::WaitCopiesOp::create(builder, loc, pending);
+    sched::BarrierOp::create(builder, loc);
+  }
+
+  /// Fragments that live in registers are read before the loop, once their copy is complete.
+  void readEarly() {
+    if (earlyReaders.empty())
+      return;
+    waitAndMeet(0);
+    for (Operation *reader : earlyReaders)
+      reader->moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
+  }
+
+  /// Opens the new loop with `carried` after the tile index and leaves the builder at the start of its body.
+  sched::ForTilesOp openLoop(ValueRange carried) {
+    auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence.bound, loop.getInits());
+    builder.setInsertionPointToStart(&tiles.getBody().front());
+    loop.getPartial().replaceAllUsesWith(sequence.partial(builder, {tiles.getBody().getArgument(0), {}}));
+    origin = sequence.origin(builder, tiles.getBody().getArgument(0));
+    loop.getOrigin().replaceAllUsesWith(origin);
+    for (auto [old, argument] : llvm::zip(loop.getCarried(), tiles.getBody().getArguments().drop_front(carried.size())))
+      old.replaceAllUsesWith(argument);
+    return tiles;
+  }
+
+  void closeLoop(sched::ForTilesOp tiles, ArrayRef<Value> next) {
+    Block &body = tiles.getBody().front();
+    tile::YieldOp yield = loop.getYield();
+    SmallVector<Value> values(next);
+    llvm::append_range(values, yield.getValues());
+    yield.erase();
+    body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+    builder.setInsertionPointToEnd(&body);
+    sched::NextOp::create(builder, loc, values);
+    loop.replaceAllUsesWith(tiles.getResults());
+    loop.erase();
+    builder.setInsertionPointAfter(tiles);
+  }
+
+  void replaceByOwnSlot(Ring &ring, Value slot) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(ring.load);
+    ring.load.getResult().replaceAllUsesWith(
+        sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, slot));
+    ring.load.erase();
+  }
+
+  /// One buffer each: the copy of one operand runs during the product with the other.
+  void alternate() {
+    Value first = sequence.first(builder).tile;
+    copyTile(rings[0], first, i32(0));
+    commit();
+    readEarly();
+    sched::ForTilesOp tiles = openLoop(first);
+    Value index = tiles.getBody().getArgument(0);
+    Value zero = i32(0);
+    Value next = sequence.next(builder, {index, {}}).tile;
+    waitAndMeet(0);
+    // Ring r + 1 is copied while ring r is read; the first ring's next tile while the last one is.
+    for (unsigned r = 0; r < rings.size(); ++r) {
+      if (r + 1 < rings.size()) {
+        issue(rings[r + 1], index, zero);
+      } else {
+        copyTile(rings[0], next, zero);
+      }
+      commit();
+      if (r + 1 < rings.size()) {
+        builder.setInsertionPointAfter(lastReader(rings[r]));
+        waitAndMeet(0);
+      }
+    }
+    for (Ring &ring : rings)
+      replaceByOwnSlot(ring, zero);
+    closeLoop(tiles, {next});
+  }
+
+  Operation *lastReader(Ring &ring) {
+    Operation *last = ring.load;
+    for (Operation *user : ring.load.getResult().getUsers())
+      if (Operation *ancestor = loop.getBody().front().findAncestorOpInBlock(*user); last->isBeforeInBlock(ancestor))
+        last = ancestor;
+    return last;
+  }
+
+  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the
+  /// tile's index and its slot; what follows from them is computed, as registers are scarcer than integer instructions.
+  /// Tiles may follow from a search: the indices ahead are carried too.
+  void fillRings() {
+    bool dense = !sequence.searches();
+    SmallVector<Value> indices{sequence.first(builder).tile};
+    for (int64_t s = 0; s + 1 < stages; ++s) {
+      for (Ring &ring : rings)
+        copyTile(ring, indices.back(), i32(s));
+      commit();
+      if (!dense || s + 2 < stages)
+        indices.push_back(sequence.next(builder, {indices.back(), {}}).tile);
+    }
+    readEarly();
+    SmallVector<Value> carried(dense ? ArrayRef(indices).take_front(1) : ArrayRef(indices));
+    carried.push_back(i32(0));
+    sched::ForTilesOp tiles = openLoop(carried);
+    auto arguments = tiles.getBody().getArguments();
+    Value index = arguments[0], slot = arguments[carried.size() - 1];
+    Value ahead = dense ? Value(arith::AddIOp::create(builder, loc, index, i32(stages - 1))) : arguments[stages - 1];
+    waitAndMeet(stages - 2);
+    Value free = neighbour(slot, stages - 1, "free_slot");
+    for (Ring &ring : rings)
+      copyTile(ring, ahead, free);
+    commit();
+    SmallVector<Value> next;
+    if (!dense)
+      next.assign(arguments.begin() + 1, arguments.begin() + stages);
+    next.push_back(sequence.next(builder, {dense ? index : ahead, {}}).tile);
+    next.push_back(neighbour(slot, 1, "next_slot"));
+    for (Ring &ring : rings)
+      replaceByOwnSlot(ring, slot);
+    closeLoop(tiles, next);
+  }
+
+  /// The slot `steps` after `slot`, around the ring.
+  Value neighbour(Value slot, int64_t steps, StringRef name) {
+    Value after = arith::AddIOp::create(builder, loc, slot, i32(steps), arith::IntegerOverflowFlags::nsw);
+    return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
+  }
+
+  /// No copy is under way, and no thread reads a shared tile, once the loop is left: its memory may be reused.
+  void finish() { waitAndMeet(0); }
+
+  tile::KernelOp kernel;
+  tile::ForBlocksOp loop;
+  TileSequence sequence;
+  int64_t stages;
+  OpBuilder builder;
+  Location loc;
+  Value origin; ///< first key of the tile that the body works on
+  SmallVector<Ring> rings;
+  SmallVector<Operation *> earlyReaders;
+};
+
+struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
+  using PipelineCopiesBase::PipelineCopiesBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (kernel.getPlan().getCopyWarps())
+        continue;
+      SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
+      for (tile::ForBlocksOp loop : loops) {
+        auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+        FailureOr<TileSequence> sequence = TileSequence::create(domain);
+        if (failed(sequence))
+          return signalPassFailure();
+        LoopPipeliner(kernel, loop, *sequence).run();
+        domain.erase();
+      }
+    }
+  }
+};
+
+} // namespace

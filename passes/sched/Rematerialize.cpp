@@ -1,0 +1,175 @@
+//===- Rematerialize.cpp - Compute a lane's place again rather than keep it ----===//
+//
+// A lane's row, column and copy addresses follow from its thread index in a few integer ops. Kept from the start of the
+// kernel, they occupy registers through the loop, where fragments need all of them. The branches of the loop (copies,
+// masks) and what follows the loop therefore derive them again, from a thread index and a tile of work that are read
+// there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/NestedOps.h"
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace attune {
+#define GEN_PASS_DEF_REMATERIALIZE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
+  using RematerializeBase::RematerializeBase;
+
+  void runOnOperation() override {
+    getOperation().walk([&](sched::ForWorkOp work) {
+      for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
+        // A consumer's branch has no registers for what is computed again: all of S is alive there.
+        if (!isa<sched::RoleOp>(work->getParentOp()))
+          for (auto branch : loop.getBody().getOps<scf::IfOp>())
+            renewInBranch(branch);
+        if (holdsTiles(loop))
+          renewAfter(loop, work);
+      }
+      eraseDead(work.getBody().front());
+    });
+  }
+
+  /// Whether tiles live in registers in a loop: it has none to spare.
+  static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
+
+  /// Whether `value` follows from the thread index and constants by pure scalar ops.
+  bool isLaneValue(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return false;
+    if (isa<sched::ThreadIdOp>(op))
+      return true;
+    if (!isa<arith::ArithDialect>(op->getDialect()) || op->getNumOperands() == 0)
+      return false;
+    bool dependsOnLane = false;
+    for (Value operand : op->getOperands()) {
+      bool lane = isLaneValue(operand);
+      if (!lane && !operand.getDefiningOp<arith::ConstantOp>())
+        return false;
+      dependsOnLane |= lane;
+    }
+    return dependsOnLane;
+  }
+
+  /// `value` from a new read of the thread index, at the builder's position.
+  Value renew(Value value, OpBuilder &builder, IRMapping &renewed) {
+    if (Value known = renewed.lookupOrNull(value))
+      return known;
+    Operation *op = value.getDefiningOp();
+    if (auto thread = dyn_cast<sched::ThreadIdOp>(op)) {
+      Value read = sched::ReadThreadIdOp::create(builder, op->getLoc(), value.getType());
+      if (Attribute name = op->getAttr(tile::nameAttr))
+        read.getDefiningOp()->setAttr(tile::nameAttr, name);
+      renewed.map(value, read);
+      return read;
+    }
+    for (Value operand : op->getOperands())
+      if (isLaneValue(operand))
+        renew(operand, builder, renewed);
+    return builder.clone(*op, renewed)->getResult(0);
+  }
+
+  /// Uses inside `region` of lane values from outside become new values at its start.
+  void renewInBranch(scf::IfOp branch) {
+    IRMapping renewed;
+    OpBuilder builder = OpBuilder::atBlockBegin(branch.thenBlock());
+    SmallVector<OpOperand *> uses;
+    branch.getThenRegion().walk([&](Operation *op) {
+      for (OpOperand &use : op->getOpOperands())
+        if (!branch.getThenRegion().isAncestor(use.get().getParentRegion()) && isLaneValue(use.get()))
+          uses.push_back(&use);
+    });
+    for (OpOperand *use : uses)
+      use->set(renew(use->get(), builder, renewed));
+  }
+
+  /// The `sched.receive` that `value` is a result of, by way of `sched.uniform` or not, else null.
+  static Operation *receiver(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<sched::UniformOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<sched::ReceiveOp>(op) ? op : nullptr;
+  }
+
+  /// Whether `value` follows from something received, by operations on numbers.
+  static bool followsReceived(Value value, Operation *loop) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isBefore(op, loop))
+      return false;
+    if (receiver(value))
+      return true;
+    return isa<arith::ArithDialect>(op->getDialect()) &&
+           llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
+  }
+
+  /// `value` from what is received again.
+  static Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
+                             IRMapping &renewed) {
+    if (renewed.contains(value))
+      return renewed.lookup(value);
+    if (Operation *origin = receiver(value)) {
+      if (!received)
+        received = cast<sched::ReceiveOp>(builder.clone(*origin, renewed));
+    } else {
+      for (Value operand : value.getDefiningOp()->getOperands())
+        if (followsReceived(operand, loop))
+          renewReceived(operand, loop, received, builder, renewed);
+    }
+    if (!renewed.contains(value))
+      builder.clone(*value.getDefiningOp(), renewed);
+    return renewed.lookup(value);
+  }
+
+  void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
+    Block *block = loop->getBlock();
+    IRMapping renewed;
+    OpBuilder builder(loop->getContext());
+    builder.setInsertionPointAfter(loop);
+    sched::ReadWorkOp position;
+    sched::ReceiveOp received;
+    SmallVector<OpOperand *> uses;
+    for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
+      op->walk([&](Operation *nested) {
+        for (OpOperand &use : nested->getOpOperands())
+          uses.push_back(&use);
+      });
+    for (OpOperand *use : uses) {
+      Value value = use->get();
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
+        if (!position)
+          position =
+              sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
+        use->set(position->getResult(argument.getArgNumber()));
+      } else if (followsReceived(value, loop)) {
+        use->set(renewReceived(value, loop, received, builder, renewed));
+      } else if (isLaneValue(value) && isBefore(value.getDefiningOp(), loop)) {
+        use->set(renew(value, builder, renewed));
+      }
+    }
+  }
+
+  /// What only the renewed uses needed.
+  static void eraseDead(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  static bool isBefore(Operation *op, Operation *loop) {
+    return op->getBlock() == loop->getBlock() && op->isBeforeInBlock(loop);
+  }
+};
+
+} // namespace

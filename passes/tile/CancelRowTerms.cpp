@@ -1,0 +1,139 @@
+//===- CancelRowTerms.cpp - A score's row terms leave the softmax -------------===//
+//
+// A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
+// max(x)). Only the LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the
+// row part moves to the LSE, and an element costs one multiply-add.
+//
+// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product
+// that starts from it truncates at each of D / 16 steps: an error of s' of at most 2^-23 * |u| * tile_q * D / 16 more.
+// For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256 even where s' is 1; beyond,
+// neighbouring keys differ by more than their errors. f16 keeps the formula.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/ScoreFlow.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace attune {
+#define GEN_PASS_DEF_CANCELROWTERMS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+/// u * (column - row) among the terms that a map adds up; `negated` for u * (row - column).
+struct DistanceTerm {
+  arith::MulFOp product;
+  Value factor;
+  BlockArgument column;
+  bool negated;
+};
+
+/// The coordinate of type f32 along `axis` that `value` is.
+BlockArgument floatCoordinate(tile::MapOp map, Value value, StringRef axis) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() < map.getInputs().size() ||
+      !value.getType().isF32())
+    return {};
+  auto name = cast<StringAttr>(map.getAxes()[argument.getArgNumber() - map.getInputs().size()]);
+  return name == axis ? argument : BlockArgument();
+}
+
+std::optional<DistanceTerm> matchDistance(tile::MapOp map) {
+  SmallVector<Value> terms{map.getYield().getValues().front()};
+  while (!terms.empty()) {
+    Value term = terms.pop_back_val();
+    if (auto sum = term.getDefiningOp<arith::AddFOp>(); sum && sum->hasOneUse())
+      terms.append({sum.getLhs(), sum.getRhs()});
+    auto product = term.getDefiningOp<arith::MulFOp>();
+    if (!product || !product->hasOneUse() || product.getResult() == map.getYield().getValues().front())
+      continue;
+    for (auto [factor, distance] :
+         {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())}) {
+      auto difference = distance.getDefiningOp<arith::SubFOp>();
+      if (!difference || map.getBody().isAncestor(factor.getParentRegion()))
+        continue;
+      for (bool negated : {false, true}) {
+        BlockArgument column = floatCoordinate(map, negated ? difference.getRhs() : difference.getLhs(), "k");
+        if (column && floatCoordinate(map, negated ? difference.getLhs() : difference.getRhs(), "q"))
+          return DistanceTerm{product, factor, column, negated};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
+  using CancelRowTermsBase::CancelRowTermsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (kernel.getPrecise() || !kernel.getDtype().isBF16())
+        continue;
+      SmallVector<tile::MapOp> maps;
+      kernel.walk([&](tile::MapOp map) {
+        if (isa<tile::ForBlocksOp>(map->getParentOp()) && cast<TileType>(map.getResult().getType()).rank() == 2)
+          maps.push_back(map);
+      });
+      for (tile::MapOp map : maps)
+        if (std::optional<DistanceTerm> term = matchDistance(map))
+          cancel(map, *term);
+    }
+  }
+
+  void cancel(tile::MapOp map, DistanceTerm term) {
+    // The maps after the loop must undo the shift.
+    llvm::SetVector<tile::MapOp> readers;
+    ScoreFlow flow([](float constant) { return std::isinf(constant); });
+    auto onMap = [&](tile::MapOp user, OpOperand &use) {
+      if (!isa<tile::ForBlocksOp>(user->getParentOp())) {
+        readers.insert(user);
+        return ScoreFlow::Step::Ends;
+      }
+      // Unchanged when both inputs move by the same amount.
+      if (exponentFactor(user)) {
+        flow.require(user.getInputs());
+        return ScoreFlow::Step::Ends;
+      }
+      return flow.onlySelects(user, use) ? ScoreFlow::Step::Carries : ScoreFlow::Step::Refuses;
+    };
+    if (!map.isWhole() || !flow.follow(map.getResult(), onMap))
+      return;
+    // u * column, or -u * column: the sign goes to the block's factor.
+    OpBuilder before(map);
+    Location loc = term.product.getLoc();
+    Value factor = term.factor;
+    if (term.negated)
+      factor = arith::NegFOp::create(before, loc, factor);
+    OpBuilder inside(term.product);
+    Value column = arith::MulFOp::create(inside, loc, factor, term.column);
+    term.product.replaceAllUsesWith(column);
+    term.product.erase();
+    for (tile::MapOp reader : readers) {
+      OpBuilder outer(reader);
+      if (term.negated)
+        factor = arith::NegFOp::create(outer, loc, term.factor);
+      Value zero = arith::ConstantOp::create(outer, loc, outer.getF32FloatAttr(0));
+      BlockArgument row = reader.addCoordinate("q", zero);
+      OpBuilder inner = OpBuilder::atBlockBegin(&reader.getBody().front());
+      Value shift = arith::MulFOp::create(inner, loc, factor, row);
+      for (auto [i, input] : llvm::enumerate(reader.getInputs()))
+        if (flow.reaches(input)) {
+          // The maximum of a row without keys stays -inf.
+          auto unshifted = arith::SubFOp::create(inner, loc, reader.getElement(i), shift);
+          reader.getElement(i).replaceAllUsesExcept(unshifted, unshifted);
+        }
+    }
+  }
+};
+
+} // namespace

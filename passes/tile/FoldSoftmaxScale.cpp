@@ -1,0 +1,125 @@
+//===- FoldSoftmaxScale.cpp - The softmax's scale meets log2(e) in the exponent -----===//
+//
+// Two rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead:
+// max and selection commute with it, and
+//
+//     x = c * s;  m = max(x);  p = exp(x - m)        becomes        m' = max(s);  p = exp(c * s - c * m')
+//
+// Then exp becomes exp2 with log2(e) folded into the factor, which multiplies the difference:
+//
+//     exp(c * a - c * b)  =  exp2((a - b) * (c * log2(e)))
+//
+// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the
+// factor inside, as one multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the
+// logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-hold-maxima and
+// tile-fuse-exponents make it for the rows that it is right for.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Constants.h"
+#include "passes/analysis/ScoreFlow.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace attune {
+#define GEN_PASS_DEF_FOLDSOFTMAXSCALE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+constexpr float log2e = 1.44269504088896340736f;
+
+/// The positive constant by which `map` multiplies its result last, and the factor's partner.
+std::optional<std::pair<float, Value>> trailingFactor(tile::MapOp map) {
+  Value result = map.getYield().getValues().front();
+  auto [partner, factor] = splitFactor(result);
+  if (!partner || !result.hasOneUse() || !(factor > 0) || !std::isfinite(factor))
+    return std::nullopt;
+  return std::pair(factor, partner);
+}
+
+void moveFactor(tile::MapOp map) {
+  auto factor = trailingFactor(map);
+  if (!factor || !map.isWhole())
+    return;
+  // The maps that are more than selections must apply the factor.
+  SmallVector<OpOperand *> consumers;
+  ScoreFlow flow([](float constant) { return constant == 0 || std::isinf(constant); });
+  auto onMap = [&](tile::MapOp user, OpOperand &use) {
+    if (flow.onlySelects(user, use))
+      return ScoreFlow::Step::Carries;
+    if (!user.isWhole())
+      return ScoreFlow::Step::Refuses;
+    consumers.push_back(&use);
+    return ScoreFlow::Step::Ends;
+  };
+  if (!flow.follow(map.getResult(), onMap))
+    return;
+  map.getYield().getValuesMutable()[0].set(factor->second);
+  for (OpOperand *use : consumers) {
+    auto user = cast<tile::MapOp>(use->getOwner());
+    BlockArgument argument = user.getElement(use->getOperandNumber());
+    OpBuilder builder(user.getBody());
+    Value constant = arith::ConstantOp::create(builder, user.getLoc(), builder.getF32FloatAttr(factor->first));
+    auto product = arith::MulFOp::create(builder, user.getLoc(), argument, constant);
+    argument.replaceAllUsesExcept(product, product);
+  }
+}
+
+void useExp2(math::ExpOp exp) {
+  auto difference = exp.getOperand().getDefiningOp<arith::SubFOp>();
+  if (!difference)
+    return;
+  OpBuilder builder(exp);
+  Location loc = exp.getLoc();
+  auto parts = [](Value value) {
+    auto [partner, factor] = splitFactor(value);
+    return std::pair(partner ? partner : value, factor);
+  };
+  auto [a, aFactor] = parts(difference.getLhs());
+  auto [b, bFactor] = parts(difference.getRhs());
+  Value minuend = difference;
+  float factor = 1;
+  if (aFactor == bFactor) {
+    minuend = arith::SubFOp::create(builder, loc, a, b);
+    factor = aFactor;
+  }
+  Value log2OfE = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor * log2e));
+  exp.replaceAllUsesWith(
+      Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, minuend, log2OfE))));
+  exp.erase();
+  if (difference.use_empty())
+    difference.erase();
+}
+
+struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
+  using FoldSoftmaxScaleBase::FoldSoftmaxScaleBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
+      for (tile::ForBlocksOp loop : loops)
+        for (auto map : llvm::make_early_inc_range(loop.getBody().getOps<tile::MapOp>())) {
+          moveFactor(map);
+          for (auto exp : llvm::make_early_inc_range(map.getBody().getOps<math::ExpOp>()))
+            if (cast<tile::TileType>(map.getResult().getType()).rank() > 0 && isSoftmaxExponent(map))
+              useExp2(exp);
+        }
+    }
+  }
+
+  /// A map that is nothing but exp(a - b) of its inputs: the softmax's own, not one of the user's.
+  static bool isSoftmaxExponent(tile::MapOp map) {
+    return map.getInputs().size() == 2 && map.getYield().getValues().front().getDefiningOp<math::ExpOp>() &&
+           map.getOrigins().empty();
+  }
+};
+
+} // namespace

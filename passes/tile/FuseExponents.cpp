@@ -1,0 +1,232 @@
+//===- FuseExponents.cpp - One multiply-add for the exponent -----------------===//
+//
+// exp2((x - m) * c) takes a subtraction and a multiplication an element, and is right for every finite x and m. exp2(x
+// * c - m * c) takes one multiply-add, whose addend belongs to the row, but the addend is rounded. Two ways to have one
+// multiply-add in any case:
+//
+// Warp-level products: where a row of a warp has a large maximum, the difference is taken in front, in a branch that is
+// hardly ever entered.
+//
+//     far = any |m| >= 2^14 / c                      below, the rounding changes p by 2^-11, less than bf16 does
+//     x   = map(x, m) only if far: x - m
+//     m   = map(m)    only if far: 0
+//     p   = exp2(fma(x, c, m * -c))
+//
+// Warpgroup-level products: no branch, which would keep what the scores do not decide from running beside what they do:
+// with dropout it cost 11%.
+//
+//     m starts from the least finite float
+//     f     = |m| < 2^30 / c ? c : 2^k               2^k >= c, but at most 1
+//     a     = -(m * f)                               carried: a of the tile before
+//     alpha = exp2(a - a_old)
+//     p     = exp2(fma(x, f, a))
+//
+// Below 2^30 the rounding of a, e <= 2^6, multiplies all exponentials of the row by 2^e, which leaves with the sum,
+// since alpha is made of the rounded addends too. Beyond, m * 2^k is exact, x = m gives 1, and the next smaller float32
+// is at least 2^5 less in the exponent. A row without a key needs no guard: its addend is finite, and p = exp2(-inf) =
+// 0.
+//
+// For bf16: f16 has no room for 2^e and more digits than the first way leaves; float32 kernels are bound by their
+// products. Warpgroups that take turns keep their maxima, and have a multiply-add by that (tile-hold-maxima).
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Constants.h"
+#include "passes/analysis/MapPatterns.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+
+namespace attune {
+#define GEN_PASS_DEF_FUSEEXPONENTS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+std::optional<float> attune::exponentFactor(tile::MapOp map) {
+  auto exp = map.getInputs().size() == 2 ? map.getYield().getValues().front().getDefiningOp<math::Exp2Op>() : nullptr;
+  auto [scaled, factor] = exp ? splitFactor(exp.getOperand()) : std::pair<Value, float>();
+  auto difference = scaled ? scaled.getDefiningOp<arith::SubFOp>() : nullptr;
+  const bool match =
+      difference && difference.getLhs() == map.getElement(0) && difference.getRhs() == map.getElement(1) && factor > 0;
+  return match ? std::optional(factor) : std::nullopt;
+}
+
+namespace {
+
+constexpr float greatest = std::numeric_limits<float>::max();
+
+/// A loop's exponentials, and by what the move of the maximum changes those before.
+struct Softmax {
+  tile::MapOp exponentials, alpha;
+
+  tile::ForBlocksOp loop() { return cast<tile::ForBlocksOp>(exponentials->getParentOp()); }
+  Value scores() { return exponentials.getInputs()[0]; }
+  /// The maximum; 0 where there is none.
+  Value base() { return exponentials.getInputs()[1]; }
+  float factor() { return *exponentFactor(exponentials); }
+};
+
+std::optional<Softmax> match(tile::MapOp exponentials) {
+  if (cast<TileType>(exponentials.getResult().getType()).rank() != 2 || !exponentFactor(exponentials) ||
+      !exponentials.isWhole() || !isa<tile::ForBlocksOp>(exponentials->getParentOp()))
+    return std::nullopt;
+  Softmax softmax{exponentials, {}};
+  for (Operation *user : softmax.base().getUsers())
+    if (auto map = dyn_cast<tile::MapOp>(user); map && map != exponentials) {
+      if (softmax.alpha || !map.isWhole() || exponentFactor(map) != softmax.factor() ||
+          map.getInputs()[1] != softmax.base())
+        return std::nullopt;
+      softmax.alpha = map;
+    }
+  return softmax.alpha ? std::optional(softmax) : std::nullopt;
+}
+
+/// Of the value that `maximum` starts from, among those that its loop carries.
+unsigned carriedIndex(tile::ReduceOp maximum) { return cast<BlockArgument>(maximum.getInit()).getArgNumber() - 2; }
+
+/// The carried maximum that `base` guards: m of m == -inf ? 0 : m, where the loop starts from -inf. Null where it is
+/// another map.
+tile::ReduceOp guardedBy(Value base) {
+  auto map = base.getDefiningOp<tile::MapOp>();
+  auto select = map && map.getInputs().size() == 1 && map.isWhole()
+                    ? map.getYield().getValues().front().getDefiningOp<arith::SelectOp>()
+                    : nullptr;
+  auto none = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
+  const float least = -std::numeric_limits<float>::infinity();
+  const bool guards = none && none.getPredicate() == arith::CmpFPredicate::OEQ && none.getLhs() == map.getElement(0) &&
+                      constantFloat(none.getRhs()) == least && constantFloat(select.getTrueValue()) == 0.0f &&
+                      select.getFalseValue() == map.getElement(0);
+  auto maximum = guards ? map.getInputs()[0].getDefiningOp<tile::ReduceOp>() : nullptr;
+  auto loop = maximum ? dyn_cast<tile::ForBlocksOp>(maximum->getParentOp()) : nullptr;
+  if (!loop || maximum.getKind() != tile::Reduction::Max || !llvm::is_contained(loop.getCarried(), maximum.getInit()))
+    return {};
+  auto start = loop.getInits()[carriedIndex(maximum)].getDefiningOp<tile::SplatOp>();
+  return start && constantFloat(start.getValue()) == least ? maximum : tile::ReduceOp();
+}
+
+class Fuser {
+public:
+  explicit Fuser(Softmax softmax)
+      : softmax(softmax), builder(softmax.exponentials), loc(softmax.exponentials.getLoc()), factor(softmax.factor()) {}
+
+  /// The difference in a branch. What else reads the scores stands in front.
+  void withBranch() {
+    Value x = softmax.scores(), base = softmax.base();
+    Value size = map("m_size", base.getType(), base,
+                     [&](ValueRange v) -> Value { return math::AbsFOp::create(builder, loc, v[0]); });
+    Value far = createAny(builder, loc, "far", size, arith::CmpFPredicate::OGE, 0x1p14f / factor);
+    Value difference = createMap(
+        builder, loc, tile::nameOf(x), x.getType(), {x, base},
+        [&](ValueRange v) -> Value { return arith::SubFOp::create(builder, loc, v[0], v[1]); }, far);
+    Value rest =
+        createMap(builder, loc, tile::nameOf(base), base.getType(), base, [&](ValueRange) { return constant(0); }, far);
+    Value addend = map("addend", rest.getType(), rest, [&](ValueRange v) -> Value {
+      return arith::MulFOp::create(builder, loc, v[0], constant(-factor));
+    });
+    replace(softmax.exponentials, {difference, addend},
+            [&](ValueRange v) -> Value { return exponential(v[0], constant(factor), v[1]); });
+  }
+
+  /// A factor for each row.
+  void withRowFactor(tile::ReduceOp reduce) {
+    Value maximum = reduce.getResult();
+    // In front of both.
+    if (softmax.alpha->isBeforeInBlock(softmax.exponentials))
+      builder.setInsertionPoint(softmax.alpha);
+    const float power = std::min(1.0f, std::exp2(std::ceil(std::log2(factor))));
+    Value rowFactor = map("factor", maximum.getType(), maximum, [&](ValueRange v) -> Value {
+      Value isFar = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGE,
+                                          math::AbsFOp::create(builder, loc, v[0]), constant(0x1p30f / factor));
+      return arith::SelectOp::create(builder, loc, isFar, constant(power), constant(factor));
+    });
+    Value addend = map("addend", maximum.getType(), {maximum, rowFactor}, [&](ValueRange v) -> Value {
+      // Not contracted with a sum, which would round it in one place and not in the other.
+      return tile::MulFiniteOp::create(builder, loc, builder.getF32Type(), arith::NegFOp::create(builder, loc, v[0]),
+                                       v[1]);
+    });
+    Value before = carry(addend, carriedIndex(reduce)), base = softmax.base();
+    builder.setInsertionPoint(softmax.alpha);
+    replace(softmax.alpha, {addend, before}, [&](ValueRange v) -> Value {
+      return math::Exp2Op::create(builder, loc, arith::SubFOp::create(builder, loc, v[0], v[1]));
+    });
+    builder.setInsertionPoint(softmax.exponentials);
+    replace(softmax.exponentials, {softmax.scores(), rowFactor, addend},
+            [&](ValueRange v) -> Value { return exponential(v[0], v[1], v[2]); });
+    if (base.use_empty())
+      base.getDefiningOp()->erase();
+  }
+
+private:
+  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
+  Value exponential(Value x, Value by, Value addend) {
+    return math::Exp2Op::create(builder, loc, math::FmaOp::create(builder, loc, x, by, addend));
+  }
+  Value map(StringRef name, Type type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
+    return createMap(builder, loc, name, type, inputs, body);
+  }
+
+  void replace(tile::MapOp old, ValueRange inputs, function_ref<Value(ValueRange)> body) {
+    old.getResult().replaceAllUsesWith(map(tile::nameOf(old.getResult()), old.getResult().getType(), inputs, body));
+    old.erase();
+  }
+
+  /// `addend` of the tile before. In front of the first it is that of a row without a key, whose maximum is the least
+  /// finite float.
+  Value carry(Value addend, unsigned maximum) {
+    tile::ForBlocksOp loop = softmax.loop();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(loop);
+    SmallVector<Value> inits(loop.getInits());
+    Value start = inits[maximum];
+    inits[maximum] =
+        tile::named(tile::SplatOp::create(builder, loc, addend.getType(), constant(-greatest)), tile::nameOf(start));
+    inits.push_back(tile::named(tile::SplatOp::create(builder, loc, addend.getType(), constant(greatest)), "addend"));
+    auto wider = tile::ForBlocksOp::create(builder, loop.getLoc(), loop.getDomain(), loop.getWithin(), inits);
+    wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    Block &body = wider.getBody().front();
+    for (auto [old, argument] : llvm::zip(loop.getBody().getArguments(), body.getArguments()))
+      old.replaceAllUsesWith(argument);
+    body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+    wider.getYield().getValuesMutable().append(addend);
+    loop.replaceAllUsesWith(wider.getResults().drop_back());
+    loop.erase();
+    if (start.use_empty())
+      start.getDefiningOp()->erase();
+    return body.getArguments().back();
+  }
+
+  Softmax softmax;
+  OpBuilder builder;
+  Location loc;
+  float factor;
+};
+
+struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
+  using FuseExponentsBase::FuseExponentsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel.getPlan().getTurns())
+        continue;
+      SmallVector<Softmax> all;
+      kernel.walk([&](tile::MapOp map) {
+        if (std::optional<Softmax> softmax = match(map))
+          all.push_back(*softmax);
+      });
+      for (Softmax softmax : all) {
+        if (!kernel.getPlan().getCopyWarps())
+          Fuser(softmax).withBranch();
+        else if (tile::ReduceOp maximum = guardedBy(softmax.base()); maximum && softmax.factor() <= 3)
+          Fuser(softmax).withRowFactor(maximum);
+      }
+    }
+  }
+};
+
+} // namespace

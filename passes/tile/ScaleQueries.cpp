@@ -1,0 +1,102 @@
+//===- ScaleQueries.cpp - A part of the scale moves to Q ----------------------===//
+//
+//     before                                     after, a = 2^e * a', 1 <= a' < 2
+//     --------------------------------------     -------------------------------------------
+//     q = load Q                                 q = scale (load Q) exponent e
+//     s = mma q, k                               s = mma q, k
+//     x = map(s) { s * a + t }                   x = map(s) { s * 2^-e * a + t }
+//
+// A staged bias t is to stand beside the unscaled product, from where it costs nothing (FoldFactors, AccumulateBias),
+// and must be divided by the factor for it. A factor below 1 would make large finite biases infinite, as those that
+// hide by the least finite float. Factors of two leave to Q once a tile of queries: what is left is 1 or more, and
+// where it is 1, as at D 64, there is nothing to divide.
+//
+// For bf16, whose exponents have room: a subnormal product, below 2^-126, is all that is inexact. f16 has none, and
+// keeps the formula.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/analysis/Constants.h"
+#include "passes/analysis/Distances.h"
+
+#include <cmath>
+
+namespace attune {
+#define GEN_PASS_DEF_SCALEQUERIES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// The factor by which `op` multiplies `value`, where that is a constant.
+std::optional<float> factorOn(Operation *op, Value value) {
+  if (auto division = dyn_cast<arith::DivFOp>(op))
+    if (std::optional<float> divisor = constantFloat(division.getRhs()); divisor && division.getLhs() == value)
+      return 1 / *divisor;
+  auto [other, factor] = isa<arith::MulFOp>(op) ? splitFactor(op->getResult(0)) : std::pair<Value, float>();
+  return other == value ? std::optional(factor) : std::nullopt;
+}
+
+/// The constant factor of `element`, where the map adds a staged bias to nothing but their product and other terms.
+std::optional<float> factorBesideBias(tile::MapOp map, Value element) {
+  float factor = 1;
+  bool isSum = false;
+  for (Value value = element; value.hasOneUse();) {
+    Operation *user = *value.getUsers().begin();
+    if (auto sum = dyn_cast<arith::AddFOp>(user)) {
+      isSum = true;
+      if (isStaged(sum.getLhs() == value ? sum.getRhs() : sum.getLhs(), map))
+        return factor;
+    } else if (std::optional<float> by = factorOn(user, value); by && !isSum) {
+      factor *= *by;
+    } else {
+      return std::nullopt;
+    }
+    value = user->getResult(0);
+  }
+  return std::nullopt;
+}
+
+struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
+  using ScaleQueriesBase::ScaleQueriesBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getPlan().getCopyWarps() || !kernel.getDtype().isBF16() || kernel.getPrecise())
+        continue;
+      SmallVector<tile::MapOp> maps;
+      kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
+      for (tile::MapOp map : maps)
+        scaleQueries(map);
+    }
+  }
+
+  static void scaleQueries(tile::MapOp map) {
+    auto product = map.getInputs().empty() ? nullptr : map.getInputs().front().getDefiningOp<tile::MmaOp>();
+    auto queries = product && !product.getAcc() && product.getResult().hasOneUse()
+                       ? product.getLhs().getDefiningOp<tile::LoadOp>()
+                       : nullptr;
+    if (!queries || !queries.getResult().hasOneUse() || !map.isWhole())
+      return;
+    BlockArgument element = map.getElement(0);
+    std::optional<float> factor = factorBesideBias(map, element);
+    if (!factor || !(*factor < 1) || *factor < 0x1p-60f)
+      return;
+    const int exponent = std::ilogb(*factor);
+    OpBuilder builder(queries);
+    builder.setInsertionPointAfter(queries);
+    auto scaled = tile::ScaleOp::create(builder, queries.getLoc(), queries.getType(), queries, exponent);
+    tile::named(scaled.getResult(), tile::nameOf(queries.getResult()));
+    product.getLhsMutable().assign(scaled);
+    builder.setInsertionPointToStart(&map.getBody().front());
+    Value back = arith::ConstantOp::create(builder, map.getLoc(), builder.getF32FloatAttr(std::ldexp(1.0f, -exponent)));
+    auto unscaled = arith::MulFOp::create(builder, map.getLoc(), element, back);
+    element.replaceAllUsesExcept(unscaled, unscaled);
+  }
+};
+
+} // namespace

@@ -1,0 +1,64 @@
+//===- StageBiases.cpp - A dense bias comes to shared memory with the K tile -----===//
+//
+//     before                                     after
+//     --------------------------------------     -------------------------------------------
+//     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
+//                                                map(s, b) { s + b }
+//
+// A window is copied ahead of its use, by the copy engine or by warps that have nothing else to do (SpecializeWarps),
+// where a lane would load its elements one by one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/analysis/Distances.h"
+
+namespace attune {
+#define GEN_PASS_DEF_STAGEBIASES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
+  using StageBiasesBase::StageBiasesBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getPlan().getStageBiases())
+        continue;
+      SmallVector<std::pair<tile::MapOp, tile::ElementOp>> loads;
+      kernel.walk([&](tile::MapOp map) {
+        for (auto load : map.getBody().getOps<tile::ElementOp>())
+          if (isa<tile::ForBlocksOp>(map->getParentOp()) && isDense(map, load))
+            loads.push_back({map, load});
+      });
+      for (auto [map, load] : loads)
+        stage(map, load);
+    }
+  }
+
+  static bool isDense(tile::MapOp map, tile::ElementOp load) {
+    return isDenseBias(map, load, [&](Value index) { return index.getParentBlock() != &map.getBody().front(); });
+  }
+
+  static void stage(tile::MapOp map, tile::ElementOp load) {
+    OpBuilder builder(map);
+    auto scores = cast<TileType>(map.getResult().getType());
+    SmallVector<Value> indices(load.getIndices().drop_back(2));
+    indices.append({map.originOf(map.getCoordinate("q")), map.originOf(map.getCoordinate("k"))});
+    TileType type = TileType::make(map.getContext(), {{"q", scores.size("q")}, {"k", scores.size("k")}},
+                                   load.getView().getType().getElementType(), tile::MemorySpace::Shared);
+    Value window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
+    StringRef name = tile::nameOf(load.getView());
+    tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());
+    load.getResult().replaceAllUsesWith(map.addInput(window, load.getResult().getType()));
+    load.erase();
+  }
+};
+
+} // namespace

@@ -1,0 +1,198 @@
+//===- VerifyTile.cpp - The end of tile --------------------------------------===//
+//
+// What ops alone cannot say: that nothing of attn is left, that tiles and domains have the sizes of the plan, that the
+// plan's buffers fit, and that the kernel has the launch parameters that it reads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/analysis/WarpgroupRows.h"
+
+#include "arch/ArchInfo.h"
+#include "ir/tile/Tile.h"
+
+namespace attune {
+#define GEN_PASS_DEF_VERIFYTILE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
+  using VerifyTileBase::VerifyTileBase;
+
+  void runOnOperation() override {
+    for (Operation &op : getOperation().getOps()) {
+      if (isa<tile::LaunchOp>(op))
+        continue;
+      auto kernel = dyn_cast<tile::KernelOp>(op);
+      if (!kernel) {
+        op.emitOpError("is left; at the end of tile a module holds tile.kernel ops and a tile.launch only");
+        return signalPassFailure();
+      }
+      if (failed(verify(kernel)))
+        return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult verify(tile::KernelOp kernel) {
+    LogicalResult result = success();
+    kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (succeeded(result))
+        result = verifyOp(op, kernel);
+    });
+    return succeeded(result) ? verifyBudget(kernel) : failure();
+  }
+
+  LogicalResult verifyOp(Operation *op, tile::KernelOp kernel) {
+    if (!isa<tile::TileDialect, arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::KernelOp>(op))
+      return op->emitOpError("is left; at the end of tile there are tile ops and scalar arithmetic only");
+    for (Type type : op->getResultTypes())
+      if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
+        return failure();
+    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForCopyWarps(op))
+      return op->emitOpError("is for a GPU's copy warps and what they share, which the CPU target lacks; start from "
+                             "attn text or the variant");
+    if (auto domain = dyn_cast<tile::DomainOp>(op))
+      return verifyDomain(domain, kernel.getPlan());
+    if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
+      return loop.emitOpError("goes over a domain that is not the result of tile.domain");
+    if (auto convert = dyn_cast<tile::ConvertOp>(op);
+        convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
+      return verifyStaged(convert, kernel);
+    if (auto window = dyn_cast<tile::WindowOp>(op);
+        window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
+      return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
+    if (isa<tile::ScaleOp>(op) && !kernel.getPlan().getCopyWarps())
+      return op->emitOpError("multiplies in shared memory, which the plan has no copy_warps for, beside which "
+                             "warpgroups do so; multiply the scores");
+    if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
+      return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map "
+                             "computes all, as they come");
+    if (auto part = dyn_cast<tile::PartRowOp>(op))
+      return verifyPart(part, kernel.getPlan());
+    if (auto touches = dyn_cast<tile::TouchesOp>(op))
+      return verifyTouches(touches, kernel.getPlan());
+    if (auto param = dyn_cast<tile::ParamOp>(op))
+      return verifyParameter(param, kernel);
+    return success();
+  }
+
+  /// What is in a kernel for what its plan's copy warps bring, or because warpgroups hold parts of the rows beside
+  /// them.
+  static bool isForCopyWarps(Operation *op) {
+    auto convert = dyn_cast<tile::ConvertOp>(op);
+    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
+           (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
+  }
+
+  /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.
+  static std::string sizesRemedy(StringRef name, int64_t size) {
+    return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " +
+            Twine(size))
+        .str();
+  }
+
+  static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
+    for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
+      if (type.hasAxis(axis) && type.size(axis) != size)
+        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is "
+                                 << size << sizesRemedy(name, size);
+    return success();
+  }
+
+  /// What is staged: values by distance or by key that one warp computes, in kernels that have one for it.
+  static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
+    auto map = convert.getTile().getDefiningOp<tile::MapOp>();
+    TileType type = convert.getResult().getType();
+    if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() ||
+        !isa<tile::ForBlocksOp>(convert->getParentOp()))
+      return convert.emitOpError(
+          "stages what is not a map over distances or keys without inputs and condition, in the loop over tiles");
+    if (!kernel.getPlan().getCopyWarps())
+      return convert.emitOpError(
+          "stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element");
+    return success();
+  }
+
+  static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
+    bool overKeys = domain.getAxis() == "k";
+    if (!overKeys && domain.getAxis() != "q")
+      return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
+    int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
+    if (int64_t(domain.getStep()) != step)
+      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's "
+                                  << (overKeys ? "tile_k" : "tile_q") << " is " << step
+                                  << sizesRemedy(overKeys ? "tile_k" : "tile_q", step);
+    return success();
+  }
+
+  /// Parts are the rows of warpgroups.
+  static LogicalResult verifyPart(tile::PartRowOp part, tile::PlanAttr plan) {
+    const int64_t rows = rowsOfWarpgroup(plan);
+    if (!rows)
+      return part.emitOpError("names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold "
+                              "parts; use the tile's own rows");
+    if (int64_t(part.getRows()) != rows)
+      return part.emitOpError() << "has parts of " << part.getRows() << " rows, a warpgroup of the plan holds " << rows;
+    return success();
+  }
+
+  static LogicalResult verifyTouches(tile::TouchesOp touches, tile::PlanAttr plan) {
+    if (int64_t(touches.getTileRows()) == plan.getTileQ() && int64_t(touches.getTileColumns()) == plan.getTileK())
+      return success();
+    return touches.emitOpError() << "looks at a tile of " << touches.getTileRows() << " x " << touches.getTileColumns()
+                                 << ", the plan's is " << plan.getTileQ() << " x " << plan.getTileK();
+  }
+
+  static LogicalResult verifyParameter(tile::ParamOp param, tile::KernelOp kernel) {
+    bool ofDropout = llvm::is_contained({"seed", "offset", "drop_threshold", "keep_scale"}, param.getName());
+    if (ofDropout && !kernel.getDropout())
+      return param.emitOpError() << "reads " << param.getName()
+                                 << ", which only a kernel with `dropout` is launched with";
+    if (param.getName() == "q_offset" && !kernel.getQOffset())
+      return param.emitOpError("reads q_offset, which only a kernel with `q_offset` is launched with");
+    return success();
+  }
+
+  /// Loads in a loop have `stages` buffers; the output takes the place of one that is dead by then.
+  LogicalResult verifyBudget(tile::KernelOp kernel) {
+    const ArchInfo *info = findArch(arch);
+    if (!info || info->isCpu())
+      return success();
+    tile::PlanAttr plan = kernel.getPlan();
+    int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
+    std::string buffers;
+    auto count = [&](StringRef name, int64_t stages, int64_t bytes) {
+      total += stages * bytes;
+      buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
+                 (stages > 1 ? std::to_string(stages) + " x " : "") + std::to_string(bytes);
+    };
+    kernel.walk([&](Operation *op) {
+      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType())
+                                                                         : TileType();
+      if (type && type.getSpace() == tile::MemorySpace::Shared)
+        count(tile::nameOf(op->getResult(0)),
+              op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
+    });
+    if (plan.getPersistent())
+      kernel.walk([&](tile::StoreOp store) {
+        if (tile::OperandAttr operand = tile::operandOf(store.getView()); operand && operand.isTiled())
+          count(operand.getName(), 1,
+                store.getTile().getType().getShape()[0] * operand.getColumns() *
+                    operand.getElementType().getIntOrFloatBitWidth() / 8);
+      });
+    if (total <= budget)
+      return success();
+    return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers
+                                << "), above the budget of " << budget << "; lower stages, "
+                                << (plan.getQStages() > 1 ? "q_stages, " : "") << "tile_k or tile_q";
+  }
+};
+
+} // namespace

@@ -1,0 +1,50 @@
+//===- TestMaskDomain.cpp - Print the tiles that a mask visits ---------------===//
+
+#include "tests/mask/TestMaskDomain.h"
+#include "passes/analysis/MaskAnalysis.h"
+
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestMaskDomain)
+
+  TestMaskDomain() = default;
+  TestMaskDomain(const TestMaskDomain &other) : PassWrapper(other) {}
+
+  StringRef getArgument() const override { return "test-mask-domain"; }
+  StringRef getDescription() const override { return "print the tiles that each query tile visits, for given sizes"; }
+
+  Option<int64_t> tileQ{*this, "tile-q", llvm::cl::desc("rows of a tile"), llvm::cl::init(128)};
+  Option<int64_t> tileK{*this, "tile-k", llvm::cl::desc("keys of a tile"), llvm::cl::init(64)};
+  Option<int64_t> queries{*this, "sq", llvm::cl::desc("queries"), llvm::cl::init(512)};
+  Option<int64_t> keys{*this, "sk", llvm::cl::desc("keys"), llvm::cl::init(512)};
+  Option<int64_t> qOffset{*this, "q-offset", llvm::cl::desc("added to q, for variants with a query offset"),
+                          llvm::cl::init(0)};
+
+  void runOnOperation() override {
+    for (auto op : getOperation().getOps<attn::AttentionOp>()) {
+      llvm::outs() << "@" << op.getSymName() << "\n";
+      for (int64_t q0 = 0; q0 < queries; q0 += tileQ) {
+        TileSegments tiles = evaluateDomain(op, q0, qOffset, queries, keys, tileQ, tileK);
+        llvm::outs() << "  q " << q0 << ":";
+        auto segment = [](int64_t begin, int64_t end, StringRef kind) {
+          if (begin < end)
+            llvm::outs() << " [" << begin << ", " << end << ") " << kind;
+        };
+        segment(tiles.begin, tiles.fullBegin, "partial");
+        segment(tiles.fullBegin, tiles.fullEnd, "full");
+        segment(tiles.fullEnd, tiles.end, "partial");
+        llvm::outs() << (tiles.begin < tiles.end ? "\n" : " none\n");
+      }
+    }
+  }
+};
+
+} // namespace
+
+void attune::registerTestMaskDomain() { PassRegistration<TestMaskDomain>(); }
