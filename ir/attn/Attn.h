@@ -22,6 +22,9 @@
 
 namespace attune::attn {
 
+/// The module's attribute that holds the variant it was made from, an #attn.variant.
+inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
+
 /// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
 mlir::Type valueType(mlir::Type type);
 
