@@ -201,8 +201,8 @@ std::string resultName(Operation *op) {
 
 /// The base name of result `i`. Results of a message and of random numbers are one group, of the first's name.
 std::string resultName(Operation *op, size_t i) {
-  static constexpr StringRef search[] = {"tile", "origin", "visible", "full", "begins"};
-  static constexpr StringRef work[] = {"b", "h", "q0"}, split[] = {"big", "small"};
+  static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
+  static constexpr StringRef work[] = {"b", "h", "q0"}, split[] = {"big", "small"}, pair[] = {"first", "second"};
   if (auto loop = dyn_cast<sched::ForTilesOp>(op))
     return resultName(loop, i);
   if (isa<tile::ForBlocksOp, scf::ForOp>(op))
@@ -213,6 +213,8 @@ std::string resultName(Operation *op, size_t i) {
     return listedName(op, i, work[i]);
   if (isa<sched::SplitTf32Op>(op))
     return listedName(op, i, split[i]);
+  if (isa<sched::LoadPairOp>(op))
+    return pair[i].str();
   if (i > 0)
     return "";
   if (auto param = dyn_cast<tile::ParamOp>(op))
@@ -252,22 +254,34 @@ std::string suffixOf(OpResult result, StringRef name) {
   return suffix;
 }
 
-/// The names of an op, of any dialect. The printer does not ask for those of an op that is not verified.
-struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
-  void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const {
-    const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
-    for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
-      // The parts of the rows, which are as many as one likes, are one group.
-      if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
-        break;
-      std::string name = baseName(result);
+using Names = OpAsmOpInterface::Concept;
+
+void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
+  const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
+  bool isNamed = false;
+  for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
+    // The parts of the rows, which are as many as one likes, are one group.
+    if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
+      break;
+    std::string name = baseName(result);
+    // Neighbours without a name are one group, too.
+    if (isNamed || !name.empty())
       set(result, name.empty() ? name : name + suffixOf(result, name));
-    }
+    isNamed = !name.empty();
   }
-  void getAsmBlockArgumentNames(Operation *, Region &region, OpAsmSetValueNameFn set) const {
-    for (BlockArgument argument : region.getArguments())
-      if (std::string name = argumentName(argument); !name.empty())
-        set(argument, name);
+}
+
+void nameArguments(const Names *, Operation *, Region &region, OpAsmSetValueNameFn set) {
+  for (BlockArgument argument : region.getArguments())
+    if (std::string name = argumentName(argument); !name.empty())
+      set(argument, name);
+}
+
+/// For an op of any dialect. The printer does not ask for the names of an op that is not verified.
+struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
+  void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const { nameResults(this, op, set); }
+  void getAsmBlockArgumentNames(Operation *op, Region &region, OpAsmSetValueNameFn set) const {
+    nameArguments(this, op, region, set);
   }
   void getAsmBlockNames(Operation *, OpAsmSetBlockNameFn) const {}
   static StringRef getDefaultDialect() { return ""; }
@@ -292,7 +306,7 @@ std::string constantName(FloatAttr constant) {
 }
 
 /// arith names results of its own, of two ops. Theirs stand where ours are none.
-void nameArithResult(const OpAsmOpInterface::Concept *, Operation *op, OpAsmSetValueNameFn set) {
+void nameArithResult(const Names *, Operation *op, OpAsmSetValueNameFn set) {
   if (StringRef name = tile::nameOf(op->getResult(0)); !name.empty()) {
     set(op->getResult(0), name.str() + loopSuffix(op->getResult(0), name).str());
     return;
@@ -309,13 +323,21 @@ void nameArithResult(const OpAsmOpInterface::Concept *, Operation *op, OpAsmSetV
 } // namespace
 
 void attune::nameValues(MLIRContext *context, StringRef dialect) {
+  const bool isOurs = llvm::is_contained({"attn", "tile", "sched"}, dialect);
   // getRegisteredOperationsByDialect finds those of some dialects only: its order does not hold for all names.
-  for (RegisteredOperationName op : context->getRegisteredOperations())
-    if (op.getDialectNamespace() == dialect && !op.hasInterface<OpAsmOpInterface>())
+  for (RegisteredOperationName op : context->getRegisteredOperations()) {
+    if (op.getDialectNamespace() != dialect)
+      continue;
+    // ODS names the results of ops that have several. An interface is not attached twice.
+    Names *present = op.getInterface<OpAsmOpInterface>();
+    if (!present) {
       op.attachInterface<ValueNames>();
-  // An interface that an op has is not attached anew.
-  if (dialect == arith::ArithDialect::getDialectNamespace())
-    for (StringRef name : {arith::ConstantOp::getOperationName(), arith::MulIOp::getOperationName()})
-      RegisteredOperationName::lookup(name, context)->getInterface<OpAsmOpInterface>()->getAsmResultNames =
-          nameArithResult;
+    } else if (isOurs) {
+      present->getAsmResultNames = nameResults;
+      present->getAsmBlockArgumentNames = nameArguments;
+    } else if (llvm::is_contained({arith::ConstantOp::getOperationName(), arith::MulIOp::getOperationName()},
+                                  op.getStringRef())) {
+      present->getAsmResultNames = nameArithResult;
+    }
+  }
 }

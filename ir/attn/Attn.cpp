@@ -25,7 +25,8 @@ void AttnDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/attn/AttnOps.cpp.inc"
       >();
-  nameValues(getContext(), "attn");
+  for (StringRef dialect : {"attn", "arith", "math"})
+    nameValues(getContext(), dialect);
 }
 
 LogicalResult AttnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

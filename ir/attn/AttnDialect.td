@@ -21,6 +21,7 @@ def AttnDialect : Dialect {
     Integers are int32 (int64 where a captured tensor or a cast says so) and wrap. Division by zero and shift
     counts are guarded where the region is built, so that `arith` ops here never have undefined results.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
 }
