@@ -110,11 +110,12 @@ std::string elementName(Value tile) {
   return name;
 }
 
-/// slopes_h for slopes[h]; the view's own name where an index has none.
+/// slopes_h for slopes[h]; the view's own name where an index has none, or is an element itself: names of elements of
+/// elements would double with each.
 std::string elementName(tile::ElementOp op) {
   std::string name = baseName(op.getView()), indices;
   for (Value index : op.getIndices()) {
-    std::string one = baseName(index);
+    std::string one = index.getDefiningOp<tile::ElementOp>() ? "" : baseName(index);
     if (one.empty())
       return name;
     indices += "_" + one;

@@ -31,6 +31,8 @@ attn.attention @regions dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         %K = tile.param "k"
 // CHECK:         %kv_head = arith.muli %b, %b {tile.name = "kv_head"}
 // CHECK:         %[[UNNAMED:[0-9]+]] = arith.addi %b, %b
+// CHECK:         %ids_b = tile.element %ids[%b]
+// CHECK:         %ids_{{[0-9]+}} = tile.element %ids[%ids_b]
 // CHECK:         %domain = tile.domain k by 64 [%c0_i32, %Sk) partial
 // CHECK:         %q_tile = tile.load %Q[%b, %kv_head, %q0]
 // CHECK:         %cst = arith.constant 1.000000e+30
@@ -52,7 +54,7 @@ attn.attention @regions dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         tile.any %l_total
 // CHECK-NEXT:    ^bb0(%l_q: f32):
 // CHECK:         %LSE = tile.param "lse"
-tile.kernel @tiles dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @tiles dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %0 = tile.block_index "b" : i32
   %1 = tile.block_index "q" : i32
   %2 = tile.param "q" : !tile.view<4, bf16>
@@ -61,6 +63,9 @@ tile.kernel @tiles dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, w
   %5 = arith.constant 0 : i32
   %6 = arith.muli %0, %0 {tile.name = "kv_head"} : i32
   %7 = arith.addi %0, %0 : i32
+  %ids = tile.param "ids" : !tile.view<1, i32>
+  %first = tile.element %ids[%0] in_range [false] : !tile.view<1, i32> (i32) -> i32
+  %second = tile.element %ids[%first] in_range [false] : !tile.view<1, i32> (i32) -> i32
   %8 = tile.domain k by 64 [%5, %4) partial
   %9 = tile.load %2[%0, %6, %1] limit %4 {tile.name = "q_tile"} : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
   %10 = arith.constant 1.0e+30 : f32
