@@ -275,16 +275,13 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   return entries;
 }
 
-/// The module's attribute that holds the variant's JSON.
-constexpr llvm::StringLiteral variantAttr = "attn.variant";
-
 /// The variant's JSON where the module has it. An attn op that was edited is no longer that variant.
 std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
-  auto attr = module->getAttrOfType<StringAttr>(variantAttr);
+  auto attr = module->getAttrOfType<attn::VariantAttr>(attn::variantAttr);
   if (!attr)
     return "";
   if (summary.stage == Stage::Attn) {
-    Expected<Variant> variant = Variant::fromJson(attr.getValue());
+    Expected<Variant> variant = Variant::fromJson(attr.getJson());
     if (!variant)
       return "";
     const KernelSignature &signature = summary.signature;
@@ -304,7 +301,7 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     if (textOf(module) != textOf(**built))
       return "";
   }
-  return attr.getValue().str();
+  return attr.getJson().str();
 }
 
 /// What a launch can know about the variant's indices. IR text that names no variant clamps them, as loads of IR do.
@@ -324,16 +321,37 @@ void addVariant(ModuleOp module, IrSummary &summary) {
     addIndices(*variant, summary.signature);
 }
 
-/// toJson() on one line: a JSON text breaks lines only between its tokens.
-std::string oneLine(StringRef json) {
-  std::string result;
-  for (StringRef line : llvm::split(json, '\n'))
-    result += line.trim().str() + (line.trim().ends_with(",") ? " " : "");
-  return result;
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// `text` without ` loc(unknown)`, and without the alias that the printer gives to it. Quoted text is left alone.
+std::string withoutUnknownLocations(StringRef text) {
+  const StringRef definition = " = loc(unknown)\n";
+  StringRef alias;
+  if (size_t at = text.find(definition); at != StringRef::npos) {
+    StringRef line = text.take_front(at).rsplit('\n').second;
+    alias = line.empty() ? text.take_front(at) : line;
+  }
+  const std::string aliased = (" loc(" + alias + ")").str(), defined = (alias + definition).str();
+  std::string shown;
+  while (!text.empty()) {
+    if (text.consume_front(" loc(unknown)") || (!alias.empty() && text.consume_front(aliased)) ||
+        (!alias.empty() && (shown.empty() || shown.back() == '\n') && text.consume_front(defined)))
+      continue;
+    size_t length = 1;
+    if (text.front() == '"')
+      for (; length < text.size() && text[length] != '"'; ++length)
+        length += text[length] == '\\';
+    length = std::min(length + (text.front() == '"'), text.size());
+    shown += text.take_front(length);
+    text = text.drop_front(length);
+  }
+  return shown;
 }
 
-/// MLIR text that parses back to the same module, the ops' locations included. Nothing is made from those of block
-/// arguments.
+/// MLIR text that parses back to the same module, the ops' known locations included. Nothing is made from those of
+/// block arguments.
 std::string print(ModuleOp module) {
   Location unknown = UnknownLoc::get(module.getContext());
   module.walk([&](Block *block) {
@@ -343,24 +361,54 @@ std::string print(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo());
-  // Among arguments, where a comma or parenthesis follows; the alias of ops without a location stands alone on its
-  // line.
-  std::string shown;
-  StringRef rest = text, clutter = " loc(unknown)";
-  for (size_t at; (at = rest.find(clutter)) != StringRef::npos; rest = rest.drop_front(at + clutter.size())) {
-    bool ofArgument =
-        rest.drop_front(at + clutter.size()).starts_with(",") || rest.drop_front(at + clutter.size()).starts_with(")");
-    shown += rest.take_front(ofArgument ? at : at + clutter.size());
-  }
-  return shown + rest.str();
+  return withoutUnknownLocations(text);
 }
 
-Expected<OwningOpRef<ModuleOp>> parse(MLIRContext *context, const IrText &text) {
+/// What an op of parsed text has for a location.
+enum class Locations {
+  Written, ///< that which the text gives to it, else unknown, so that the module is the one that was printed
+  OfText   ///< where it stands in the text
+};
+
+/// `text` as a module. Null after an error, which the context's handlers have got.
+OwningOpRef<ModuleOp> parse(MLIRContext *context, const IrText &text, Locations locations, bool verify) {
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text.text, text.file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(UnknownLoc::get(context));
+  AsmParserState state;
+  if (failed(parseAsmSourceFile(sources, holder->getBody(), ParserConfig(context, verify), &state)))
+    return {};
+  for (const AsmParserState::OperationDefinition &definition : state.getOpDefs()) {
+    auto [line, column] = sources.getLineAndColumn(definition.loc.Start);
+    Location place = FileLineColLoc::get(context, text.file, line, column);
+    if (locations == Locations::OfText)
+      definition.op->setLoc(place);
+    else if (definition.op->getLoc() == place)
+      definition.op->setLoc(UnknownLoc::get(context));
+  }
+  Block *body = holder->getBody();
+  if (auto module = body->empty() ? ModuleOp() : dyn_cast<ModuleOp>(body->front());
+      module && llvm::hasSingleElement(*body)) {
+    module->remove();
+    return module;
+  }
+  return holder;
+}
+
+/// `work(module)` on what `text` says. Where that fails at an op without a known location, the error is the one that
+/// the same work meets in a module whose locations are those of the text.
+template <typename Work>
+std::invoke_result_t<Work, ModuleOp> onParsed(MLIRContext *context, const IrText &text, Work &&work) {
   Diagnostics diagnostics(context, &text);
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text.text, ParserConfig(context), text.file);
+  OwningOpRef<ModuleOp> module = parse(context, text, Locations::Written, /*verify=*/true);
   if (!module)
     return diagnostics.error("parsing");
-  return module;
+  auto result = work(*module);
+  if (result || result.error().where.known())
+    return result;
+  OwningOpRef<ModuleOp> inPlace = parse(context, text, Locations::OfText, /*verify=*/true);
+  auto again = work(*inPlace);
+  return again ? std::move(result) : std::move(again);
 }
 
 //===----------------------------------------------------------------------===//
@@ -395,26 +443,6 @@ Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPas
   return {};
 }
 
-/// `text` again, with the location of each op in it: printed text carries the locations of what it was made from.
-OwningOpRef<ModuleOp> parseInPlace(MLIRContext *context, const IrText &text) {
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text.text, text.file), llvm::SMLoc());
-  OwningOpRef<ModuleOp> holder = ModuleOp::create(UnknownLoc::get(context));
-  AsmParserState state;
-  if (failed(parseAsmSourceFile(sources, holder->getBody(), ParserConfig(context, /*verifyAfterParse=*/false), &state)))
-    return {};
-  for (const AsmParserState::OperationDefinition &definition : state.getOpDefs()) {
-    auto [line, column] = sources.getLineAndColumn(definition.loc.Start);
-    definition.op->setLoc(FileLineColLoc::get(context, text.file, line, column));
-  }
-  Operation *only = &holder->getBody()->front();
-  if (auto module = dyn_cast<ModuleOp>(only); module && llvm::hasSingleElement(*holder->getBody())) {
-    only->remove();
-    return module;
-  }
-  return holder;
-}
-
 /// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
 Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
   auto verifyModule = [&](ModuleOp held) {
@@ -430,7 +458,7 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
   Expected<void> good = verifyModule(module);
   if (good || !text)
     return good;
-  OwningOpRef<ModuleOp> inPlace = parseInPlace(module.getContext(), *text);
+  OwningOpRef<ModuleOp> inPlace = parse(module.getContext(), *text, Locations::OfText, /*verify=*/false);
   Expected<void> again = inPlace ? verifyModule(*inPlace) : Expected<void>();
   return again ? good : again;
 }
@@ -490,14 +518,19 @@ std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
   return std::nullopt;
 }
 
-/// The dtype and head dims are the text's or the options'; the module is at attn, tile or sched.
-Expected<OwningOpRef<ModuleOp>> makeModule(MLIRContext *context, const Source &source, const CompileOptions &options) {
+/// `work(module)` on the source's module, at attn, tile or sched. Dtype and head dims are the text's or the options'.
+template <typename Work>
+std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
+                                              Work &&work) {
   if (source.text)
-    return parse(context, *source.text);
+    return onParsed(context, *source.text, work);
   if (options.headDim == 0)
     return Error{"head dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim"};
-  return buildAttention(*context, *source.variant, options.dtype, options.headDim,
-                        options.headDimV ? options.headDimV : options.headDim);
+  Expected<OwningOpRef<ModuleOp>> built = buildAttention(*context, *source.variant, options.dtype, options.headDim,
+                                                         options.headDimV ? options.headDimV : options.headDim);
+  if (!built)
+    return built.error();
+  return work(**built);
 }
 
 /// Errors that depend on where the text starts.
@@ -516,6 +549,154 @@ Expected<void> checkStart(const IrSummary &start, const CompileOptions &options,
     return Error{fmt::format("the text is scheduled for {}, not for {}; use --arch {}, or start from its tile text",
                              start.arch, target.arch, start.arch)};
   return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Lowering
+//===----------------------------------------------------------------------===//
+
+/// The arguments of lower(), and when it was called.
+struct Request {
+  const Source &source;
+  CompileOptions options;
+  const Target &target;
+  Stage stage;
+  bool withCost;
+  Stopwatch irTime = {};
+};
+
+/// What is known of the schedule at tile.
+void describeTile(ModuleOp module, const Request &request, Lowered &result) {
+  const LaunchedKernels kernels = *tile::launchedKernels(module);
+  auto kernel = mainKernel<tile::KernelOp>(kernels);
+  const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
+  result.plan = planOf(kernel.getPlan());
+  result.entries = entriesOf(kernels);
+  result.summary.signature.operands = signature.operands;
+  result.summary.signature.bounds = signature.bounds;
+  if (request.stage > Stage::Tile && request.target.isCuda())
+    result.schedule = describeTiles(kernel);
+}
+
+/// What is known of the schedule at sched: all.
+void describeSched(ModuleOp module, Lowered &result) {
+  const LaunchedKernels kernels = *tile::launchedKernels(module);
+  auto kernel = mainKernel<sched::KernelOp>(kernels);
+  result.plan = planOf(kernel.getPlan());
+  result.entries = entriesOf(kernels);
+  result.threads = int(kernel.getThreads());
+  result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
+  describeLaunch(kernels, result.summary.signature);
+  for (ScheduleLine &line : describeSchedule(kernel))
+    result.schedule.push_back(std::move(line));
+  result.sharedBytes = size_t(kernel.getSharedBytes());
+  kernel.walk([&](sched::SharedOp buffer) {
+    result.buffers.push_back(
+        {buffer.getName().str(), buffer.getResult().getType().bytes(), int64_t(buffer.getOffset())});
+  });
+  kernel.walk([&](sched::RingOp ring) {
+    result.buffers.push_back({ring.getName().str(), ring.getResult().getType().bytes(), int64_t(ring.getOffset())});
+  });
+}
+
+/// The passes from the stage of `module` to `stage`, Tile or Sched at most.
+Expected<void> runStages(ModuleOp module, const Request &request, Lowered &result) {
+  const auto &[source, options, target, stage, withCost, irTime] = request;
+  const PipelineOptions pipeline = pipelineOptions(options, target);
+  Stage at = result.summary.stage;
+  if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
+    return good;
+  if (at == Stage::Attn && withCost) {
+    Expected<PlanRequest> plans = requestFor(module, options, target, {});
+    if (!plans)
+      return plans.error();
+    result.request = *plans;
+  }
+  if (at == Stage::Attn && stage > Stage::Attn) {
+    Expected<void> ran = runPasses(
+        module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
+    if (!ran)
+      return ran;
+    at = Stage::Tile;
+  }
+  if (at == Stage::Tile)
+    describeTile(module, request, result);
+  if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
+    Expected<void> ran = runPasses(
+        module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); }, options.printAfterAll);
+    if (!ran)
+      return ran;
+    at = Stage::Sched;
+  }
+  if (at == Stage::Sched)
+    describeSched(module, result);
+  return {};
+}
+
+/// Text of the stage asked for, CUDA C++, or an object of this host.
+Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result) {
+  const auto &[source, options, target, stage, withCost, irTime] = request;
+  MLIRContext *context = module.getContext();
+  if (stage <= Stage::Sched) {
+    if (source.variant)
+      module->setAttr(attn::variantAttr, attn::VariantAttr::get(context, source.variant->toJson()));
+    result.text = print(module);
+    return {};
+  }
+  if (stage == Stage::Llvm) {
+    Diagnostics diagnostics(context, source.text);
+    Expected<std::string> llvm = printHostLlvm(module);
+    if (!llvm)
+      return llvm.error();
+    result.text = std::move(*llvm);
+    return {};
+  }
+  if (target.isCuda()) {
+    Stopwatch printTime;
+    const LaunchedKernels kernels = *tile::launchedKernels(module);
+    if (kernels.size() > 1)
+      return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
+                               kernels.size())};
+    Expected<std::string> cuda = codegen::printCuda(mainKernel<sched::KernelOp>(kernels));
+    if (!cuda)
+      return cuda.error();
+    result.source = std::move(*cuda);
+    result.printMilliseconds = printTime.milliseconds();
+    return {};
+  }
+  Stopwatch objectTime;
+  Diagnostics diagnostics(context, source.text);
+  Expected<HostObject> object = compileHost(module);
+  if (!object)
+    return object.error();
+  result.object = std::move(object->bytes);
+  for (auto [entry, function] : llvm::zip(result.entries, object->functions))
+    entry.sharedBytes = function.scratchBytes;
+  result.buffers = {{"scratch per thread", int64_t(result.entries.back().sharedBytes), -1}};
+  result.objectMilliseconds = objectTime.milliseconds();
+  return {};
+}
+
+Expected<Lowered> lowerModule(ModuleOp module, const Request &request) {
+  Expected<IrSummary> summary = summarizeModule(module);
+  if (!summary)
+    return summary.error();
+  if (Expected<void> good = checkStart(*summary, request.options, request.target, request.stage); !good)
+    return good.error();
+  if (request.source.variant)
+    addIndices(*request.source.variant, summary->signature);
+  else
+    addVariant(module, *summary);
+  Lowered result;
+  result.summary = *summary;
+  if (Expected<void> ran = runStages(module, request, result); !ran)
+    return ran.error();
+  result.irMilliseconds = request.irTime.milliseconds();
+  if (Expected<void> emitted = emitCode(module, request, result); !emitted)
+    return emitted.error();
+  if (result.request && request.stage > Stage::Sched && request.stage != Stage::Llvm)
+    result.predicted = costOf(*result.request, result.plan);
+  return result;
 }
 
 } // namespace
@@ -555,159 +736,51 @@ std::string attune::driver::excerptOf(std::string_view whole, const SourceLocati
 
 Expected<IrSummary> attune::driver::describe(const IrText &text) {
   ContextLease context;
-  Expected<OwningOpRef<ModuleOp>> module = parse(context.get(), text);
-  if (!module)
-    return module.error();
-  Expected<IrSummary> summary = summarizeModule(**module);
-  if (summary)
-    addVariant(**module, *summary);
-  return summary;
+  return onParsed(context.get(), text, [](ModuleOp module) {
+    Expected<IrSummary> summary = summarizeModule(module);
+    if (summary)
+      addVariant(module, *summary);
+    return summary;
+  });
 }
 
 Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptions &options, const Target &target,
                                         Stage stage, bool withCost) {
-  Stopwatch irTime;
+  Request request{source, options, target, stage, withCost};
   ContextLease context;
-  Expected<OwningOpRef<ModuleOp>> made = makeModule(context.get(), source, options);
-  if (!made)
-    return made.error();
-  ModuleOp module = **made;
-  Expected<IrSummary> summary = summarizeModule(module);
-  if (!summary)
-    return summary.error();
-  if (Expected<void> good = checkStart(*summary, options, target, stage); !good)
-    return good.error();
-  if (source.variant)
-    addIndices(*source.variant, summary->signature);
-  else
-    addVariant(module, *summary);
-
-  Lowered result;
-  result.summary = *summary;
-  Stage at = summary->stage;
-  PipelineOptions pipeline = pipelineOptions(options, target);
-  if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
-    return good.error();
-  if (at == Stage::Attn && withCost) {
-    Expected<PlanRequest> request = requestFor(module, options, target, {});
-    if (!request)
-      return request.error();
-    result.request = *request;
-  }
-  if (at == Stage::Attn && stage > Stage::Attn) {
-    Expected<void> ran = runPasses(
-        module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
-    if (!ran)
-      return ran.error();
-    at = Stage::Tile;
-  }
-  if (at == Stage::Tile) {
-    const LaunchedKernels kernels = *tile::launchedKernels(module);
-    auto kernel = mainKernel<tile::KernelOp>(kernels);
-    const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
-    result.plan = planOf(kernel.getPlan());
-    result.entries = entriesOf(kernels);
-    result.summary.signature.operands = signature.operands;
-    result.summary.signature.bounds = signature.bounds;
-    if (stage > Stage::Tile && target.isCuda())
-      result.schedule = describeTiles(kernel);
-  }
-  if (at == Stage::Tile && stage > Stage::Tile && target.isCuda()) {
-    Expected<void> ran = runPasses(
-        module, source.text, [&](PassManager &passes) { addTileToSched(passes, pipeline); }, options.printAfterAll);
-    if (!ran)
-      return ran.error();
-    at = Stage::Sched;
-  }
-  if (at == Stage::Sched) {
-    const LaunchedKernels kernels = *tile::launchedKernels(module);
-    auto kernel = mainKernel<sched::KernelOp>(kernels);
-    result.entries = entriesOf(kernels);
-    result.plan = planOf(kernel.getPlan());
-    result.threads = int(kernel.getThreads());
-    result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
-    describeLaunch(kernels, result.summary.signature);
-    for (ScheduleLine &line : describeSchedule(kernel))
-      result.schedule.push_back(std::move(line));
-    result.sharedBytes = size_t(kernel.getSharedBytes());
-    kernel.walk([&](sched::SharedOp buffer) {
-      result.buffers.push_back(
-          {buffer.getName().str(), buffer.getResult().getType().bytes(), int64_t(buffer.getOffset())});
-    });
-    kernel.walk([&](sched::RingOp ring) {
-      result.buffers.push_back({ring.getName().str(), ring.getResult().getType().bytes(), int64_t(ring.getOffset())});
-    });
-  }
-  result.irMilliseconds = irTime.milliseconds();
-
-  if (stage <= Stage::Sched) {
-    if (source.variant)
-      module->setAttr(variantAttr, StringAttr::get(context.get(), oneLine(source.variant->toJson())));
-    result.text = print(module);
-    return result;
-  }
-  if (stage == Stage::Llvm) {
-    Diagnostics diagnostics(context.get(), source.text);
-    Expected<std::string> llvm = printHostLlvm(module);
-    if (!llvm)
-      return llvm.error();
-    result.text = std::move(*llvm);
-    return result;
-  }
-  if (target.isCuda()) {
-    Stopwatch printTime;
-    const LaunchedKernels kernels = *tile::launchedKernels(module);
-    if (kernels.size() > 1)
-      return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
-                               kernels.size())};
-    Expected<std::string> cuda = codegen::printCuda(mainKernel<sched::KernelOp>(kernels));
-    if (!cuda)
-      return cuda.error();
-    result.source = std::move(*cuda);
-    result.printMilliseconds = printTime.milliseconds();
-  } else {
-    Stopwatch objectTime;
-    Diagnostics diagnostics(context.get(), source.text);
-    Expected<HostObject> object = compileHost(module);
-    if (!object)
-      return object.error();
-    result.object = std::move(object->bytes);
-    for (auto [entry, function] : llvm::zip(result.entries, object->functions))
-      entry.sharedBytes = function.scratchBytes;
-    result.buffers = {{"scratch per thread", int64_t(result.entries.back().sharedBytes), -1}};
-    result.objectMilliseconds = objectTime.milliseconds();
-  }
-  if (result.request)
-    result.predicted = costOf(*result.request, result.plan);
-  return result;
+  return onModule(context.get(), source, options, [&](ModuleOp module) {
+    Expected<Lowered> lowered = lowerModule(module, request);
+    // Work that failed is done again to find the place of the error.
+    request.options.printAfterAll = false;
+    return lowered;
+  });
 }
 
 Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, const CompileOptions &options,
                                                        const Target &target, const ProblemSizes &sizes,
                                                        Lowered &described) {
   ContextLease context;
-  Expected<OwningOpRef<ModuleOp>> made = makeModule(context.get(), source, options);
-  if (!made)
-    return made.error();
-  Expected<IrSummary> summary = summarizeModule(**made);
-  if (!summary)
-    return summary.error();
-  if (summary->stage != Stage::Attn)
-    return Error{fmt::format("the text is at stage {} and holds its schedule, so there is nothing to rank; explain its "
-                             "attn text",
-                             name(summary->stage))};
-  described.summary = *summary;
-  Expected<PlanRequest> request = requestFor(**made, options, target, sizes);
-  if (!request)
-    return request.error();
-  described.request = *request;
-  return rankPlans(*request);
+  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<std::vector<RankedPlan>> {
+    Expected<IrSummary> summary = summarizeModule(module);
+    if (!summary)
+      return summary.error();
+    if (summary->stage != Stage::Attn)
+      return Error{fmt::format("the text is at stage {} and holds its schedule, so there is nothing to rank; explain "
+                               "its attn text",
+                               name(summary->stage))};
+    described.summary = *summary;
+    Expected<PlanRequest> request = requestFor(module, options, target, sizes);
+    if (!request)
+      return request.error();
+    described.request = *request;
+    return rankPlans(*request);
+  });
 }
 
 Expected<Simulated> attune::driver::simulated(const IrText &text) {
   ContextLease context;
   Diagnostics diagnostics(context.get(), &text);
-  OwningOpRef<ModuleOp> module = parseInPlace(context.get(), text);
+  OwningOpRef<ModuleOp> module = parse(context.get(), text, Locations::OfText, /*verify=*/false);
   if (!module || failed(mlir::verify(*module)))
     return diagnostics.error("parsing");
   Expected<IrSummary> summary = summarizeModule(*module);

@@ -111,10 +111,10 @@ Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions 
 
 /// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where
 /// fields of it are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew.
-/// Needs NVRTC from Stage::Ptx on, and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit. MLIR text carries source
-/// locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the module's attribute
-/// `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that the target does not
-/// have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
+/// Needs NVRTC from Stage::Ptx on, and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit. MLIR text carries the
+/// known source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
+/// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that
+/// the target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
 
 /// What IR text says about itself.

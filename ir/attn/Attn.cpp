@@ -1,6 +1,7 @@
 //===- Attn.cpp - The attn dialect ------------------------------------------===//
 
 #include "ir/attn/Attn.h"
+#include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -24,6 +25,15 @@ void AttnDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/attn/AttnOps.cpp.inc"
       >();
+  for (StringRef dialect : {"attn", "arith", "math"})
+    nameValues(getContext(), dialect);
+}
+
+LogicalResult AttnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == variantAttr && !isa<VariantAttr>(attribute.getValue()))
+    return op->emitOpError() << "attribute '" << variantAttr << "' must be an #attn.variant<{...}>, got "
+                             << attribute.getValue();
+  return success();
 }
 
 Type attune::attn::valueType(Type type) {

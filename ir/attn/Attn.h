@@ -6,6 +6,8 @@
 #pragma once
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -21,6 +23,9 @@
 #include "ir/attn/AttnOps.h.inc"
 
 namespace attune::attn {
+
+/// The module's attribute that holds the variant it was made from, an #attn.variant.
+inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
 /// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
 mlir::Type valueType(mlir::Type type);

@@ -3,6 +3,7 @@
 #define ATTUNE_ATTN_DIALECT
 
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -20,7 +21,9 @@ def AttnDialect : Dialect {
     Integers are int32 (int64 where a captured tensor or a cast says so) and wrap. Division by zero and shift
     counts are guarded where the region is built, so that `arith` ops here never have undefined results.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 class AttnAttr<string name, string mnemonicName, list<Trait> traits = []>
@@ -68,6 +71,28 @@ def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$rows, "int64_t":$columns);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+}
+
+def VariantAttr : AttnAttr<"Variant", "variant"> {
+  let summary = "the variant that a module was made from, as JSON";
+  let description = [{
+    The module's attribute `attn.variant`: what `--emit dsl` prints, of objects, strings, numbers, true and false. It checks runs of the text; what the
+    kernel computes stands in its ops alone. Strings escape as MLIR's do, and a number with an exponent has a point.
+
+    ```mlir
+    #variant = #attn.variant<{
+      "name": "gemma",
+      "score": "50 * tanh(s / 50) + slopes[h] * (k - q)",
+      "mask": "q >= k && q - k < 4096",
+      "tensors": {"slopes": {"dtype": "f32", "rank": 1}}
+    }>
+    module attributes {attn.variant = #variant} { ... }
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"what Variant::toJson gives">:$json);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let genMnemonicAlias = 1;
 }
 
 #endif

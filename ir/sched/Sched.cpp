@@ -3,6 +3,7 @@
 #include "ir/sched/Sched.h"
 #include "ir/NestedOps.h"
 #include "ir/Terminators.h"
+#include "ir/ValueNames.h"
 #include "ir/sched/SwizzledLayout.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -35,6 +36,8 @@ void SchedDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/sched/SchedOps.cpp.inc"
       >();
+  for (StringRef dialect : {"sched", "scf"})
+    nameValues(getContext(), dialect);
 }
 
 //===----------------------------------------------------------------------===//

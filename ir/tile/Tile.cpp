@@ -2,6 +2,7 @@
 
 #include "ir/tile/Tile.h"
 #include "ir/Terminators.h"
+#include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -27,6 +28,8 @@ void TileDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/tile/TileOps.cpp.inc"
       >();
+  for (StringRef dialect : {"tile", "arith", "math"})
+    nameValues(getContext(), dialect);
 }
 
 Value tile::named(Value value, StringRef name) {

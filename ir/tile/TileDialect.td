@@ -15,6 +15,9 @@ def TileDialect : Dialect {
     `!tile.tile<q 128, f32, register>` holds one number for each query row. Ops combine tiles by axis name: a
     `map` over (q, k) and (q) broadcasts the second along k, an `mma` contracts the axis that both operands share.
 
+    `tile.name` on an op is what CUDA calls its result, `tile.names` what it calls arguments. Text is printed with values
+    named after them; these names are for readers, and parsing drops them.
+
     The CPU target executes this level; the CUDA targets schedule it into `sched`.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];

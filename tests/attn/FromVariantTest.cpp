@@ -95,7 +95,7 @@ TEST_CASE("the op carries the variant's declaration") {
   CHECK(contains(printed, "#attn.tensor<pattern, i8, rank 3>"));
   CHECK(contains(printed, "#attn.scalar<cap, f32>"));
   CHECK(contains(printed, "#attn.blocks<pattern, 64x128>"));
-  CHECK(contains(printed, "attn.load \"slopes\"[%arg2] : (i32) -> f32"));
+  CHECK(contains(printed, "attn.load \"slopes\"[%h] : (i32) -> f32"));
 }
 
 TEST_CASE("without declarations the regions are empty and the scale is 1 / sqrt(head dim)") {

@@ -279,6 +279,18 @@ TEST_CASE("text continues from every stage with the same CUDA") {
   }
 }
 
+TEST_CASE("what is quoted in text is not taken for a location") {
+  Expected<std::string> text = emit(causalVariant(), {.headDim = 64}, Target::cpu(), Stage::Tile);
+  REQUIRE(text);
+  const std::string quoted =
+      R"({tile.comment = "\\ loc(unknown) \22 loc(#loc), loc(#loc1)\22", tile.name = "kv_head"})";
+  const std::string edited = std::regex_replace(*text, std::regex(R"(\{tile.name = "kv_head"\})"), quoted);
+  REQUIRE(edited != *text);
+  Expected<std::string> again = emitFromText({edited}, {}, Target::cpu(), Stage::Tile);
+  REQUIRE(again);
+  CHECK(*again == edited);
+}
+
 TEST_CASE("the terms of a mask are each analysed once") {
   // Where every use of a value walked through it again, these 2^60 paths would never end.
   Variant shared = Variant("shared").mask([](Index, Index, Index q, Index k) {

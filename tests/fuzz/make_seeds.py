@@ -38,7 +38,7 @@ def make_ir(attune):
         text = subprocess.run(command, capture_output=True, text=True)
         if text.returncode:
             sys.exit(f"{' '.join(command)}:\n{text.stderr}")
-        # Without locations, which are half of the text.
+        # Without locations: they change nothing but comments.
         lines = [line for line in text.stdout.splitlines() if not line.startswith("#loc")]
         with open(os.path.join(SEEDS, "ir", f"{name}.{stage}.mlir"), "w") as out:
             out.write("\n".join(drop_locations(line) for line in lines).strip() + "\n")

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 using namespace attune;
@@ -158,6 +159,52 @@ TEST_CASE("CUDA from printed text is that of the direct path") {
                            must(emit(kernel.variant(), kernel.options, target, later))) == "");
     }
   }
+}
+
+/// `text` without locations of ops.
+std::string withoutLocations(const std::string &text) {
+  return std::regex_replace(text, std::regex(" loc\\(#loc[0-9]*\\)|#loc[0-9]* = [^\n]*\n"), "");
+}
+
+/// `cuda` without the comments that say which line of the source an expression came from.
+std::string withoutPlaces(const std::string &cuda) {
+  return std::regex_replace(cuda, std::regex("  // [^ \n]*:[0-9]+\n"), "\n");
+}
+
+TEST_CASE("the text of every built-in, with and without its locations") {
+  struct Schedule {
+    Target target;
+    CompileOptions options;
+    Stage last;
+  };
+  const Schedule schedules[] = {
+      {Target::cuda("sm_80"), {.tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .qRegisters = false}, Stage::Cuda},
+      {Target::cuda("sm_90a"), {.tileQ = 128, .tileK = 64, .warps = 8, .stages = 2}, Stage::Cuda},
+      {Target::cpu(), {.tileQ = 64, .tileK = 64}, Stage::Llvm}};
+  for (const BuiltinVariant &builtin : builtinVariants())
+    for (const auto &[target, schedule, last] : schedules) {
+      INFO(builtin.name << " for " << target.arch);
+      const Expected<Variant> variant = builtin.make();
+      REQUIRE(variant);
+      CompileOptions options = schedule;
+      options.headDim = 64;
+      const std::string direct = must(emit(*variant, options, target, last));
+      for (Stage stage : {Stage::Attn, Stage::Tile, Stage::Sched}) {
+        if (stage == Stage::Sched && !target.isCuda())
+          continue;
+        INFO("from " << name(stage));
+        const std::string text = must(emit(*variant, options, target, stage)), bare = withoutLocations(text);
+        CHECK(text.find("unknown") == std::string::npos);
+        CHECK(bare.find(" loc(") == std::string::npos);
+        const CompileOptions fixed = stage == Stage::Attn ? schedule : CompileOptions();
+        // Called like the file in the locations of a built-in's expressions.
+        const IrText ir{text, variant->name()}, without{bare, "bare.mlir"};
+        CHECK(difference(must(emitFromText(ir, fixed, target, stage)), text) == "");
+        CHECK(difference(must(emitFromText(without, fixed, target, stage)), bare) == "");
+        CHECK(difference(must(emitFromText(ir, fixed, target, last)), direct) == "");
+        CHECK(difference(withoutPlaces(must(emitFromText(without, fixed, target, last))), withoutPlaces(direct)) == "");
+      }
+    }
 }
 
 TEST_CASE("two compilations give the same bytes") {

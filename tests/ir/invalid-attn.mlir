@@ -181,3 +181,33 @@ func.func @outside(%x: f32) {
   // expected-error @+1 {{'attn.yield' op expects parent op 'attn.attention'}}
   attn.yield %x : f32
 }
+
+// -----
+
+// expected-error@+1 {{attribute 'attn.variant' must be an #attn.variant<{...}>, got "causal"}}
+module attributes {attn.variant = "causal"} {}
+
+// -----
+
+// expected-error@+1 {{field "name" stands twice}}
+module attributes {attn.variant = #attn.variant<{"name": "a", "name": "b"}>} {}
+
+// -----
+
+// expected-error@+1 {{expected an object, a string, a number, true or false}}
+module attributes {attn.variant = #attn.variant<{"name": [1]}>} {}
+
+// -----
+
+// expected-error@+1 {{expected an object, a string, a number, true or false}}
+module attributes {attn.variant = #attn.variant<{"scale": 0x7FF0000000000000 : f64}>} {}
+
+// -----
+
+// expected-error@+1 {{expected ':'}}
+module attributes {attn.variant = #attn.variant<{"name" "a"}>} {}
+
+// -----
+
+// expected-error@+1 {{objects nest more than 16 deep}}
+module attributes {attn.variant = #attn.variant<{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":1}}}}}}}}}}}}}}}}}}>} {}

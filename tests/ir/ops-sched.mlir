@@ -116,7 +116,7 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       sched.store_shared %pair, %ring[%stage, %n, %n] : i32, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.load_shared %[[RING]][%[[STAGE]], %[[N]], %[[N]]] : <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
       %z = sched.load_shared %ring[%stage, %n, %n] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
-      // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} = sched.philox counter %[[N]], %[[N]], %[[N]], %[[N]] key %[[N]], %[[N]]
+      // CHECK: %{{.*}}:4 = sched.philox counter %[[N]], %[[N]], %[[N]], %[[N]] key %[[N]], %[[N]]
       %r0, %r1, %r2, %r3 = sched.philox counter %n, %n, %n, %n key %n, %n
       // CHECK: sched.copy_to_global %[[RING]][%[[N]], %[[STAGE]]] to %[[KH]][%[[N]]] : <stage 2 x {{.*}}, <2, bf16>
       sched.copy_to_global %ring[%n, %stage] to %kh[%n] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<2, bf16>

@@ -6,11 +6,11 @@
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
 // CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
-// CHECK:         %[[LOOP:.*]]:3 = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
+// CHECK:         %m_end, %l_end, %acc_end = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
 // CHECK:           %[[K:.*]] = tile.load {{.*}} -> <k 32 x d 64, bf16, shared>
 // CHECK:           %[[S:.*]] = tile.mma %[[Q]], %[[K]]
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
-// CHECK:             arith.mulf %{{.*}}, %cst
+// CHECK:             arith.mulf %s_qk, %c0.125_f32
 // CHECK:           %[[AFTER:.*]] = arith.addi %[[K0]], %c32_i32
 // CHECK:           %[[CROSSED:.*]] = arith.cmpi sgt, %[[AFTER]], %[[FROM]]
 // CHECK:           %[[X:.*]] = tile.map(%[[SCALED]] : {{.*}} at(q = %{{.*}}, k = %c0_i32{{.*}}) only_if %[[CROSSED]]

@@ -18,7 +18,7 @@
 
 // Rows by warp mod 4, columns of V by warp / 4; nine steps of 16 columns; one of the two warps of a row writes its LSE.
 // SCHED-LABEL: sched.kernel @wide({{.*}}) grid {{.*}} arch "sm_86" threads 256 blocks_per_sm
-// SCHED:         %[[WARP:[a-z0-9_]+]] = arith.divui {{.*}} {tile.name = "warp"} : i32
+// SCHED:         %[[WARP:[A-Za-z0-9_.]+]] = arith.divui {{.*}} {tile.name = "warp"} : i32
 // SCHED:         %[[ROWWARP:.*]] = arith.remui %[[WARP]], %c4_i32
 // SCHED:         arith.muli %[[ROWWARP]], %c16_i32 {{.*}} {tile.name = "warp_row"} : i32
 // SCHED:         %[[DVWARP:.*]] = arith.divui %[[WARP]], %c4_i32 {tile.name = "dv_warp"} : i32

@@ -5,8 +5,8 @@
 // CHECK-DAG:     %[[C:.*]] = arith.constant 0.180336878 : f32
 // CHECK-DAG:     %[[MINUS:.*]] = arith.constant -0.180336878 : f32
 // CHECK-DAG:     %[[LIMIT:.*]] = arith.constant 90852.18{{.*}} : f32
-// CHECK:         tile.for_blocks {{.*}} iter_args(%{{[a-z0-9]+}} = {{[^=]*}}, %{{[a-z0-9]+}} = {{[^=]*}}, %{{[a-z0-9]+}} = {{[^=]*}}) {
-// CHECK:           %[[M:[0-9]+]] = tile.map(%{{[0-9]+}} : !tile.tile<q 128, f32, register>) ->
+// CHECK:         tile.for_blocks {{.*}} iter_args(%{{[A-Za-z0-9_.]+}} = {{[^=]*}}, %{{[A-Za-z0-9_.]+}} = {{[^=]*}}, %{{[A-Za-z0-9_.]+}} = {{[^=]*}}) {
+// CHECK:           %[[M:[A-Za-z0-9_.]+]] = tile.map(%{{[A-Za-z0-9_.]+}} : !tile.tile<q 128, f32, register>) ->
 // CHECK:           } {tile.name = "m_base"}
 // CHECK:           tile.map(%{{.*}}, %[[M]] :
 // CHECK:             arith.subf
@@ -38,7 +38,7 @@ attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.p
 // CHECK-DAG:     %[[GREATEST:.*]] = arith.constant 3.40282347E+38 : f32
 // CHECK-DAG:     %[[M0:.*]] = tile.splat %[[LEAST]] {tile.name = "m"}
 // CHECK-DAG:     %[[A0:.*]] = tile.splat %[[GREATEST]] {tile.name = "addend"}
-// CHECK:         tile.for_blocks {{.*}} iter_args(%[[MAXIMUM:[a-z0-9]+]] = %[[M0]] : {{.*}}, %[[BEFORE:[a-z0-9]+]] = %[[A0]] :
+// CHECK:         tile.for_blocks {{.*}} iter_args(%[[MAXIMUM:[A-Za-z0-9_.]+]] = %[[M0]] : {{.*}}, %[[BEFORE:[A-Za-z0-9_.]+]] = %[[A0]] :
 // CHECK:           %[[M:.*]] = tile.reduce max %[[X:.*]] over "k" init %[[MAXIMUM]]
 // CHECK-NOT:       m_base
 // CHECK:           %[[F:.*]] = tile.map(%[[M]] : {{.*}} {

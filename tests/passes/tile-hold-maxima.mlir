@@ -11,7 +11,7 @@
 // CHECK:           %[[START:.*]] = tile.map(%[[M0]] : {{.*}} {
 // CHECK-NEXT:      ^bb0
 // CHECK-NEXT:        arith.maxnumf
-// CHECK:           sched.for_tiles {{.*}} tiles(%[[M:[a-z0-9]+]] = %[[START]] : {{.*}}, %[[L:[a-z0-9]+]] = {{.*}}, %[[ACC:[a-z0-9]+]] = {{[^=]*}}, %[[P0:[a-z0-9]+]] = {{[^=]*}}, %[[ADDEND:[a-z0-9]+]] =
+// CHECK:           sched.for_tiles {{.*}} tiles(%[[M:[A-Za-z0-9_.]+]] = %[[START]] : {{.*}}, %[[L:[A-Za-z0-9_.]+]] = {{.*}}, %[[ACC:[A-Za-z0-9_.]+]] = {{[^=]*}}, %[[P0:[A-Za-z0-9_.]+]] = {{[^=]*}}, %[[ADDEND:[A-Za-z0-9_.]+]] =
 // CHECK:             %[[O:.*]] = tile.mma %[[P0]], %{{.*}} add %[[ACC]]
 // CHECK:             sched.mma_wait pending 1
 // CHECK:             sched.mma_wait pending 0 completes(%[[O]], %[[P0]])
@@ -31,7 +31,7 @@
 // A large maximum has an infinite addend, so that every tile comes here and takes the difference; that of a row without a key is the greatest float.
 // CHECK:               %[[A1:.*]] = tile.map(%[[M1]] :
 // CHECK:                 math.absf
-// CHECK:                 arith.cmpf olt, %{{.*}}, %[[FAR:cst[_0-9]*]] : f32
+// CHECK:                 arith.cmpf olt, %{{.*}}, %c16384_f32 : f32
 // CHECK:                 arith.select
 // CHECK:                 arith.select
 // CHECK:               } {tile.name = "addend"}
@@ -56,7 +56,7 @@
 // CHECK-LABEL: tile.kernel @beside
 // CHECK-SAME:    turns = true, overlap = true
 // CHECK:         sched.role "consumer"
-// CHECK:             %[[O:.*]] = tile.mma %[[P0:[a-z0-9]+]], %{{.*}} add
+// CHECK:             %[[O:.*]] = tile.mma %[[P0:[A-Za-z0-9_.]+]], %{{.*}} add
 // CHECK:             sched.mma_wait pending 1
 // CHECK-NEXT:        sched.release
 // CHECK-NOT:         sched.{{(mma_)?}}wait
@@ -76,7 +76,7 @@
 // SCHED:           %[[P:.*]] = sched.registers "p" : <q 128 x k 64, bf16
 // SCHED:           sched.for_tiles {{.*}} keeps
 // SCHED:             sched.mma_wait pending 1
-// SCHED-NOT:         sched.set %{{.*}}, %[[P]]
+// SCHED-NOT:         sched.set %{{.*}}, %[[P]]{{\[}}
 // SCHED:             sched.mma_wait pending 0 completes(%{{.*}}, %[[P]])
 // SCHED:             scf.for %{{.*}} = %c0{{.*}} to %c2
 // SCHED:               sched.set %{{.*}}, %[[P]]

@@ -27,14 +27,14 @@
 // ROLES:             sched.acquire %[[QR]][%[[QSTAGE]]] phase %[[QPHASE]]
 // ROLES-NEXT:        sched.send %[[B:.*]], %[[H:.*]], %[[Q0:.*]], %[[MORE]] to %[[TASKS]][%[[QSTAGE]]]
 // ROLES-NEXT:        sched.copy_tile {{.*}} to %[[Q]][%[[QSTAGE]]] signal %[[QR]]
-// ROLES:             %[[AFTER:.*]]:3 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
+// ROLES:             %{{.*}}, %[[AFTER1:.*]], %[[AFTER2:.*]] = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.acquire %[[KR]][%[[STAGE]]] phase %[[PHASE]]
 // ROLES:               sched.copy_tile {{.*}} signal %[[KR]]
 // ROLES:               sched.acquire %[[VR]][%[[STAGE]]] phase %[[PHASE]]
 // ROLES:               sched.copy_tile {{.*}} signal %[[VR]]
 // ROLES:               arith.xori %[[PHASE]]
-// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#1
-// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#2
+// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER1]]
+// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER2]]
 // ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
 // ROLES:         sched.role "consumer" warps 8 registers 240
 // ROLES-NEXT:      sched.for_work received tile_q 128 carries (%c0_i32, %c0_i32) (%[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
@@ -43,7 +43,7 @@
 // ROLES-NEXT:        %[[WORK:.*]]:4 = sched.receive from %[[TASKS]][%[[QSTAGE]]]
 // ROLES:             sched.uniform %[[WORK]]#2
 // ROLES:             sched.slot %[[Q]][%[[QSTAGE]]]
-// ROLES:             %[[AFTER:.*]]:6 = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
+// ROLES:             %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[AFTER4:.*]], %[[AFTER5:.*]] = sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:[^)]*]]) = (%c0_i32, %[[STAGE0]], %[[PHASE0]]) {{.*}} keeps {
 // ROLES:               sched.wait %[[KR]][%[[STAGE]]] phase %[[PHASE]]
 // ROLES:               tile.mma
 // ROLES-NEXT:          sched.release %[[KR]][%[[STAGE]]]
@@ -51,14 +51,14 @@
 // ROLES:               tile.mma
 // ROLES-NEXT:          sched.release %[[VR]][%[[STAGE]]]
 // ROLES:             sched.release %[[QR]][%[[QSTAGE]]]
-// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER]]#4
-// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER]]#5
+// ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER4]]
+// ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER5]]
 // ROLES:             sched.next %[[WORK]]#3, %[[NEXT0]], %[[NEXT1]]
 
 // The loop is rotated: V of the tile before, then the softmax between the two waits.
 // OVERLAP-LABEL: tile.kernel @full
 // OVERLAP:       sched.role "consumer"
-// OVERLAP:         %[[ENTERED:.*]]:6 = sched.for_tiles
+// OVERLAP:         %m_end, %l_end, %acc_end, %first_tile_end, %[[STAGE_END:.*]], %[[PHASE_END:.*]] = sched.for_tiles
 // OVERLAP:           tile.mma {{.*}} -> <q 128 x k 64, f32
 // OVERLAP:           sched.for_tiles (%{{.*}}, %[[STAGE:.*]], %{{.*}}, %[[VSTAGE:.*]], %{{.*}}) = {{.*}} keeps
 // OVERLAP:             %[[S:.*]] = tile.mma {{.*}}sched.async
@@ -71,8 +71,8 @@
 // OVERLAP:             tile.convert
 // OVERLAP:             sched.next
 // OVERLAP:           tile.mma
-// OVERLAP:         %[[NEXT0:.*]] = sched.uniform %[[ENTERED]]#4
-// OVERLAP:         %[[NEXT1:.*]] = sched.uniform %[[ENTERED]]#5
+// OVERLAP:         %[[NEXT0:.*]] = sched.uniform %[[STAGE_END]]
+// OVERLAP:         %[[NEXT1:.*]] = sched.uniform %[[PHASE_END]]
 // OVERLAP:         sched.next %{{.*}}, %[[NEXT0]], %[[NEXT1]]
 
 // A turn is handed out once, before the first tile of work.
@@ -115,7 +115,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 // ROLES-LABEL: tile.kernel @window
 // ROLES:         sched.role "producer"
 // ROLES-NOT:       tile.part_row
-// ROLES:           sched.for_tiles (%[[PLACE:[a-z0-9]+]], {{.*}}) = (%[[FIRST:[a-z0-9]+]], {{.*}}) below %[[END:[a-z0-9]+]] keeps {
+// ROLES:           sched.for_tiles (%[[PLACE:[A-Za-z0-9_.]+]], {{.*}}) = (%[[FIRST:[A-Za-z0-9_.]+]], {{.*}}) below %[[END:[A-Za-z0-9_.]+]] keeps {
 // ROLES:             %[[SUM:.*]] = arith.addi %[[FIRST]], %[[END]]
 // ROLES:             %[[MIRRORED:.*]] = arith.subi %[[SUM]], %[[PLACE]]
 // ROLES:             %[[TILE:.*]] = arith.subi %[[MIRRORED]], %c1_i32
@@ -124,21 +124,21 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 // ROLES:           tile.part_row %{{.*}} by 64
 // ROLES:           %[[OWN_END:.*]] = arith.minsi {{.*}} {tile.name = "own_end"}
 // ROLES:           %[[OWN_BEGIN:.*]] = arith.minsi %{{.*}}, %[[OWN_END]]
-// ROLES:           %[[BEFORE:.*]]:3 = sched.for_tiles {{.*}} below %[[OWN_BEGIN]] keeps {
+// ROLES:           %[[BEFORE0:.*]], %[[BEFORE1:.*]], %[[BEFORE2:.*]] = sched.for_tiles {{.*}} below %[[OWN_BEGIN]] keeps {
 // ROLES:             sched.wait %[[KR:.*]][%[[STAGE:.*]]] phase
 // ROLES-NEXT:        sched.release %[[KR]][%[[STAGE]]]
 // ROLES-NEXT:        sched.wait %[[VR:.*]][%[[STAGE]]] phase
 // ROLES-NEXT:        sched.release %[[VR]][%[[STAGE]]]
-// ROLES:           %[[AFTER:.*]]:6 = sched.for_tiles ({{.*}}) = (%[[BEFORE]]#0, %[[BEFORE]]#1, %[[BEFORE]]#2) below %[[OWN_END]] {{.*}} keeps {
+// ROLES:           %{{.*}}, %{{.*}}, %{{.*}}, %[[AFTER3:.*]], %[[AFTER4:.*]], %[[AFTER5:.*]] = sched.for_tiles ({{.*}}) = (%[[BEFORE0]], %[[BEFORE1]], %[[BEFORE2]]) below %[[OWN_END]] {{.*}} keeps {
 // ROLES:             tile.mma
-// ROLES:           sched.for_tiles ({{.*}}) = (%[[AFTER]]#3, %[[AFTER]]#4, %[[AFTER]]#5) below %{{.*}} keeps {
+// ROLES:           sched.for_tiles ({{.*}}) = (%[[AFTER3]], %[[AFTER4]], %[[AFTER5]]) below %{{.*}} keeps {
 // ROLES-NEXT:        arith.addi
 // ROLES-NEXT:        sched.wait %[[KR]]
 // ROLES-NEXT:        sched.release %[[KR]]
 // Each warpgroup has a turn for each of the block's tiles but one: the first that it works on, or, if it works on none, the last.
 // TURNS-LABEL: tile.kernel @window
 // TURNS:         tile.part_row
-// TURNS:         %[[WORK_BEFORE:.*]]:3 = sched.for_tiles {{.*}} keeps {
+// TURNS:         %[[WORK_BEFORE:[^,]*]], %{{.*}}, %{{.*}} = sched.for_tiles {{.*}} keeps {
 // TURNS:           sched.wait
 // TURNS:           %[[MORE:.*]] = arith.cmpi slt, %{{.*}}, %[[END:.*]] : i32
 // TURNS-NEXT:      scf.if %[[MORE]] {
@@ -146,12 +146,12 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 // TURNS-NEXT:        sched.arrive_warps %[[NEXT:.*]] threads 256
 // TURNS-NEXT:      }
 // TURNS-NEXT:      sched.release
-// TURNS:         %[[WORKED_TO:.*]]:6 = sched.for_tiles
+// TURNS:         %m_end, %l_end, %acc_end, %[[WORKED_TO:[^,]*]], {{.*}} = sched.for_tiles
 // TURNS-NOT:       sched.sync_warps
 // TURNS:           tile.mma {{.*}}sched.async
 // TURNS:           sched.for_tiles
 // TURNS:             sched.sync_warps %[[OWN]] threads 256
-// TURNS:         %[[WORKED:.*]] = arith.cmpi ne, %[[WORKED_TO]]#3, %[[WORK_BEFORE]]#0
+// TURNS:         %[[WORKED:.*]] = arith.cmpi ne, %[[WORKED_TO]], %[[WORK_BEFORE]]
 // TURNS:         sched.for_tiles {{.*}} below %[[END]] keeps {
 // TURNS:           %[[MORE:.*]] = arith.cmpi slt
 // TURNS:           %[[TURN:.*]] = arith.ori %[[WORKED]], %[[MORE]]

@@ -14,11 +14,11 @@
 // CHECK:                 %[[PAIR:.*]] = arith.muli %[[J]], %c2_i32
 // CHECK-NEXT:            %[[INDEX:.*]] = arith.addi %[[PAIR]], %[[E]]
 // CHECK-NEXT:            %[[VISIBLE:.*]] = sched.test_bit %[[END]][%[[INDEX]]]
-// CHECK-NEXT:            arith.select %[[VISIBLE]], %{{[0-9]+}}, %[[HIDE:cst.*]] :
+// CHECK-NEXT:            arith.select %[[VISIBLE]], %{{[A-Za-z0-9_.]+}}, %[[HIDE:neg_inf.*]] :
 // CHECK:         scf.if
 // CHECK:             %[[BEGIN:.*]] = sched.columns_below
 // CHECK:                 %[[HIDDEN:.*]] = sched.test_bit %[[BEGIN]]
-// CHECK-NEXT:            arith.select %[[HIDDEN]], %[[HIDE]], %{{[0-9]+}} :
+// CHECK-NEXT:            arith.select %[[HIDDEN]], %[[HIDE]], %{{[A-Za-z0-9_.]+}} :
 
 // Not where a word has too few bits for the tile, nor beside mma.sync, where it has not been measured.
 // WIDE-NOT:     sched.columns_below

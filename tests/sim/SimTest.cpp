@@ -520,7 +520,7 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
   schedule.applyTo(test.options);
   Expected<std::string> text = schedText(test, schedule);
   REQUIRE(text);
-  std::string loop = std::regex_replace(*text, std::regex("for_work grid (.*)\\((%arg0, %arg1, %arg2)\\)"),
+  std::string loop = std::regex_replace(*text, std::regex("for_work grid (.*)\\((%b, %h, %q0)\\)"),
                                         "for_work persistent $1($2, %count)");
   Expected<Expectation> expected = expect(test);
   REQUIRE(expected);

@@ -1,10 +1,16 @@
-module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22dropout\22: 0.1, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
+#variant = #attn.variant<{
+  "name": "documents",
+  "mask": "ids[q] == ids[k]",
+  "dropout": 0.1,
+  "tensors": {"ids": {"dtype": "i32", "rank": 1}}
+}>
+module attributes {attn.variant = #variant} {
   attn.attention @documents dtype f16 head_dim 16 x 16 scale 2.500000e-01 attributes {dropout, tensors = [#attn.tensor<ids, i32, rank 1>]} score {
   } mask {
-  ^bb0(%arg0: i32, %arg1: i32, %arg2: i32, %arg3: i32):
-    %0 = attn.load "ids"[%arg2] : (i32) -> i32
-    %1 = attn.load "ids"[%arg3] : (i32) -> i32
-    %2 = arith.cmpi eq, %0, %1 : i32
-    attn.yield %2 : i1
+  ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+    %ids = attn.load "ids"[%q] : (i32) -> i32
+    %ids_0 = attn.load "ids"[%k] : (i32) -> i32
+    %0 = arith.cmpi eq, %ids, %ids_0 : i32
+    attn.yield %0 : i1
   }
 }

@@ -1,152 +1,157 @@
-module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
-  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-    %cst = arith.constant 0.360673755 : f32
-    %cst_0 = arith.constant 1.000000e+00 : f32
-    %cst_1 = arith.constant 2.500000e-01 : f32
-    %cst_2 = arith.constant 0.000000e+00 : f32
-    %cst_3 = arith.constant 0xFF800000 : f32
+#variant = #attn.variant<{
+  "name": "documents",
+  "mask": "ids[q] == ids[k]",
+  "tensors": {"ids": {"dtype": "i32", "rank": 1}}
+}>
+module attributes {attn.variant = #variant} {
+  tile.kernel @documents dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+    %c0.360673755_f32 = arith.constant 0.360673755 : f32
+    %c1_f32 = arith.constant 1.000000e+00 : f32
+    %c0.25_f32 = arith.constant 2.500000e-01 : f32
+    %c0_f32 = arith.constant 0.000000e+00 : f32
+    %neg_inf = arith.constant 0xFF800000 : f32
     %c1_i32 = arith.constant 1 : i32
     %c2_i32 = arith.constant 2 : i32
     %c128_i32 = arith.constant 128 : i32
     %c0_i32 = arith.constant 0 : i32
     %c96_i32 = arith.constant 96 : i32
     %c95_i32 = arith.constant 95 : i32
-    %0 = tile.block_index "b" {tile.name = "b"} : i32
-    %1 = tile.block_index "h" {tile.name = "h"} : i32
-    %2 = tile.block_index "q" {tile.name = "q0"} : i32
-    %3 = tile.axis_extent "q" {tile.name = "Sq"} : i32
-    %4 = tile.axis_extent "k" {tile.name = "Sk"} : i32
-    %5 = tile.param "group" {tile.name = "group"} : i32
-    %6 = arith.divsi %1, %5 {tile.name = "kv_head"} : i32
-    %7 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
-    %8 = tile.param "k" {tile.name = "k"} : !tile.view<4, f16>
-    %9 = tile.param "v" {tile.name = "v"} : !tile.view<4, f16>
-    %10 = arith.addi %4, %c95_i32 : i32
-    %11 = arith.divsi %10, %c96_i32 {tile.name = "tiles_end"} : i32
-    %12 = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
-    %13 = arith.divsi %2, %c128_i32 : i32
-    %14 = arith.muli %13, %c2_i32 {tile.name = "q_entry"} : i32
-    %15 = tile.element %12[%14] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-    %16 = arith.addi %14, %c1_i32 {tile.name = "q_entry"} : i32
-    %17 = tile.element %12[%16] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-    %18 = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
-    %19 = tile.domain k by 96 [%c0_i32, %11) full where {
-    ^bb0(%arg0: i32):
-      %33 = arith.muli %arg0, %c2_i32 {tile.name = "k_entry"} : i32
-      %34 = tile.element %18[%33] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
-      %35 = arith.addi %33, %c1_i32 {tile.name = "k_entry"} : i32
-      %36 = tile.element %18[%35] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-      %37 = arith.cmpi sle, %15, %36 : i32
-      %38 = arith.cmpi sle, %17, %34 : i32
-      %39 = arith.cmpi sle, %34, %17 : i32
-      %40 = arith.cmpi sle, %36, %15 : i32
-      %41 = arith.andi %37, %39 : i1
-      %42 = arith.andi %38, %40 : i1
-      tile.yield %41, %42 : i1, i1
+    %b = tile.block_index "b" {tile.name = "b"} : i32
+    %h = tile.block_index "h" {tile.name = "h"} : i32
+    %q0 = tile.block_index "q" {tile.name = "q0"} : i32
+    %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
+    %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+    %group = tile.param "group" {tile.name = "group"} : i32
+    %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
+    %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
+    %K = tile.param "k" {tile.name = "k"} : !tile.view<4, f16>
+    %V = tile.param "v" {tile.name = "v"} : !tile.view<4, f16>
+    %0 = arith.addi %Sk, %c95_i32 : i32
+    %tiles_end = arith.divsi %0, %c96_i32 {tile.name = "tiles_end"} : i32
+    %ids.q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
+    %1 = arith.divsi %q0, %c128_i32 : i32
+    %q_entry = arith.muli %1, %c2_i32 {tile.name = "q_entry"} : i32
+    %ids.q_q_entry = tile.element %ids.q[%q_entry] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
+    %q_entry_0 = arith.addi %q_entry, %c1_i32 {tile.name = "q_entry"} : i32
+    %ids.q_q_entry_1 = tile.element %ids.q[%q_entry_0] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
+    %ids.k = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
+    %domain = tile.domain k by 96 [%c0_i32, %tiles_end) full where {
+    ^bb0(%tile: i32):
+      %k_entry = arith.muli %tile, %c2_i32 {tile.name = "k_entry"} : i32
+      %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
+      %k_entry_2 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
+      %ids.k_k_entry_3 = tile.element %ids.k[%k_entry_2] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
+      %2 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_3 : i32
+      %3 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
+      %4 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+      %5 = arith.cmpi sle, %ids.k_k_entry_3, %ids.q_q_entry : i32
+      %6 = arith.andi %2, %4 : i1
+      %7 = arith.andi %3, %5 : i1
+      tile.yield %6, %7 : i1, i1
     }
-    %20 = tile.load %7[%0, %1, %2] limit %3 {tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
-    %21 = tile.splat %cst_3 {tile.name = "m"} : f32 -> <q 128, f32, register>
-    %22 = tile.splat %cst_2 {tile.name = "l"} : f32 -> <q 128, f32, register>
-    %23 = tile.splat %cst_2 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
-    %24 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
-    %25 = tile.map() at(q = %2) -> !tile.tile<q 128, i32, register> {
-    ^bb0(%arg0: i32):
-      %33 = tile.element %24[%arg0] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
-      tile.yield %33 : i32
+    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 128, f32, register>
+    %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 128, f32, register>
+    %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
+    %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+    %row_ids = tile.map() at(q = %q0) -> !tile.tile<q 128, i32, register> {
+    ^bb0(%q: i32):
+      %ids_q = tile.element %ids[%q] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
+      tile.yield %ids_q : i32
     } {tile.name = "row_ids"}
-    %26:3 = tile.for_blocks (%arg0, %arg1) in %19 iter_args(%arg2 = %21 : !tile.tile<q 128, f32, register>, %arg3 = %22 : !tile.tile<q 128, f32, register>, %arg4 = %23 : !tile.tile<q 128 x dv 16, f32, register>) {
-      %33 = tile.load %8[%0, %6, %arg0] limit %4 {tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
-      %34 = tile.mma %20, %33 : <q 128 x d 16, f16, shared>, <k 96 x d 16, f16, shared> -> <q 128 x k 96, f32, register> {tile.name = "s"}
-      %35 = arith.addi %arg0, %c96_i32 : i32
-      %36 = arith.cmpi sgt, %35, %4 : i32
-      %37 = arith.subi %4, %arg0 overflow<nsw> : i32
-      %38 = arith.minsi %37, %c96_i32 : i32
-      %39 = arith.maxsi %38, %c0_i32 : i32
-      %40 = tile.map(%34 : !tile.tile<q 128 x k 96, f32, register>) at(q = %2, k = %c0_i32) only_if %36 -> !tile.tile<q 128 x k 96, f32, register> {
-      ^bb0(%arg5: f32, %arg6: i32, %arg7: i32):
-        %54 = arith.cmpi slt, %arg7, %39 : i32
-        %55 = arith.select %54, %arg5, %cst_3 : f32
-        tile.yield %55 : f32
+    %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain iter_args(%m = %m_init : !tile.tile<q 128, f32, register>, %l = %l_init : !tile.tile<q 128, f32, register>, %acc = %acc_init : !tile.tile<q 128 x dv 16, f32, register>) {
+      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
+      %s = tile.mma %q_tile, %k_tile : <q 128 x d 16, f16, shared>, <k 96 x d 16, f16, shared> -> <q 128 x k 96, f32, register> {tile.name = "s"}
+      %2 = arith.addi %k0, %c96_i32 : i32
+      %3 = arith.cmpi sgt, %2, %Sk : i32
+      %4 = arith.subi %Sk, %k0 overflow<nsw> : i32
+      %5 = arith.minsi %4, %c96_i32 : i32
+      %6 = arith.maxsi %5, %c0_i32 : i32
+      %x = tile.map(%s : !tile.tile<q 128 x k 96, f32, register>) at(q = %q0, k = %c0_i32) only_if %3 -> !tile.tile<q 128 x k 96, f32, register> {
+      ^bb0(%s_qk: f32, %q: i32, %k: i32):
+        %7 = arith.cmpi slt, %k, %6 : i32
+        %8 = arith.select %7, %s_qk, %neg_inf : f32
+        tile.yield %8 : f32
       } {tile.name = "x"}
-      %41 = tile.map() at(k = %arg0) only_if %arg1 -> !tile.tile<k 96, i32, register> {
-      ^bb0(%arg5: i32):
-        %54 = tile.element %24[%arg5] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
-        tile.yield %54 : i32
+      %column_ids = tile.map() at(k = %k0) only_if %partial -> !tile.tile<k 96, i32, register> {
+      ^bb0(%k: i32):
+        %ids_k = tile.element %ids[%k] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
+        tile.yield %ids_k : i32
       } {tile.name = "column_ids"}
-      %42 = tile.map(%40, %25, %41 : !tile.tile<q 128 x k 96, f32, register>, !tile.tile<q 128, i32, register>, !tile.tile<k 96, i32, register>) at(q = %2, k = %arg0) only_if %arg1 -> !tile.tile<q 128 x k 96, f32, register> {
-      ^bb0(%arg5: f32, %arg6: i32, %arg7: i32, %arg8: i32, %arg9: i32):
-        %54 = arith.cmpi eq, %arg6, %arg7 : i32
-        %55 = arith.select %54, %arg5, %cst_3 : f32
-        tile.yield %55 : f32
+      %x_2 = tile.map(%x, %row_ids, %column_ids : !tile.tile<q 128 x k 96, f32, register>, !tile.tile<q 128, i32, register>, !tile.tile<k 96, i32, register>) at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 128 x k 96, f32, register> {
+      ^bb0(%x_qk: f32, %row_ids_q: i32, %column_ids_k: i32, %q: i32, %k: i32):
+        %7 = arith.cmpi eq, %row_ids_q, %column_ids_k : i32
+        %8 = arith.select %7, %x_qk, %neg_inf : f32
+        tile.yield %8 : f32
       } {tile.name = "x"}
-      %43 = tile.reduce  max %42 over "k" init %arg2 : !tile.tile<q 128, f32, register>, <q 128 x k 96, f32, register> -> <q 128, f32, register> {tile.name = "m_next"}
-      %44 = tile.map(%43 : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
-      ^bb0(%arg5: f32):
-        %54 = arith.cmpf oeq, %arg5, %cst_3 : f32
-        %55 = arith.select %54, %cst_2, %arg5 : f32
-        tile.yield %55 : f32
+      %m_next = tile.reduce  max %x_2 over "k" init %m : !tile.tile<q 128, f32, register>, <q 128 x k 96, f32, register> -> <q 128, f32, register> {tile.name = "m_next"}
+      %m_base = tile.map(%m_next : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+      ^bb0(%m_next_q: f32):
+        %7 = arith.cmpf oeq, %m_next_q, %neg_inf : f32
+        %8 = arith.select %7, %c0_f32, %m_next_q : f32
+        tile.yield %8 : f32
       } {tile.name = "m_base"}
-      %45 = tile.map(%arg2, %44 : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
-      ^bb0(%arg5: f32, %arg6: f32):
-        %54 = arith.subf %arg5, %arg6 : f32
-        %55 = arith.mulf %54, %cst : f32
-        %56 = math.exp2 %55 : f32
-        tile.yield %56 : f32
+      %alpha = tile.map(%m, %m_base : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+      ^bb0(%m_q: f32, %m_base_q: f32):
+        %7 = arith.subf %m_q, %m_base_q : f32
+        %8 = arith.mulf %7, %c0.360673755_f32 : f32
+        %9 = math.exp2 %8 : f32
+        tile.yield %9 : f32
       } {tile.name = "alpha"}
-      %46 = tile.any %45 : <q 128, f32, register> {
-      ^bb0(%arg5: f32):
-        %cst_4 = arith.constant 1.000000e+00 : f32
-        %54 = arith.cmpf une, %arg5, %cst_4 : f32
-        tile.yield %54 : i1
+      %max_moved = tile.any %alpha : <q 128, f32, register> {
+      ^bb0(%alpha_q: f32):
+        %c1_f32_5 = arith.constant 1.000000e+00 : f32
+        %7 = arith.cmpf une, %alpha_q, %c1_f32_5 : f32
+        tile.yield %7 : i1
       } {tile.name = "max_moved"}
-      %47 = tile.map(%arg4, %45 : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) only_if %46 -> !tile.tile<q 128 x dv 16, f32, register> {
-      ^bb0(%arg5: f32, %arg6: f32):
-        %54 = arith.mulf %arg5, %arg6 : f32
-        tile.yield %54 : f32
+      %acc_3 = tile.map(%acc, %alpha : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) only_if %max_moved -> !tile.tile<q 128 x dv 16, f32, register> {
+      ^bb0(%acc_qdv: f32, %alpha_q: f32):
+        %7 = arith.mulf %acc_qdv, %alpha_q : f32
+        tile.yield %7 : f32
       } {tile.name = "acc"}
-      %48 = tile.map(%42, %44 : !tile.tile<q 128 x k 96, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x k 96, f32, register> {
-      ^bb0(%arg5: f32, %arg6: f32):
-        %54 = arith.subf %arg5, %arg6 : f32
-        %55 = arith.mulf %54, %cst : f32
-        %56 = math.exp2 %55 : f32
-        tile.yield %56 : f32
+      %p = tile.map(%x_2, %m_base : !tile.tile<q 128 x k 96, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x k 96, f32, register> {
+      ^bb0(%x_qk: f32, %m_base_q: f32):
+        %7 = arith.subf %x_qk, %m_base_q : f32
+        %8 = arith.mulf %7, %c0.360673755_f32 : f32
+        %9 = math.exp2 %8 : f32
+        tile.yield %9 : f32
       } {tile.name = "p"}
-      %49 = tile.map(%arg3, %45 : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
-      ^bb0(%arg5: f32, %arg6: f32):
-        %54 = arith.mulf %arg5, %arg6 : f32
-        tile.yield %54 : f32
+      %l_4 = tile.map(%l, %alpha : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+      ^bb0(%l_q: f32, %alpha_q: f32):
+        %7 = arith.mulf %l_q, %alpha_q : f32
+        tile.yield %7 : f32
       } {tile.name = "l"}
-      %50 = tile.reduce  sum %48 over "k" init %49 : !tile.tile<q 128, f32, register>, <q 128 x k 96, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
-      %51 = tile.convert %48 {tile.name = "p"} : <q 128 x k 96, f32, register> -> <q 128 x k 96, f16, register>
-      %52 = tile.load %9[%0, %6, %arg0] limit %4 {tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
-      %53 = tile.mma %51, %52 add %47 : !tile.tile<q 128 x dv 16, f32, register>, <q 128 x k 96, f16, register>, <k 96 x dv 16, f16, shared> -> <q 128 x dv 16, f32, register> {tile.name = "acc"}
-      tile.yield %43, %50, %53 : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 16, f32, register>
+      %l_next = tile.reduce  sum %p over "k" init %l_4 : !tile.tile<q 128, f32, register>, <q 128 x k 96, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
+      %p_f16 = tile.convert %p {tile.name = "p"} : <q 128 x k 96, f32, register> -> <q 128 x k 96, f16, register>
+      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
+      %acc_next = tile.mma %p_f16, %v_tile add %acc_3 : !tile.tile<q 128 x dv 16, f32, register>, <q 128 x k 96, f16, register>, <k 96 x dv 16, f16, shared> -> <q 128 x dv 16, f32, register> {tile.name = "acc"}
+      tile.yield %m_next, %l_next, %acc_next : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 16, f32, register>
     }
-    %27 = tile.combine_lanes  sum %26#1 {tile.name = "l"} : <q 128, f32, register>
-    %28 = tile.map(%27 : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
-    ^bb0(%arg0: f32):
-      %33 = arith.cmpf oeq, %arg0, %cst_2 : f32
-      %34 = arith.divf %cst_0, %arg0 : f32
-      %35 = arith.select %33, %cst_2, %34 : f32
-      tile.yield %35 : f32
+    %l_total = tile.combine_lanes  sum %l_end {tile.name = "l"} : <q 128, f32, register>
+    %inverse_l = tile.map(%l_total : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+    ^bb0(%l_q: f32):
+      %2 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+      %3 = arith.divf %c1_f32, %l_q : f32
+      %4 = arith.select %2, %c0_f32, %3 : f32
+      tile.yield %4 : f32
     } {tile.name = "inverse_l"}
-    %29 = tile.map(%26#2, %28 : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x dv 16, f32, register> {
-    ^bb0(%arg0: f32, %arg1: f32):
-      %33 = arith.mulf %arg0, %arg1 : f32
-      tile.yield %33 : f32
+    %out = tile.map(%acc_end, %inverse_l : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x dv 16, f32, register> {
+    ^bb0(%acc_qdv: f32, %inverse_l_q: f32):
+      %2 = arith.mulf %acc_qdv, %inverse_l_q : f32
+      tile.yield %2 : f32
     } {tile.name = "out"}
-    %30 = tile.map(%26#0, %27 : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
-    ^bb0(%arg0: f32, %arg1: f32):
-      %33 = arith.mulf %arg0, %cst_1 : f32
-      %34 = arith.cmpf oeq, %arg1, %cst_2 : f32
-      %35 = math.log %arg1 : f32
-      %36 = arith.addf %33, %35 : f32
-      %37 = arith.select %34, %cst_3, %36 : f32
-      tile.yield %37 : f32
+    %lse = tile.map(%m_end, %l_total : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
+    ^bb0(%m_q: f32, %l_q: f32):
+      %2 = arith.mulf %m_q, %c0.25_f32 : f32
+      %3 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+      %4 = math.log %l_q : f32
+      %5 = arith.addf %2, %4 : f32
+      %6 = arith.select %3, %neg_inf, %5 : f32
+      tile.yield %6 : f32
     } {tile.name = "lse"}
-    %31 = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
-    tile.store %30, %31[%0, %1, %2] limit %3 optional : <q 128, f32, register>, <3, f32>
-    %32 = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
-    tile.store %29, %32[%0, %1, %2] limit %3 : <q 128 x dv 16, f32, register>, <4, f16>
+    %LSE = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
+    tile.store %lse, %LSE[%b, %h, %q0] limit %Sq optional : <q 128, f32, register>, <3, f32>
+    %O = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
+    tile.store %out, %O[%b, %h, %q0] limit %Sq : <q 128 x dv 16, f32, register>, <4, f16>
   }
 }

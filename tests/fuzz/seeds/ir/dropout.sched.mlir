@@ -1,430 +1,435 @@
-module attributes {attn.variant = "{\22name\22: \22causal\22, \22mask\22: \22q >= k\22, \22dropout\22: 0.1}"} {
-  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
+#variant = #attn.variant<{
+  "name": "causal",
+  "mask": "q >= k",
+  "dropout": 0.1
+}>
+module attributes {attn.variant = #variant} {
+  sched.kernel @causal arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 head_dim 16 x 16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
-    %cst = arith.constant 1.000000e+00 : f32
+    %c1_f32 = arith.constant 1.000000e+00 : f32
     %true = arith.constant true
     %c8_i32 = arith.constant 8 : i32
     %c64_i32 = arith.constant 64 : i32
     %c15_i32 = arith.constant 15 : i32
     %c0_i32 = arith.constant 0 : i32
     %c1_i32 = arith.constant 1 : i32
-    %cst_0 = arith.constant 0xFF800000 : f32
-    %cst_1 = arith.constant 0.000000e+00 : f32
-    %cst_2 = arith.constant 2.500000e-01 : f32
-    %cst_3 = arith.constant 0.360673755 : f32
+    %neg_inf = arith.constant 0xFF800000 : f32
+    %c0_f32 = arith.constant 0.000000e+00 : f32
+    %c0.25_f32 = arith.constant 2.500000e-01 : f32
+    %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c16_i32 = arith.constant 16 : i32
     %c2_i32 = arith.constant 2 : i32
     %c4_i32 = arith.constant 4 : i32
     %c32_i32 = arith.constant 32 : i32
-    sched.for_work grid tile_q 64 longest_first (%arg0, %arg1, %arg2) {
-      %0 = sched.thread_id {tile.name = "thread"} : i32
-      %1 = arith.remui %0, %c32_i32 {tile.name = "lane"} : i32
-      %2 = arith.divui %0, %c32_i32 {tile.name = "warp"} : i32
-      %3 = arith.divui %1, %c4_i32 {tile.name = "lane_row"} : i32
-      %4 = arith.remui %1, %c4_i32 {tile.name = "quad_lane"} : i32
-      %5 = arith.muli %2, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %6 = tile.axis_extent "q" {tile.name = "Sq"} : i32
-      %7 = tile.axis_extent "k" {tile.name = "Sk"} : i32
-      %8 = tile.axis_extent "h" {tile.name = "H"} : i32
-      %9 = tile.param "group" {tile.name = "group"} : i32
-      %10 = arith.divsi %arg1, %9 {tile.name = "kv_head"} : i32
-      %11 = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
-      %12 = tile.param "k" {tile.name = "k"} : !tile.view<4, f16>
-      %13 = tile.param "v" {tile.name = "v"} : !tile.view<4, f16>
-      %14 = arith.addi %arg2, %c64_i32 : i32
-      %15 = arith.minsi %14, %6 {tile.name = "q_end"} : i32
-      %16 = arith.minsi %15, %7 : i32
-      %17 = arith.addi %16, %c15_i32 : i32
-      %18 = arith.divsi %17, %c16_i32 {tile.name = "tiles_end"} : i32
-      %19 = arith.addi %arg2, %c1_i32 : i32
-      %20 = arith.minsi %19, %7 {tile.name = "full_to"} : i32
-      %21 = sched.registers "m" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        sched.set %cst_0, %21[%c0_i32, %arg3] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+    sched.for_work grid tile_q 64 longest_first (%b, %h, %q0) {
+      %thread = sched.thread_id {tile.name = "thread"} : i32
+      %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
+      %warp = arith.divui %thread, %c32_i32 {tile.name = "warp"} : i32
+      %lane_row = arith.divui %lane, %c4_i32 {tile.name = "lane_row"} : i32
+      %quad_lane = arith.remui %lane, %c4_i32 {tile.name = "quad_lane"} : i32
+      %warp_row = arith.muli %warp, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+      %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
+      %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+      %H = tile.param "H" {tile.name = "H"} : i32
+      %group = tile.param "group" {tile.name = "group"} : i32
+      %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
+      %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
+      %K = tile.param "k" {tile.name = "k"} : !tile.view<4, f16>
+      %V = tile.param "v" {tile.name = "v"} : !tile.view<4, f16>
+      %0 = arith.addi %q0, %c64_i32 : i32
+      %q_end = arith.minsi %0, %Sq {tile.name = "q_end"} : i32
+      %1 = arith.minsi %q_end, %Sk : i32
+      %2 = arith.addi %1, %c15_i32 : i32
+      %tiles_end = arith.divsi %2, %c16_i32 {tile.name = "tiles_end"} : i32
+      %3 = arith.addi %q0, %c1_i32 : i32
+      %full_to = arith.minsi %3, %Sk {tile.name = "full_to"} : i32
+      %m = sched.registers "m" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        sched.set %neg_inf, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
       } {sched.unroll, tile.name = "r"}
-      %22 = sched.registers "l" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        sched.set %cst_1, %22[%c0_i32, %arg3] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      %l = sched.registers "l" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        sched.set %c0_f32, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
       } {sched.unroll, tile.name = "r"}
-      %23 = sched.registers "acc" : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %65 = arith.muli %arg3, %c2_i32 overflow<nsw> : i32
-            %66 = arith.addi %65, %arg5 overflow<nsw> : i32
-            sched.set %cst_1, %23[%c0_i32, %arg4, %66] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
+      %acc = sched.registers "acc" : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %18 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %19 = arith.addi %18, %e overflow<nsw> : i32
+            sched.set %c0_f32, %acc[%c0_i32, %j, %19] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
           } {sched.unroll, tile.name = "e"}
         } {sched.unroll, tile.name = "j"}
       } {sched.unroll, tile.name = "r"}
-      %24 = arith.muli %arg0, %8 : i32
-      %25 = arith.addi %24, %arg1 {tile.name = "head"} : i32
-      %26 = tile.param "seed" {tile.name = "seed"} : i64
-      %27 = tile.param "offset" {tile.name = "offset"} : i64
-      %28 = tile.param "drop_threshold" {tile.name = "drop_threshold"} : i32
-      %29 = sched.shared "k_tile" at 0 : <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
-      %30 = sched.shared "v_tile" at 1024 : <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
-      %31 = sched.shared "q_tile" at 2048 : <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>
-      %32 = sched.slice %11[%arg0, %arg1] {tile.name = "q_head"} : <4, f16> -> <2, f16>
-      %33 = arith.divui %0, %c2_i32 : i32
-      %34 = arith.remui %0, %c2_i32 : i32
-      %35 = arith.muli %34, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
-      %36 = arith.addi %arg2, %33 overflow<nsw> : i32
-      %37 = arith.cmpi slt, %36, %6 : i32
-      sched.copy_async %32[%36, %35] to %31[%c0_i32, %33] if %37 : <2, f16>, <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>
-      %38 = arith.cmpi sgt, %18, %c0_i32 : i32
-      %39 = sched.slice %12[%arg0, %10] {tile.name = "k_head"} : <4, f16> -> <2, f16>
-      scf.if %38 {
-        %65 = arith.cmpi slt, %33, %c16_i32 : i32
-        scf.if %65 {
-          %66 = arith.cmpi slt, %33, %7 : i32
-          sched.copy_async %39[%33, %35] to %29[%c0_i32, %33] if %66 : <2, f16>, <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+      %4 = arith.muli %b, %H : i32
+      %head = arith.addi %4, %h {tile.name = "head"} : i32
+      %seed = tile.param "seed" {tile.name = "seed"} : i64
+      %offset = tile.param "offset" {tile.name = "offset"} : i64
+      %drop_threshold = tile.param "drop_threshold" {tile.name = "drop_threshold"} : i32
+      %k_tile = sched.shared "k_tile" at 0 : <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+      %v_tile = sched.shared "v_tile" at 1024 : <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+      %q_tile = sched.shared "q_tile" at 2048 : <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>
+      %q_head = sched.slice %Q[%b, %h] {tile.name = "q_head"} : <4, f16> -> <2, f16>
+      %5 = arith.divui %thread, %c2_i32 : i32
+      %6 = arith.remui %thread, %c2_i32 : i32
+      %column = arith.muli %6, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
+      %7 = arith.addi %q0, %5 overflow<nsw> : i32
+      %8 = arith.cmpi slt, %7, %Sq : i32
+      sched.copy_async %q_head[%7, %column] to %q_tile[%c0_i32, %5] if %8 : <2, f16>, <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>
+      %9 = arith.cmpi sgt, %tiles_end, %c0_i32 : i32
+      %k_head = sched.slice %K[%b, %kv_head] {tile.name = "k_head"} : <4, f16> -> <2, f16>
+      scf.if %9 {
+        %18 = arith.cmpi slt, %5, %c16_i32 : i32
+        scf.if %18 {
+          %19 = arith.cmpi slt, %5, %Sk : i32
+          sched.copy_async %k_head[%5, %column] to %k_tile[%c0_i32, %5] if %19 : <2, f16>, <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
         }
       }
       sched.commit_copies
       sched.wait_copies pending 0
       sched.barrier
-      %40 = sched.registers "q_tile_fragment" : <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>
-      %41 = arith.remui %1, %c16_i32 : i32
-      %42 = arith.addi %5, %41 overflow<nsw> : i32
-      %43 = arith.divui %1, %c16_i32 : i32
-      %44 = arith.muli %43, %c8_i32 overflow<nsw> : i32
-      sched.load_matrix %31[%c0_i32, %42, %44] step[%c0_i32, %c0_i32] to %40[%c0_i32, %c0_i32] : <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>, <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>
-      %45 = sched.slice %13[%arg0, %10] {tile.name = "v_head"} : <4, f16> -> <2, f16>
-      sched.for_tiles (%arg3) = (%c0_i32) below %18 {
-        %65 = arith.muli %arg3, %c16_i32 {tile.name = "k0"} : i32
-        %66 = arith.addi %arg3, %c1_i32 {tile.name = "next_tile"} : i32
+      %q_tile_fragment = sched.registers "q_tile_fragment" : <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>
+      %10 = arith.remui %lane, %c16_i32 : i32
+      %11 = arith.addi %warp_row, %10 overflow<nsw> : i32
+      %12 = arith.divui %lane, %c16_i32 : i32
+      %13 = arith.muli %12, %c8_i32 overflow<nsw> : i32
+      sched.load_matrix %q_tile[%c0_i32, %11, %13] step[%c0_i32, %c0_i32] to %q_tile_fragment[%c0_i32, %c0_i32] : <stage 1 x q 64 x d 16, f16, shared, #sched.swizzle<32>>, <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>
+      %v_head = sched.slice %V[%b, %kv_head] {tile.name = "v_head"} : <4, f16> -> <2, f16>
+      sched.for_tiles (%tile) = (%c0_i32) below %tiles_end {
+        %k0 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
+        %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
         sched.wait_copies pending 0
         sched.barrier
-        %67 = arith.cmpi slt, %33, %c16_i32 : i32
-        scf.if %67 {
-          %132 = sched.read_thread_id {tile.name = "thread"} : i32
-          %133 = arith.divui %132, %c2_i32 : i32
-          %134 = arith.remui %132, %c2_i32 : i32
-          %135 = arith.muli %134, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
-          %136 = arith.addi %65, %133 overflow<nsw> : i32
-          %137 = arith.cmpi slt, %136, %7 : i32
-          sched.copy_async %45[%136, %135] to %30[%c0_i32, %133] if %137 : <2, f16>, <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+        %18 = arith.cmpi slt, %5, %c16_i32 : i32
+        scf.if %18 {
+          %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
+          %62 = arith.divui %thread_18, %c2_i32 : i32
+          %63 = arith.remui %thread_18, %c2_i32 : i32
+          %column_19 = arith.muli %63, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
+          %64 = arith.addi %k0, %62 overflow<nsw> : i32
+          %65 = arith.cmpi slt, %64, %Sk : i32
+          sched.copy_async %v_head[%64, %column_19] to %v_tile[%c0_i32, %62] if %65 : <2, f16>, <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
         }
         sched.commit_copies
-        %68 = sched.registers "s" : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %132 = arith.muli %arg4, %c2_i32 overflow<nsw> : i32
-              %133 = arith.addi %132, %arg6 overflow<nsw> : i32
-              sched.set %cst_1, %68[%c0_i32, %arg5, %133] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %s = sched.registers "s" : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %62 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+              %63 = arith.addi %62, %e overflow<nsw> : i32
+              sched.set %c0_f32, %s[%c0_i32, %j, %63] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "j"}
         } {sched.unroll, tile.name = "r"}
-        %69 = sched.registers "k_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
-        %70 = arith.remui %1, %c8_i32 : i32
-        %71 = arith.divui %1, %c8_i32 : i32
-        %72 = arith.remui %71, %c2_i32 : i32
-        %73 = arith.addi %44, %70 overflow<nsw> : i32
-        %74 = arith.muli %72, %c8_i32 overflow<nsw> : i32
-        sched.load_matrix %29[%c0_i32, %73, %74] step[%c0_i32, %c0_i32] to %69[%c0_i32, %c0_i32] : <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          sched.mma %68[%c0_i32, %arg4], %40[%c0_i32, %c0_i32], %69[%arg4, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>, <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %k_fragment = sched.registers "k_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %19 = arith.remui %lane, %c8_i32 : i32
+        %20 = arith.divui %lane, %c8_i32 : i32
+        %21 = arith.remui %20, %c2_i32 : i32
+        %22 = arith.addi %13, %19 overflow<nsw> : i32
+        %23 = arith.muli %21, %c8_i32 overflow<nsw> : i32
+        sched.load_matrix %k_tile[%c0_i32, %22, %23] step[%c0_i32, %c0_i32] to %k_fragment[%c0_i32, %c0_i32] : <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        scf.for %n = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.mma %s[%c0_i32, %n], %q_tile_fragment[%c0_i32, %c0_i32], %k_fragment[%n, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>, <q 64 x d 16, f16, register, #sched.fragment<a, warps 4>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         } {sched.unroll, tile.name = "n"}
         sched.wait_copies pending 0
         sched.barrier
-        %75 = arith.cmpi slt, %66, %18 : i32
-        scf.if %75 {
-          %132 = sched.read_thread_id {tile.name = "thread"} : i32
-          %133 = arith.divui %132, %c2_i32 : i32
-          %134 = arith.remui %132, %c2_i32 : i32
-          %135 = arith.muli %134, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
-          %136 = arith.cmpi slt, %133, %c16_i32 : i32
-          %137 = arith.muli %66, %c16_i32 {tile.name = "k0"} : i32
-          scf.if %136 {
-            %138 = arith.addi %137, %133 overflow<nsw> : i32
-            %139 = arith.cmpi slt, %138, %7 : i32
-            sched.copy_async %39[%138, %135] to %29[%c0_i32, %133] if %139 : <2, f16>, <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+        %24 = arith.cmpi slt, %next_tile, %tiles_end : i32
+        scf.if %24 {
+          %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
+          %62 = arith.divui %thread_18, %c2_i32 : i32
+          %63 = arith.remui %thread_18, %c2_i32 : i32
+          %column_19 = arith.muli %63, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
+          %64 = arith.cmpi slt, %62, %c16_i32 : i32
+          %k0_20 = arith.muli %next_tile, %c16_i32 {tile.name = "k0"} : i32
+          scf.if %64 {
+            %65 = arith.addi %k0_20, %62 overflow<nsw> : i32
+            %66 = arith.cmpi slt, %65, %Sk : i32
+            sched.copy_async %k_head[%65, %column_19] to %k_tile[%c0_i32, %62] if %66 : <2, f16>, <stage 1 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
           }
         }
         sched.commit_copies
-        %76 = arith.addi %65, %c16_i32 : i32
-        %77 = arith.cmpi sgt, %76, %20 : i32
-        scf.if %77 {
-          %132 = sched.read_thread_id {tile.name = "thread"} : i32
-          %133 = arith.divui %132, %c32_i32 {tile.name = "warp"} : i32
-          %134 = arith.muli %133, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-          %135 = arith.remui %132, %c32_i32 {tile.name = "lane"} : i32
-          %136 = arith.divui %135, %c4_i32 {tile.name = "lane_row"} : i32
-          %137 = arith.remui %135, %c4_i32 {tile.name = "quad_lane"} : i32
-          %138 = arith.muli %137, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
-          scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %139 = arith.muli %arg4, %c2_i32 overflow<nsw> : i32
-                %140 = arith.addi %139, %arg6 overflow<nsw> : i32
-                %141 = sched.get %68[%c0_i32, %arg5, %140] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-                %142 = arith.addi %134, %136 overflow<nsw> : i32
-                %143 = arith.muli %arg4, %c8_i32 overflow<nsw> : i32
-                %144 = arith.addi %142, %143 overflow<nsw> : i32
-                %145 = arith.addi %arg2, %144 overflow<nsw> {tile.name = "q"} : i32
-                %146 = arith.addi %145, %c1_i32 : i32
-                %147 = arith.minsi %146, %7 {tile.name = "row_end"} : i32
-                %148 = arith.subi %147, %65 overflow<nsw> : i32
-                %149 = arith.minsi %148, %c16_i32 : i32
-                %150 = arith.maxsi %149, %c0_i32 : i32
-                %151 = arith.muli %arg5, %c8_i32 overflow<nsw> : i32
-                %152 = arith.addi %151, %arg6 overflow<nsw> : i32
-                %153 = arith.subi %150, %138 overflow<nsw> : i32
-                %154 = arith.cmpi slt, %152, %153 : i32
-                %155 = arith.select %154, %141, %cst_0 : f32
-                sched.set %155, %68[%c0_i32, %arg5, %140] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %25 = arith.addi %k0, %c16_i32 : i32
+        %26 = arith.cmpi sgt, %25, %full_to : i32
+        scf.if %26 {
+          %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
+          %warp_19 = arith.divui %thread_18, %c32_i32 {tile.name = "warp"} : i32
+          %warp_row_20 = arith.muli %warp_19, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+          %lane_21 = arith.remui %thread_18, %c32_i32 {tile.name = "lane"} : i32
+          %lane_row_22 = arith.divui %lane_21, %c4_i32 {tile.name = "lane_row"} : i32
+          %quad_lane_23 = arith.remui %lane_21, %c4_i32 {tile.name = "quad_lane"} : i32
+          %lane_column_24 = arith.muli %quad_lane_23, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %62 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                %63 = arith.addi %62, %e overflow<nsw> : i32
+                %s_qk_25 = sched.get %s[%c0_i32, %j, %63] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+                %64 = arith.addi %warp_row_20, %lane_row_22 overflow<nsw> : i32
+                %65 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+                %66 = arith.addi %64, %65 overflow<nsw> : i32
+                %q = arith.addi %q0, %66 overflow<nsw> {tile.name = "q"} : i32
+                %67 = arith.addi %q, %c1_i32 : i32
+                %row_end = arith.minsi %67, %Sk {tile.name = "row_end"} : i32
+                %68 = arith.subi %row_end, %k0 overflow<nsw> : i32
+                %69 = arith.minsi %68, %c16_i32 : i32
+                %70 = arith.maxsi %69, %c0_i32 : i32
+                %71 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+                %72 = arith.addi %71, %e overflow<nsw> : i32
+                %73 = arith.subi %70, %lane_column_24 overflow<nsw> : i32
+                %74 = arith.cmpi slt, %72, %73 : i32
+                %75 = arith.select %74, %s_qk_25, %neg_inf : f32
+                sched.set %75, %s[%c0_i32, %j, %63] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
               } {sched.unroll, tile.name = "e"}
             } {sched.unroll, tile.name = "j"}
           } {sched.unroll, tile.name = "r"}
         }
-        %78 = sched.registers "m_next" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %132 = sched.get %21[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          sched.set %132, %78[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
-          scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %138 = arith.muli %arg4, %c2_i32 overflow<nsw> : i32
-            %139 = sched.get %68[%c0_i32, %arg5, %138] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-            %140 = arith.addi %138, %c1_i32 overflow<nsw> : i32
-            %141 = sched.get %68[%c0_i32, %arg5, %140] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-            %142 = sched.get %78[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-            %143 = arith.maxnumf %139, %141 : f32
-            %144 = arith.maxnumf %142, %143 : f32
-            sched.set %144, %78[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        %m_next = sched.registers "m_next" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %m_q_18 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          sched.set %m_q_18, %m_next[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+          scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %66 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %s_qk_19 = sched.get %s[%c0_i32, %j, %66] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+            %67 = arith.addi %66, %c1_i32 overflow<nsw> : i32
+            %s_qk_20 = sched.get %s[%c0_i32, %j, %67] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+            %m_next_q_21 = sched.get %m_next[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+            %68 = arith.maxnumf %s_qk_19, %s_qk_20 : f32
+            %69 = arith.maxnumf %m_next_q_21, %68 : f32
+            sched.set %69, %m_next[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
           } {sched.unroll, tile.name = "j"}
-          %133 = sched.get %78[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %134 = sched.shuffle_xor %133, 1 : f32
-          %135 = arith.maxnumf %133, %134 : f32
-          %136 = sched.shuffle_xor %135, 2 : f32
-          %137 = arith.maxnumf %135, %136 : f32
-          sched.set %137, %78[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+          %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %62 = sched.shuffle_xor %m_next_q, 1 : f32
+          %63 = arith.maxnumf %m_next_q, %62 : f32
+          %64 = sched.shuffle_xor %63, 2 : f32
+          %65 = arith.maxnumf %63, %64 : f32
+          sched.set %65, %m_next[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        %79 = sched.registers "m_base" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %132 = sched.get %78[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %133 = arith.cmpf oeq, %132, %cst_0 : f32
-          %134 = arith.select %133, %cst_1, %132 : f32
-          sched.set %134, %79[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        %m_base = sched.registers "m_base" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %62 = arith.cmpf oeq, %m_next_q, %neg_inf : f32
+          %63 = arith.select %62, %c0_f32, %m_next_q : f32
+          sched.set %63, %m_base[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %132 = sched.get %21[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %133 = sched.get %79[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %134 = arith.subf %132, %133 : f32
-          %135 = arith.mulf %134, %cst_3 : f32
-          %136 = math.exp2 %135 : f32
-          sched.set %136, %21[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %m_q_18 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %m_base_q = sched.get %m_base[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %62 = arith.subf %m_q_18, %m_base_q : f32
+          %63 = arith.mulf %62, %c0.360673755_f32 : f32
+          %64 = math.exp2 %63 : f32
+          sched.set %64, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        %80 = sched.get %21[%c0_i32, %c0_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %81 = arith.cmpf une, %80, %cst : f32
-        %82 = sched.get %21[%c0_i32, %c1_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %83 = arith.cmpf une, %82, %cst : f32
-        %84 = arith.ori %81, %83 : i1
-        %85 = sched.any_lane %84 {tile.name = "max_moved"}
-        scf.if %85 {
-          scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %132 = arith.muli %arg4, %c2_i32 overflow<nsw> : i32
-                %133 = arith.addi %132, %arg6 overflow<nsw> : i32
-                %134 = sched.get %23[%c0_i32, %arg5, %133] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-                %135 = sched.get %21[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-                %136 = arith.mulf %134, %135 : f32
-                sched.set %136, %23[%c0_i32, %arg5, %133] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
+        %m_q = sched.get %m[%c0_i32, %c0_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %27 = arith.cmpf une, %m_q, %c1_f32 : f32
+        %m_q_10 = sched.get %m[%c0_i32, %c1_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %28 = arith.cmpf une, %m_q_10, %c1_f32 : f32
+        %29 = arith.ori %27, %28 : i1
+        %max_moved = sched.any_lane %29 {tile.name = "max_moved"}
+        scf.if %max_moved {
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %62 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                %63 = arith.addi %62, %e overflow<nsw> : i32
+                %acc_qdv = sched.get %acc[%c0_i32, %j, %63] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+                %m_q_18 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+                %64 = arith.mulf %acc_qdv, %m_q_18 : f32
+                sched.set %64, %acc[%c0_i32, %j, %63] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
               } {sched.unroll, tile.name = "e"}
             } {sched.unroll, tile.name = "j"}
           } {sched.unroll, tile.name = "r"}
         }
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %132 = sched.get %22[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %133 = sched.get %21[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          %134 = arith.mulf %132, %133 : f32
-          sched.set %134, %22[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %l_q = sched.get %l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %m_q_18 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          %62 = arith.mulf %l_q, %m_q_18 : f32
+          sched.set %62, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        %86 = sched.registers "p" : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
-        %87 = arith.trunci %26 {tile.name = "key0"} : i64 to i32
-        %88 = arith.shrui %26, %c32_i64 : i64
-        %89 = arith.trunci %88 : i64 to i32
-        %90 = arith.shrui %27, %c32_i64 : i64
-        %91 = arith.trunci %90 : i64 to i32
-        %92 = arith.xori %89, %91 {tile.name = "key1"} : i32
-        %93 = arith.trunci %27 {tile.name = "offset_low"} : i64 to i32
-        %94 = arith.shli %28, %c16_i32 {tile.name = "high_threshold"} : i32
-        %95 = arith.addi %arg2, %5 overflow<nsw> : i32
-        %96 = arith.divui %95, %c16_i32 : i32
-        %97 = arith.divui %65, %c16_i32 : i32
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %132 = arith.muli %arg5, %c2_i32 overflow<nsw> : i32
-              %133 = arith.addi %132, %arg6 overflow<nsw> : i32
-              %134 = sched.get %68[%c0_i32, %arg4, %133] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-              %135 = sched.get %79[%c0_i32, %arg5] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-              %136 = arith.subf %134, %135 : f32
-              %137 = arith.mulf %136, %cst_3 : f32
-              %138 = math.exp2 %137 : f32
-              sched.set %138, %68[%c0_i32, %arg4, %133] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-              %139 = sched.get %22[%c0_i32, %arg5] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-              %140 = arith.addf %139, %138 : f32
-              sched.set %140, %22[%c0_i32, %arg5] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        %p = sched.registers "p" : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
+        %key0 = arith.trunci %seed {tile.name = "key0"} : i64 to i32
+        %30 = arith.shrui %seed, %c32_i64 : i64
+        %31 = arith.trunci %30 : i64 to i32
+        %32 = arith.shrui %offset, %c32_i64 : i64
+        %33 = arith.trunci %32 : i64 to i32
+        %key1 = arith.xori %31, %33 {tile.name = "key1"} : i32
+        %offset_low = arith.trunci %offset {tile.name = "offset_low"} : i64 to i32
+        %high_threshold = arith.shli %drop_threshold, %c16_i32 {tile.name = "high_threshold"} : i32
+        %34 = arith.addi %q0, %warp_row overflow<nsw> : i32
+        %35 = arith.divui %34, %c16_i32 : i32
+        %36 = arith.divui %k0, %c16_i32 : i32
+        scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %62 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+              %63 = arith.addi %62, %e overflow<nsw> : i32
+              %s_qk_18 = sched.get %s[%c0_i32, %half, %63] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+              %m_base_q = sched.get %m_base[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+              %64 = arith.subf %s_qk_18, %m_base_q : f32
+              %65 = arith.mulf %64, %c0.360673755_f32 : f32
+              %66 = math.exp2 %65 : f32
+              sched.set %66, %s[%c0_i32, %half, %63] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+              %l_q = sched.get %l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+              %67 = arith.addf %l_q, %66 : f32
+              sched.set %67, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "r"}
         } {sched.unroll, tile.name = "half"}
-        %98 = arith.muli %96, %c8_i32 overflow<nsw> : i32
-        %99 = arith.addi %98, %3 overflow<nsw> : i32
-        %100 = arith.muli %97, %c4_i32 overflow<nsw> : i32
-        %101 = arith.addi %100, %4 overflow<nsw> : i32
-        %r0, %r1, %r2, %r3 = sched.philox counter %99, %101, %25, %93 key %87, %92
-        %102 = arith.shli %r0, %c16_i32 : i32
-        %103 = arith.cmpi uge, %102, %94 : i32
-        %104 = sched.get %68[%c0_i32, %c0_i32, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %105 = arith.select %103, %104, %cst_1 : f32
-        sched.set %105, %68[%c0_i32, %c0_i32, %c0_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %106 = arith.cmpi uge, %r0, %94 : i32
-        %107 = sched.get %68[%c0_i32, %c0_i32, %c2_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %108 = arith.select %106, %107, %cst_1 : f32
-        sched.set %108, %68[%c0_i32, %c0_i32, %c2_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %109 = arith.shli %r1, %c16_i32 : i32
-        %110 = arith.cmpi uge, %109, %94 : i32
-        %111 = sched.get %68[%c0_i32, %c1_i32, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %112 = arith.select %110, %111, %cst_1 : f32
-        sched.set %112, %68[%c0_i32, %c1_i32, %c0_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %113 = arith.cmpi uge, %r1, %94 : i32
-        %114 = sched.get %68[%c0_i32, %c1_i32, %c2_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %115 = arith.select %113, %114, %cst_1 : f32
-        sched.set %115, %68[%c0_i32, %c1_i32, %c2_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %116 = arith.shli %r2, %c16_i32 : i32
-        %117 = arith.cmpi uge, %116, %94 : i32
-        %118 = sched.get %68[%c0_i32, %c0_i32, %c1_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %119 = arith.select %117, %118, %cst_1 : f32
-        sched.set %119, %68[%c0_i32, %c0_i32, %c1_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %120 = arith.cmpi uge, %r2, %94 : i32
-        %121 = sched.get %68[%c0_i32, %c0_i32, %c3_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %122 = arith.select %120, %121, %cst_1 : f32
-        sched.set %122, %68[%c0_i32, %c0_i32, %c3_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %123 = arith.shli %r3, %c16_i32 : i32
-        %124 = arith.cmpi uge, %123, %94 : i32
-        %125 = sched.get %68[%c0_i32, %c1_i32, %c1_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %126 = arith.select %124, %125, %cst_1 : f32
-        sched.set %126, %68[%c0_i32, %c1_i32, %c1_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        %127 = arith.cmpi uge, %r3, %94 : i32
-        %128 = sched.get %68[%c0_i32, %c1_i32, %c3_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-        %129 = arith.select %127, %128, %cst_1 : f32
-        sched.set %129, %68[%c0_i32, %c1_i32, %c3_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
-        scf.for %arg4 = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
-          %132 = arith.remui %arg4, %c2_i32 : i32
-          %133 = arith.divui %arg4, %c2_i32 : i32
-          %134 = arith.muli %132, %c2_i32 overflow<nsw> : i32
-          %135 = sched.get %68[%c0_i32, %133, %134] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %136 = arith.addi %134, %c1_i32 overflow<nsw> : i32
-          %137 = sched.get %68[%c0_i32, %133, %136] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %138 = sched.pack %135, %137 : f16
-          sched.set %138, %86[%c0_i32, %c0_i32, %arg4] : i32, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
+        %37 = arith.muli %35, %c8_i32 overflow<nsw> : i32
+        %38 = arith.addi %37, %lane_row overflow<nsw> : i32
+        %39 = arith.muli %36, %c4_i32 overflow<nsw> : i32
+        %40 = arith.addi %39, %quad_lane overflow<nsw> : i32
+        %random:4 = sched.philox counter %38, %40, %head, %offset_low key %key0, %key1
+        %41 = arith.shli %random#0, %c16_i32 : i32
+        %42 = arith.cmpi uge, %41, %high_threshold : i32
+        %s_qk = sched.get %s[%c0_i32, %c0_i32, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %43 = arith.select %42, %s_qk, %c0_f32 : f32
+        sched.set %43, %s[%c0_i32, %c0_i32, %c0_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %44 = arith.cmpi uge, %random#0, %high_threshold : i32
+        %s_qk_11 = sched.get %s[%c0_i32, %c0_i32, %c2_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %45 = arith.select %44, %s_qk_11, %c0_f32 : f32
+        sched.set %45, %s[%c0_i32, %c0_i32, %c2_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %46 = arith.shli %random#1, %c16_i32 : i32
+        %47 = arith.cmpi uge, %46, %high_threshold : i32
+        %s_qk_12 = sched.get %s[%c0_i32, %c1_i32, %c0_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %48 = arith.select %47, %s_qk_12, %c0_f32 : f32
+        sched.set %48, %s[%c0_i32, %c1_i32, %c0_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %49 = arith.cmpi uge, %random#1, %high_threshold : i32
+        %s_qk_13 = sched.get %s[%c0_i32, %c1_i32, %c2_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %50 = arith.select %49, %s_qk_13, %c0_f32 : f32
+        sched.set %50, %s[%c0_i32, %c1_i32, %c2_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %51 = arith.shli %random#2, %c16_i32 : i32
+        %52 = arith.cmpi uge, %51, %high_threshold : i32
+        %s_qk_14 = sched.get %s[%c0_i32, %c0_i32, %c1_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %53 = arith.select %52, %s_qk_14, %c0_f32 : f32
+        sched.set %53, %s[%c0_i32, %c0_i32, %c1_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %54 = arith.cmpi uge, %random#2, %high_threshold : i32
+        %s_qk_15 = sched.get %s[%c0_i32, %c0_i32, %c3_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %55 = arith.select %54, %s_qk_15, %c0_f32 : f32
+        sched.set %55, %s[%c0_i32, %c0_i32, %c3_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %56 = arith.shli %random#3, %c16_i32 : i32
+        %57 = arith.cmpi uge, %56, %high_threshold : i32
+        %s_qk_16 = sched.get %s[%c0_i32, %c1_i32, %c1_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %58 = arith.select %57, %s_qk_16, %c0_f32 : f32
+        sched.set %58, %s[%c0_i32, %c1_i32, %c1_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %59 = arith.cmpi uge, %random#3, %high_threshold : i32
+        %s_qk_17 = sched.get %s[%c0_i32, %c1_i32, %c3_i32] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+        %60 = arith.select %59, %s_qk_17, %c0_f32 : f32
+        sched.set %60, %s[%c0_i32, %c1_i32, %c3_i32] : f32, <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        scf.for %e = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
+          %62 = arith.remui %e, %c2_i32 : i32
+          %63 = arith.divui %e, %c2_i32 : i32
+          %64 = arith.muli %62, %c2_i32 overflow<nsw> : i32
+          %s_qk_18 = sched.get %s[%c0_i32, %63, %64] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %65 = arith.addi %64, %c1_i32 overflow<nsw> : i32
+          %s_qk_19 = sched.get %s[%c0_i32, %63, %65] : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %66 = sched.pack %s_qk_18, %s_qk_19 : f16
+          sched.set %66, %p[%c0_i32, %c0_i32, %e] : i32, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
         } {sched.unroll, tile.name = "e"}
-        %130 = sched.registers "v_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
-        %131 = arith.addi %74, %70 overflow<nsw> : i32
-        sched.load_matrix %30[%c0_i32, %131, %44] step[%c0_i32, %c0_i32] to %130[%c0_i32, %c0_i32] transpose : <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          sched.mma %23[%c0_i32, %arg4], %86[%c0_i32, %c0_i32], %130[%arg4, %c0_i32] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %v_fragment = sched.registers "v_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %61 = arith.addi %23, %19 overflow<nsw> : i32
+        sched.load_matrix %v_tile[%c0_i32, %61, %13] step[%c0_i32, %c0_i32] to %v_fragment[%c0_i32, %c0_i32] transpose : <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        scf.for %n = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.mma %acc[%c0_i32, %n], %p[%c0_i32, %c0_i32], %v_fragment[%n, %c0_i32] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         } {sched.unroll, tile.name = "n"}
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %132 = sched.get %78[%c0_i32, %arg4] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-          sched.set %132, %21[%c0_i32, %arg4] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+          sched.set %m_next_q, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        sched.next %66 : i32
+        sched.next %next_tile : i32
       }
-      %batch, %head, %row = sched.read_work
-      %46 = sched.read_thread_id {tile.name = "thread"} : i32
-      %47 = arith.remui %46, %c32_i32 {tile.name = "lane"} : i32
-      %48 = arith.remui %47, %c4_i32 {tile.name = "quad_lane"} : i32
-      %49 = arith.divui %46, %c32_i32 {tile.name = "warp"} : i32
-      %50 = arith.muli %49, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %51 = arith.divui %47, %c4_i32 {tile.name = "lane_row"} : i32
-      %52 = arith.muli %48, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
-      %53 = arith.divui %46, %c2_i32 : i32
-      %54 = arith.remui %46, %c2_i32 : i32
-      %55 = arith.muli %54, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
+      %b_0, %h_1, %q0_2 = sched.read_work
+      %thread_3 = sched.read_thread_id {tile.name = "thread"} : i32
+      %lane_4 = arith.remui %thread_3, %c32_i32 {tile.name = "lane"} : i32
+      %quad_lane_5 = arith.remui %lane_4, %c4_i32 {tile.name = "quad_lane"} : i32
+      %warp_6 = arith.divui %thread_3, %c32_i32 {tile.name = "warp"} : i32
+      %warp_row_7 = arith.muli %warp_6, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+      %lane_row_8 = arith.divui %lane_4, %c4_i32 {tile.name = "lane_row"} : i32
+      %lane_column = arith.muli %quad_lane_5, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
+      %14 = arith.divui %thread_3, %c2_i32 : i32
+      %15 = arith.remui %thread_3, %c2_i32 : i32
+      %column_9 = arith.muli %15, %c8_i32 overflow<nsw> {tile.name = "column"} : i32
       sched.wait_copies pending 0
       sched.barrier
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        %65 = sched.get %22[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %66 = sched.shuffle_xor %65, 1 : f32
-        %67 = arith.addf %65, %66 : f32
-        %68 = sched.shuffle_xor %67, 2 : f32
-        %69 = arith.addf %67, %68 : f32
-        sched.set %69, %22[%c0_i32, %arg3] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        %l_q = sched.get %l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %18 = sched.shuffle_xor %l_q, 1 : f32
+        %19 = arith.addf %l_q, %18 : f32
+        %20 = sched.shuffle_xor %19, 2 : f32
+        %21 = arith.addf %19, %20 : f32
+        sched.set %21, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
       } {sched.unroll, tile.name = "r"}
-      %56 = tile.param "keep_scale" {tile.name = "keep_scale"} : f32
-      %57 = sched.registers "inverse_l" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        %65 = sched.get %22[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %66 = arith.cmpf oeq, %65, %cst_1 : f32
-        %67 = arith.divf %56, %65 : f32
-        %68 = arith.select %66, %cst_1, %67 : f32
-        sched.set %68, %57[%c0_i32, %arg3] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      %keep_scale = tile.param "keep_scale" {tile.name = "keep_scale"} : f32
+      %inverse_l = sched.registers "inverse_l" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        %l_q = sched.get %l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %18 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+        %19 = arith.divf %keep_scale, %l_q : f32
+        %20 = arith.select %18, %c0_f32, %19 : f32
+        sched.set %20, %inverse_l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
       } {sched.unroll, tile.name = "r"}
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %65 = arith.muli %arg3, %c2_i32 overflow<nsw> : i32
-            %66 = arith.addi %65, %arg5 overflow<nsw> : i32
-            %67 = sched.get %23[%c0_i32, %arg4, %66] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-            %68 = sched.get %57[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-            %69 = arith.mulf %67, %68 : f32
-            sched.set %69, %23[%c0_i32, %arg4, %66] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %18 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %19 = arith.addi %18, %e overflow<nsw> : i32
+            %acc_qdv = sched.get %acc[%c0_i32, %j, %19] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+            %inverse_l_q = sched.get %inverse_l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+            %20 = arith.mulf %acc_qdv, %inverse_l_q : f32
+            sched.set %20, %acc[%c0_i32, %j, %19] : f32, <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>>
           } {sched.unroll, tile.name = "e"}
         } {sched.unroll, tile.name = "j"}
       } {sched.unroll, tile.name = "r"}
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        %65 = sched.get %21[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %66 = sched.get %22[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-        %67 = arith.mulf %65, %cst_2 : f32
-        %68 = arith.cmpf oeq, %66, %cst_1 : f32
-        %69 = math.log %66 : f32
-        %70 = arith.addf %67, %69 : f32
-        %71 = arith.select %68, %cst_0, %70 : f32
-        sched.set %71, %21[%c0_i32, %arg3] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        %m_q = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %l_q = sched.get %l[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+        %18 = arith.mulf %m_q, %c0.25_f32 : f32
+        %19 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+        %20 = math.log %l_q : f32
+        %21 = arith.addf %18, %20 : f32
+        %22 = arith.select %19, %neg_inf, %21 : f32
+        sched.set %22, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
       } {sched.unroll, tile.name = "r"}
-      %58 = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
-      %59 = sched.is_null %58 : <3, f32>
-      %60 = arith.xori %59, %true : i1
-      %61 = sched.slice %58[%batch, %head] {tile.name = "lse_head"} : <3, f32> -> <1, f32>
-      scf.if %60 {
-        %65 = arith.cmpi eq, %48, %c0_i32 : i32
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %66 = arith.addi %50, %51 overflow<nsw> : i32
-          %67 = arith.muli %arg3, %c8_i32 overflow<nsw> : i32
-          %68 = arith.addi %66, %67 overflow<nsw> : i32
-          %69 = arith.addi %row, %68 overflow<nsw> {tile.name = "row"} : i32
-          %70 = arith.cmpi slt, %69, %6 : i32
-          %71 = arith.andi %65, %70 : i1
-          scf.if %71 {
-            %72 = sched.get %21[%c0_i32, %arg3] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
-            sched.store_element %72, %61[%69] : f32, <1, f32>
+      %LSE = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
+      %16 = sched.is_null %LSE : <3, f32>
+      %17 = arith.xori %16, %true : i1
+      %lse_head = sched.slice %LSE[%b_0, %h_1] {tile.name = "lse_head"} : <3, f32> -> <1, f32>
+      scf.if %17 {
+        %18 = arith.cmpi eq, %quad_lane_5, %c0_i32 : i32
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %19 = arith.addi %warp_row_7, %lane_row_8 overflow<nsw> : i32
+          %20 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+          %21 = arith.addi %19, %20 overflow<nsw> : i32
+          %row = arith.addi %q0_2, %21 overflow<nsw> {tile.name = "row"} : i32
+          %22 = arith.cmpi slt, %row, %Sq : i32
+          %23 = arith.andi %18, %22 : i1
+          scf.if %23 {
+            %m_q = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
+            sched.store_element %m_q, %lse_head[%row] : f32, <1, f32>
           }
         } {sched.unroll, tile.name = "r"}
       }
-      %62 = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
-      %63 = sched.shared "o_tile" at 0 : <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
-      scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-        scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %65 = arith.addi %50, %51 overflow<nsw> : i32
-          %66 = arith.muli %arg3, %c8_i32 overflow<nsw> : i32
-          %67 = arith.addi %65, %66 overflow<nsw> : i32
-          %68 = arith.muli %arg4, %c8_i32 overflow<nsw> : i32
-          %69 = arith.addi %52, %68 overflow<nsw> : i32
-          %70 = arith.muli %arg3, %c2_i32 overflow<nsw> : i32
-          %71 = sched.get %23[%c0_i32, %arg4, %70] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %72 = arith.addi %70, %c1_i32 overflow<nsw> : i32
-          %73 = sched.get %23[%c0_i32, %arg4, %72] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %74 = sched.pack %71, %73 : f16
-          sched.store_shared %74, %63[%c0_i32, %67, %69] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
+      %O = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
+      %o_tile = sched.shared "o_tile" at 0 : <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
+      scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %18 = arith.addi %warp_row_7, %lane_row_8 overflow<nsw> : i32
+          %19 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+          %20 = arith.addi %18, %19 overflow<nsw> : i32
+          %21 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+          %22 = arith.addi %lane_column, %21 overflow<nsw> : i32
+          %23 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+          %acc_qdv = sched.get %acc[%c0_i32, %j, %23] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %24 = arith.addi %23, %c1_i32 overflow<nsw> : i32
+          %acc_qdv_10 = sched.get %acc[%c0_i32, %j, %24] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %25 = sched.pack %acc_qdv, %acc_qdv_10 : f16
+          sched.store_shared %25, %o_tile[%c0_i32, %20, %22] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
         } {sched.unroll, tile.name = "j"}
       } {sched.unroll, tile.name = "r"}
       sched.barrier
-      %64 = sched.slice %62[%batch, %head] {tile.name = "o_head"} : <4, f16> -> <2, f16>
-      scf.if %37 {
-        sched.copy_to_global %63[%53, %55] to %64[%36] : <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>, <2, f16>
+      %o_head = sched.slice %O[%b_0, %h_1] {tile.name = "o_head"} : <4, f16> -> <2, f16>
+      scf.if %8 {
+        sched.copy_to_global %o_tile[%14, %column_9] to %o_head[%7] : <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>, <2, f16>
       }
     }
   }

@@ -1,19 +1,24 @@
-module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22ids[q] == ids[k]\22, \22tensors\22: {\22ids\22: {\22dtype\22: \22i32\22, \22rank\22: 1}}}"} {
-  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+#variant = #attn.variant<{
+  "name": "documents",
+  "mask": "ids[q] == ids[k]",
+  "tensors": {"ids": {"dtype": "i32", "rank": 1}}
+}>
+module attributes {attn.variant = #variant} {
+  sched.kernel @documents arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
-    %cst = arith.constant 3.276800e+04 : f32
-    %cst_0 = arith.constant -3.40282347E+38 : f32
+    %c32768_f32 = arith.constant 3.276800e+04 : f32
+    %cst = arith.constant -3.40282347E+38 : f32
     %c8_i32 = arith.constant 8 : i32
     %c5_i32 = arith.constant 5 : i32
     %true = arith.constant true
     %c15_i32 = arith.constant 15 : i32
     %c64_i32 = arith.constant 64 : i32
-    %cst_1 = arith.constant 0xFF800000 : f32
-    %cst_2 = arith.constant 0.000000e+00 : f32
-    %cst_3 = arith.constant 2.500000e-01 : f32
-    %cst_4 = arith.constant 1.000000e+00 : f32
-    %cst_5 = arith.constant 0.360673755 : f32
+    %neg_inf = arith.constant 0xFF800000 : f32
+    %c0_f32 = arith.constant 0.000000e+00 : f32
+    %c0.25_f32 = arith.constant 2.500000e-01 : f32
+    %c1_f32 = arith.constant 1.000000e+00 : f32
+    %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c16_i32 = arith.constant 16 : i32
     %c2_i32 = arith.constant 2 : i32
     %c4_i32 = arith.constant 4 : i32
@@ -21,752 +26,752 @@ module attributes {attn.variant = "{\22name\22: \22documents\22, \22mask\22: \22
     %c1_i32 = arith.constant 1 : i32
     %c32_i32 = arith.constant 32 : i32
     %c0_i32 = arith.constant 0 : i32
-    %0 = tile.param "o" : !tile.view<4, f16>
-    %1 = sched.tensor_map %0 swizzle <32> {tile.name = "o_map"} : <4, f16> -> <64 x 16, f16>
-    %2 = tile.param "k" : !tile.view<4, f16>
-    %3 = sched.tensor_map %2 swizzle <32> {tile.name = "k_map"} : <4, f16> -> <16 x 16, f16>
-    %4 = tile.param "q" : !tile.view<4, f16>
-    %5 = sched.tensor_map %4 swizzle <32> {tile.name = "q_map"} : <4, f16> -> <128 x 16, f16>
-    %6 = tile.param "v" : !tile.view<4, f16>
-    %7 = sched.tensor_map %6 swizzle <32> {tile.name = "v_map"} : <4, f16> -> <16 x 16, f16>
-    %8 = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>
-    %9 = sched.shared "o_tile" at 8192 : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
-    %10 = sched.ring "q_barriers" at 14608 filled_by 1 emptied_by 9 : <2>
-    %11 = sched.shared "k_ring" at 12288 : <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
-    %12 = sched.ring "k_barriers" at 14640 filled_by 33 emptied_by 288 : <2>
-    %13 = sched.shared "v_ring" at 13312 : <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
-    %14 = sched.ring "v_barriers" at 14672 filled_by 1 emptied_by 8 : <2>
-    %15 = sched.shared "column_ids_ring" at 14336 : <stage 2 x k 16, i32, shared>
-    %16 = sched.shared "tasks" at 14464 : <stage 2 x message 1 x field 8, i32, shared>
-    %17 = sched.shared "visits" at 14592 : <stage 2 x message 1 x field 2, i32, shared>
-    %18 = sched.thread_id : i32
-    %19 = arith.cmpi eq, %18, %c0_i32 : i32
-    scf.if %19 {
-      sched.init_ring %10 : <2>
-      sched.init_ring %12 : <2>
-      sched.init_ring %14 : <2>
+    %O = tile.param "o" : !tile.view<4, f16>
+    %o_map = sched.tensor_map %O swizzle <32> {tile.name = "o_map"} : <4, f16> -> <64 x 16, f16>
+    %K = tile.param "k" : !tile.view<4, f16>
+    %k_map = sched.tensor_map %K swizzle <32> {tile.name = "k_map"} : <4, f16> -> <16 x 16, f16>
+    %Q = tile.param "q" : !tile.view<4, f16>
+    %q_map = sched.tensor_map %Q swizzle <32> {tile.name = "q_map"} : <4, f16> -> <128 x 16, f16>
+    %V = tile.param "v" : !tile.view<4, f16>
+    %v_map = sched.tensor_map %V swizzle <32> {tile.name = "v_map"} : <4, f16> -> <16 x 16, f16>
+    %q_ring = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>
+    %o_tile = sched.shared "o_tile" at 8192 : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
+    %q_barriers = sched.ring "q_barriers" at 14608 filled_by 1 emptied_by 9 : <2>
+    %k_ring = sched.shared "k_ring" at 12288 : <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+    %k_barriers = sched.ring "k_barriers" at 14640 filled_by 33 emptied_by 288 : <2>
+    %v_ring = sched.shared "v_ring" at 13312 : <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+    %v_barriers = sched.ring "v_barriers" at 14672 filled_by 1 emptied_by 8 : <2>
+    %column_ids_ring = sched.shared "column_ids_ring" at 14336 : <stage 2 x k 16, i32, shared>
+    %tasks = sched.shared "tasks" at 14464 : <stage 2 x message 1 x field 8, i32, shared>
+    %visits = sched.shared "visits" at 14592 : <stage 2 x message 1 x field 2, i32, shared>
+    %thread = sched.thread_id : i32
+    %0 = arith.cmpi eq, %thread, %c0_i32 : i32
+    scf.if %0 {
+      sched.init_ring %q_barriers : <2>
+      sched.init_ring %k_barriers : <2>
+      sched.init_ring %v_barriers : <2>
       sched.fence_init
     }
     sched.barrier
     sched.wait_bounds
     sched.role "producer" warps 4 registers 40 {
-      %20 = sched.thread_id in_role : i32
-      %21 = arith.divui %20, %c32_i32 : i32
-      %22 = arith.cmpi eq, %21, %c1_i32 : i32
-      scf.if %22 {
-        %24 = sched.elect {tile.name = "elected"}
-        sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%arg0, %arg1, %arg2) {
-          %25 = arith.divui %arg0, %c2_i32 : i32
-          %26 = arith.remui %arg0, %c2_i32 {tile.name = "q_stage"} : i32
-          %27 = arith.andi %25, %c1_i32 {tile.name = "q_phase"} : i32
-          sched.wait %10[%26] phase %27 : <2>
-          %28:5 = sched.receive from %16[%26] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32
-          %29 = sched.uniform %28#4 {tile.name = "first_tile"} : i32
-          %30 = sched.uniform %28#0 {tile.name = "b"} : i32
-          %31 = sched.uniform %28#1 {tile.name = "h"} : i32
-          %32 = tile.axis_extent "k" {tile.name = "Sk"} : i32
-          %33 = tile.param "group" {tile.name = "group"} : i32
-          %34 = arith.divsi %31, %33 {tile.name = "kv_head"} : i32
-          %35 = arith.addi %32, %c15_i32 : i32
-          %36 = arith.divsi %35, %c16_i32 {tile.name = "tiles_end"} : i32
-          %37:3 = sched.for_tiles (%arg3, %arg4, %arg5) = (%29, %arg1, %arg2) below %36 keeps {
-            %40 = arith.muli %arg3, %c16_i32 {tile.name = "k0"} : i32
-            sched.wait %12[%arg4] phase %arg5 : <2>
-            %41:2 = sched.receive from %17[%arg4] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
-            %42 = sched.uniform %41#0 {tile.name = "next_tile"} : i32
-            sched.release %12[%arg4] by_lanes : <2>
-            scf.if %24 {
-              sched.acquire %14[%arg4] phase %arg5 : <2>
-              sched.expect_bytes 512 on %14[%arg4] : <2>
-              sched.load_box %7[%30, %34, %40, %c0_i32] to %13[%arg4] signal %14 : <16 x 16, f16>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <2>
+      %role_thread = sched.thread_id in_role : i32
+      %1 = arith.divui %role_thread, %c32_i32 : i32
+      %2 = arith.cmpi eq, %1, %c1_i32 : i32
+      scf.if %2 {
+        %elected = sched.elect {tile.name = "elected"}
+        sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
+          %4 = arith.divui %count, %c2_i32 : i32
+          %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
+          %q_phase = arith.andi %4, %c1_i32 {tile.name = "q_phase"} : i32
+          sched.wait %q_barriers[%q_stage] phase %q_phase : <2>
+          %tasks_message:5 = sched.receive from %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32
+          %first_tile = sched.uniform %tasks_message#4 {tile.name = "first_tile"} : i32
+          %b = sched.uniform %tasks_message#0 {tile.name = "b"} : i32
+          %h = sched.uniform %tasks_message#1 {tile.name = "h"} : i32
+          %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+          %group = tile.param "group" {tile.name = "group"} : i32
+          %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
+          %5 = arith.addi %Sk, %c15_i32 : i32
+          %tiles_end = arith.divsi %5, %c16_i32 {tile.name = "tiles_end"} : i32
+          %tile_end, %stage_end, %phase_end = sched.for_tiles (%tile, %stage, %phase) = (%first_tile, %first_stage, %first_phase) below %tiles_end keeps {
+            %k0 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
+            sched.wait %k_barriers[%stage] phase %phase : <2>
+            %visits_message:2 = sched.receive from %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+            %next_tile = sched.uniform %visits_message#0 {tile.name = "next_tile"} : i32
+            sched.release %k_barriers[%stage] by_lanes : <2>
+            scf.if %elected {
+              sched.acquire %v_barriers[%stage] phase %phase : <2>
+              sched.expect_bytes 512 on %v_barriers[%stage] : <2>
+              sched.load_box %v_map[%b, %kv_head, %k0, %c0_i32] to %v_ring[%stage] signal %v_barriers : <16 x 16, f16>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <2>
             }
-            %43 = arith.xori %arg5, %c1_i32 : i32
-            %44 = arith.addi %arg4, %c1_i32 : i32
-            %45 = arith.cmpi eq, %44, %c2_i32 : i32
-            %46 = arith.select %45, %c0_i32, %44 {tile.name = "next_stage"} : i32
-            %47 = arith.select %45, %43, %arg5 {tile.name = "next_phase"} : i32
-            sched.next %42, %46, %47 : i32, i32, i32
+            %6 = arith.xori %phase, %c1_i32 : i32
+            %7 = arith.addi %stage, %c1_i32 : i32
+            %8 = arith.cmpi eq, %7, %c2_i32 : i32
+            %next_stage = arith.select %8, %c0_i32, %7 {tile.name = "next_stage"} : i32
+            %next_phase = arith.select %8, %6, %phase {tile.name = "next_phase"} : i32
+            sched.next %next_tile, %next_stage, %next_phase : i32, i32, i32
           } {tile.names = ["tile", "stage", "phase"]}
           sched.sync_lanes
-          sched.release %10[%26] : <2>
-          %38 = sched.uniform %37#1 : i32
-          %39 = sched.uniform %37#2 : i32
-          sched.next %28#3, %38, %39 : i32, i32, i32
+          sched.release %q_barriers[%q_stage] : <2>
+          %stage_uniform = sched.uniform %stage_end : i32
+          %phase_uniform = sched.uniform %phase_end : i32
+          sched.next %tasks_message#3, %stage_uniform, %phase_uniform : i32, i32, i32
         } {tile.names = ["count", "first_stage", "first_phase"]}
       }
-      %23 = arith.cmpi slt, %20, %c32_i32 : i32
-      scf.if %23 {
-        %24 = sched.elect {tile.name = "elected"}
-        sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {
-          %25 = sched.claim_work {tile.name = "claimed"} : i32
-          %26 = tile.axis_extent "q" {tile.name = "Sq"} : i32
-          %27 = tile.axis_extent "k" {tile.name = "Sk"} : i32
-          %28 = tile.param "group" {tile.name = "group"} : i32
-          %29 = arith.divsi %arg1, %28 {tile.name = "kv_head"} : i32
-          %30 = arith.addi %27, %c15_i32 : i32
-          %31 = arith.divsi %30, %c16_i32 {tile.name = "tiles_end"} : i32
-          %32 = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
-          %33 = arith.divsi %arg2, %c128_i32 : i32
-          %34 = arith.muli %33, %c2_i32 {tile.name = "q_entry"} : i32
-          %35 = tile.element %32[%34] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %36 = arith.addi %34, %c1_i32 {tile.name = "q_entry"} : i32
-          %37 = tile.element %32[%36] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %38 = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
-          %39 = arith.subi %26, %c1_i32 overflow<nsw> : i32
-          %40 = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
-          %41 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
-          %42 = arith.minsi %arg2, %39 {tile.name = "seen_row"} : i32
-          %43 = arith.divsi %42, %c64_i32 : i32
-          %44 = arith.muli %43, %c2_i32 {tile.name = "q_entry"} : i32
-          %45 = tile.element %40[%44] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %46 = arith.addi %44, %c1_i32 {tile.name = "q_entry"} : i32
-          %47 = tile.element %40[%46] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %48 = arith.addi %arg2, %c64_i32 overflow<nsw> : i32
-          %49 = arith.minsi %48, %39 {tile.name = "seen_row"} : i32
-          %50 = arith.divsi %49, %c64_i32 : i32
-          %51 = arith.muli %50, %c2_i32 {tile.name = "q_entry"} : i32
-          %52 = tile.element %40[%51] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %53 = arith.addi %51, %c1_i32 {tile.name = "q_entry"} : i32
-          %54 = tile.element %40[%53] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %tile, %origin, %visible, %full, %begins:2 = sched.next_visible from %c0_i32 below %31 parts i32, i32 {
-          ^bb0(%arg6: i32):
-            %63 = arith.muli %arg6, %c2_i32 {tile.name = "k_entry"} : i32
-            %64 = tile.element %38[%63] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
-            %65 = arith.addi %63, %c1_i32 {tile.name = "k_entry"} : i32
-            %66 = tile.element %38[%65] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-            %67 = arith.cmpi sle, %35, %66 : i32
-            %68 = arith.cmpi sle, %64, %37 : i32
-            %69 = arith.andi %67, %68 : i1
-            %70 = arith.cmpi sle, %37, %64 : i32
-            %71 = arith.cmpi sle, %66, %35 : i32
-            %72 = arith.andi %70, %71 : i1
-            %73 = arith.cmpi sle, %45, %66 : i32
-            %74 = arith.cmpi sle, %64, %47 : i32
-            %75 = arith.andi %73, %74 : i1
-            %76 = arith.cmpi sle, %52, %66 : i32
-            %77 = arith.cmpi sle, %64, %54 : i32
-            %78 = arith.andi %76, %77 : i1
-            sched.visible %69, %72 parts %75, %78
+      %3 = arith.cmpi slt, %role_thread, %c32_i32 : i32
+      scf.if %3 {
+        %elected = sched.elect {tile.name = "elected"}
+        sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%b, %h, %q0, %count, %first_stage, %first_phase) {
+          %claimed = sched.claim_work {tile.name = "claimed"} : i32
+          %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
+          %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+          %group = tile.param "group" {tile.name = "group"} : i32
+          %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
+          %4 = arith.addi %Sk, %c15_i32 : i32
+          %tiles_end = arith.divsi %4, %c16_i32 {tile.name = "tiles_end"} : i32
+          %ids.q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
+          %5 = arith.divsi %q0, %c128_i32 : i32
+          %q_entry = arith.muli %5, %c2_i32 {tile.name = "q_entry"} : i32
+          %ids.q_q_entry = tile.element %ids.q[%q_entry] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
+          %q_entry_0 = arith.addi %q_entry, %c1_i32 {tile.name = "q_entry"} : i32
+          %ids.q_q_entry_1 = tile.element %ids.q[%q_entry_0] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
+          %ids.k = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
+          %6 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
+          %ids.part = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
+          %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+          %seen_row = arith.minsi %q0, %6 {tile.name = "seen_row"} : i32
+          %7 = arith.divsi %seen_row, %c64_i32 : i32
+          %q_entry_2 = arith.muli %7, %c2_i32 {tile.name = "q_entry"} : i32
+          %ids.part_q_entry = tile.element %ids.part[%q_entry_2] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
+          %q_entry_3 = arith.addi %q_entry_2, %c1_i32 {tile.name = "q_entry"} : i32
+          %ids.part_q_entry_4 = tile.element %ids.part[%q_entry_3] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
+          %8 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
+          %seen_row_5 = arith.minsi %8, %6 {tile.name = "seen_row"} : i32
+          %9 = arith.divsi %seen_row_5, %c64_i32 : i32
+          %q_entry_6 = arith.muli %9, %c2_i32 {tile.name = "q_entry"} : i32
+          %ids.part_q_entry_7 = tile.element %ids.part[%q_entry_6] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
+          %q_entry_8 = arith.addi %q_entry_6, %c1_i32 {tile.name = "q_entry"} : i32
+          %ids.part_q_entry_9 = tile.element %ids.part[%q_entry_8] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
+          %next_tile, %origin, %visible, %full, %begins:2 = sched.next_visible from %c0_i32 below %tiles_end parts i32, i32 {
+          ^bb0(%tile: i32):
+            %k_entry = arith.muli %tile, %c2_i32 {tile.name = "k_entry"} : i32
+            %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
+            %k_entry_10 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
+            %ids.k_k_entry_11 = tile.element %ids.k[%k_entry_10] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
+            %11 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_11 : i32
+            %12 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+            %13 = arith.andi %11, %12 : i1
+            %14 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
+            %15 = arith.cmpi sle, %ids.k_k_entry_11, %ids.q_q_entry : i32
+            %16 = arith.andi %14, %15 : i1
+            %17 = arith.cmpi sle, %ids.part_q_entry, %ids.k_k_entry_11 : i32
+            %18 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_4 : i32
+            %19 = arith.andi %17, %18 : i1
+            %20 = arith.cmpi sle, %ids.part_q_entry_7, %ids.k_k_entry_11 : i32
+            %21 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_9 : i32
+            %22 = arith.andi %20, %21 : i1
+            sched.visible %13, %16 parts %19, %22
           } {tile.name = "next_tile"}
-          %55 = sched.shuffle %25, %c0_i32 {tile.name = "next_number"} : i32
-          %56 = arith.divui %arg3, %c2_i32 : i32
-          %57 = arith.remui %arg3, %c2_i32 {tile.name = "q_stage"} : i32
-          %58 = arith.andi %56, %c1_i32 {tile.name = "q_phase"} : i32
-          %59 = sched.more_work %55 {tile.name = "more"} : i32
-          scf.if %24 {
-            sched.acquire %10[%57] phase %58 : <2>
-            sched.send %arg0, %arg1, %arg2, %59, %tile, %begins#0, %begins#1 to %16[%57] : <stage 2 x message 1 x field 8, i32, shared>
-            sched.expect_bytes 4096 on %10[%57] : <2>
-            sched.load_box %5[%arg0, %arg1, %arg2, %c0_i32] to %8[%57] signal %10 : <128 x 16, f16>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <2>
+          %next_number = sched.shuffle %claimed, %c0_i32 {tile.name = "next_number"} : i32
+          %10 = arith.divui %count, %c2_i32 : i32
+          %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
+          %q_phase = arith.andi %10, %c1_i32 {tile.name = "q_phase"} : i32
+          %more = sched.more_work %next_number {tile.name = "more"} : i32
+          scf.if %elected {
+            sched.acquire %q_barriers[%q_stage] phase %q_phase : <2>
+            sched.send %b, %h, %q0, %more, %next_tile, %begins#0, %begins#1 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
+            sched.expect_bytes 4096 on %q_barriers[%q_stage] : <2>
+            sched.load_box %q_map[%b, %h, %q0, %c0_i32] to %q_ring[%q_stage] signal %q_barriers : <128 x 16, f16>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <2>
           }
-          %60:6 = sched.for_tiles (%arg6, %arg7, %arg8, %arg9, %arg10, %arg11) = (%tile, %arg4, %arg5, %origin, %visible, %full) below %31 keeps {
-            %63 = arith.muli %arg6, %c16_i32 {tile.name = "k0"} : i32
-            %64 = arith.addi %arg6, %c1_i32 {tile.name = "next_tile"} : i32
-            %tile_6, %origin_7, %visible_8, %full_9 = sched.next_visible from %64 below %31 seen %arg9, %arg10, %arg11 {
-            ^bb0(%arg12: i32):
-              %75 = arith.muli %arg12, %c2_i32 {tile.name = "k_entry"} : i32
-              %76 = tile.element %38[%75] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
-              %77 = arith.addi %75, %c1_i32 {tile.name = "k_entry"} : i32
-              %78 = tile.element %38[%77] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-              %79 = arith.cmpi sle, %35, %78 : i32
-              %80 = arith.cmpi sle, %76, %37 : i32
-              %81 = arith.andi %79, %80 : i1
-              %82 = arith.cmpi sle, %37, %76 : i32
-              %83 = arith.cmpi sle, %78, %35 : i32
-              %84 = arith.andi %82, %83 : i1
-              sched.visible %81, %84
+          %tile_end, %stage_end, %phase_end, %origin_end, %visible_end, %full_end = sched.for_tiles (%tile, %stage, %phase, %origin_10, %visible_11, %full_12) = (%next_tile, %first_stage, %first_phase, %origin, %visible, %full) below %tiles_end keeps {
+            %k0 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
+            %next_tile_13 = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
+            %next_tile_14, %origin_15, %visible_16, %full_17 = sched.next_visible from %next_tile_13 below %tiles_end seen %origin_10, %visible_11, %full_12 {
+            ^bb0(%tile_18: i32):
+              %k_entry = arith.muli %tile_18, %c2_i32 {tile.name = "k_entry"} : i32
+              %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
+              %k_entry_19 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
+              %ids.k_k_entry_20 = tile.element %ids.k[%k_entry_19] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
+              %19 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_20 : i32
+              %20 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+              %21 = arith.andi %19, %20 : i1
+              %22 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
+              %23 = arith.cmpi sle, %ids.k_k_entry_20, %ids.q_q_entry : i32
+              %24 = arith.andi %22, %23 : i1
+              sched.visible %21, %24
             } {tile.name = "next_tile"}
-            %65 = arith.subi %arg6, %arg9 overflow<nsw> : i32
-            %66 = arith.shrui %arg11, %65 : i32
-            %67 = arith.trunci %66 : i32 to i1
-            %68 = arith.xori %67, %true : i1
-            %69 = arith.extui %68 : i1 to i32
-            scf.if %24 {
-              sched.acquire %12[%arg7] phase %arg8 : <2>
-              sched.send %tile_6, %69 to %17[%arg7] : <stage 2 x message 1 x field 2, i32, shared>
-              sched.expect_bytes 512 on %12[%arg7] : <2>
-              sched.load_box %3[%arg0, %29, %63, %c0_i32] to %11[%arg7] signal %12 : <16 x 16, f16>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <2>
+            %11 = arith.subi %tile, %origin_10 overflow<nsw> : i32
+            %12 = arith.shrui %full_12, %11 : i32
+            %13 = arith.trunci %12 : i32 to i1
+            %14 = arith.xori %13, %true : i1
+            %15 = arith.extui %14 : i1 to i32
+            scf.if %elected {
+              sched.acquire %k_barriers[%stage] phase %phase : <2>
+              sched.send %next_tile_14, %15 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
+              sched.expect_bytes 512 on %k_barriers[%stage] : <2>
+              sched.load_box %k_map[%b, %kv_head, %k0, %c0_i32] to %k_ring[%stage] signal %k_barriers : <16 x 16, f16>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <2>
             }
-            scf.if %68 {
-              %75 = sched.read_thread_id {tile.name = "thread"} : i32
-              %76 = arith.remui %75, %c32_i32 {tile.name = "lane"} : i32
-              sched.acquire %12[%arg7] phase %arg8 : <2>
-              %77 = sched.registers "column_ids" : <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %78 = arith.minsi %76, %c15_i32 : i32
-              %79 = arith.addi %63, %78 overflow<nsw> {tile.name = "k"} : i32
-              %80 = tile.element %41[%79] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
-              sched.set %80, %77[%c0_i32] : i32, <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %81 = arith.cmpi slt, %76, %c16_i32 : i32
-              scf.if %81 {
-                %82 = sched.get %77[%c0_i32] : <k 16, i32, register, #sched.fragment<threads, warps 1>> -> i32
-                sched.store_shared %82, %15[%arg7, %c0_i32, %76] : i32, <stage 2 x k 16, i32, shared>
+            scf.if %14 {
+              %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
+              %lane = arith.remui %thread_18, %c32_i32 {tile.name = "lane"} : i32
+              sched.acquire %k_barriers[%stage] phase %phase : <2>
+              %column_ids = sched.registers "column_ids" : <k 16, i32, register, #sched.fragment<threads, warps 1>>
+              %19 = arith.minsi %lane, %c15_i32 : i32
+              %k = arith.addi %k0, %19 overflow<nsw> {tile.name = "k"} : i32
+              %ids_k = tile.element %ids[%k] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
+              sched.set %ids_k, %column_ids[%c0_i32] : i32, <k 16, i32, register, #sched.fragment<threads, warps 1>>
+              %20 = arith.cmpi slt, %lane, %c16_i32 : i32
+              scf.if %20 {
+                %column_ids_k = sched.get %column_ids[%c0_i32] : <k 16, i32, register, #sched.fragment<threads, warps 1>> -> i32
+                sched.store_shared %column_ids_k, %column_ids_ring[%stage, %c0_i32, %lane] : i32, <stage 2 x k 16, i32, shared>
               }
             }
             sched.sync_lanes
-            sched.commit %12[%arg7] : <2>
-            %70 = arith.xori %arg8, %c1_i32 : i32
-            %71 = arith.addi %arg7, %c1_i32 : i32
-            %72 = arith.cmpi eq, %71, %c2_i32 : i32
-            %73 = arith.select %72, %c0_i32, %71 {tile.name = "next_stage"} : i32
-            %74 = arith.select %72, %70, %arg8 {tile.name = "next_phase"} : i32
-            sched.next %tile_6, %73, %74, %origin_7, %visible_8, %full_9 : i32, i32, i32, i32, i32, i32
+            sched.commit %k_barriers[%stage] : <2>
+            %16 = arith.xori %phase, %c1_i32 : i32
+            %17 = arith.addi %stage, %c1_i32 : i32
+            %18 = arith.cmpi eq, %17, %c2_i32 : i32
+            %next_stage = arith.select %18, %c0_i32, %17 {tile.name = "next_stage"} : i32
+            %next_phase = arith.select %18, %16, %phase {tile.name = "next_phase"} : i32
+            sched.next %next_tile_14, %next_stage, %next_phase, %origin_15, %visible_16, %full_17 : i32, i32, i32, i32, i32, i32
           } {tile.names = ["tile", "stage", "phase", "origin", "visible", "full"]}
-          %61 = sched.uniform %60#1 : i32
-          %62 = sched.uniform %60#2 : i32
-          sched.next %55, %61, %62 : i32, i32, i32
+          %stage_uniform = sched.uniform %stage_end : i32
+          %phase_uniform = sched.uniform %phase_end : i32
+          sched.next %next_number, %stage_uniform, %phase_uniform : i32, i32, i32
         } {tile.names = ["b", "h", "q0", "count", "first_stage", "first_phase"]}
       }
     }
     sched.role "consumer" warps 8 registers 232 {
-      %20 = sched.thread_id in_role : i32
-      %21 = arith.divui %20, %c128_i32 : i32
-      %22 = sched.uniform %21 {tile.name = "warpgroup"} : i32
-      %23 = arith.addi %22, %c5_i32 overflow<nsw> {tile.name = "own_turn"} : i32
-      %24 = arith.addi %22, %c1_i32 overflow<nsw> : i32
-      %25 = arith.remui %24, %c2_i32 : i32
-      %26 = arith.addi %25, %c5_i32 overflow<nsw> {tile.name = "next_turn"} : i32
-      %27 = arith.cmpi eq, %22, %c1_i32 : i32
-      scf.if %27 {
-        sched.arrive_warps %26 threads 256
+      %role_thread = sched.thread_id in_role : i32
+      %1 = arith.divui %role_thread, %c128_i32 : i32
+      %warpgroup = sched.uniform %1 {tile.name = "warpgroup"} : i32
+      %own_turn = arith.addi %warpgroup, %c5_i32 overflow<nsw> {tile.name = "own_turn"} : i32
+      %2 = arith.addi %warpgroup, %c1_i32 overflow<nsw> : i32
+      %3 = arith.remui %2, %c2_i32 : i32
+      %next_turn = arith.addi %3, %c5_i32 overflow<nsw> {tile.name = "next_turn"} : i32
+      %4 = arith.cmpi eq, %warpgroup, %c1_i32 : i32
+      scf.if %4 {
+        sched.arrive_warps %next_turn threads 256
       }
-      sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%arg0, %arg1, %arg2) {
-        %30 = sched.thread_id in_role {tile.name = "thread"} : i32
-        %31 = arith.remui %30, %c32_i32 {tile.name = "lane"} : i32
-        %32 = arith.divui %30, %c32_i32 {tile.name = "warp"} : i32
-        %33 = arith.divui %31, %c4_i32 {tile.name = "lane_row"} : i32
-        %34 = arith.remui %31, %c4_i32 {tile.name = "quad_lane"} : i32
-        %35 = arith.muli %34, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
-        %36 = arith.muli %32, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-        %37 = arith.divui %arg0, %c2_i32 : i32
-        %38 = arith.remui %arg0, %c2_i32 {tile.name = "q_stage"} : i32
-        %39 = arith.andi %37, %c1_i32 {tile.name = "q_phase"} : i32
-        sched.wait %10[%38] phase %39 : <2>
-        %40:7 = sched.receive from %16[%38] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
-        %41 = sched.uniform %40#4 {tile.name = "first_tile"} : i32
-        %42 = sched.uniform %40#2 {tile.name = "q0"} : i32
-        %43 = tile.axis_extent "q" {tile.name = "Sq"} : i32
-        %44 = tile.axis_extent "k" {tile.name = "Sk"} : i32
-        %45 = arith.addi %44, %c15_i32 : i32
-        %46 = arith.divsi %45, %c16_i32 {tile.name = "tiles_end"} : i32
-        %47 = arith.muli %22, %c64_i32 overflow<nsw> : i32
-        %48 = arith.addi %42, %47 overflow<nsw> {tile.name = "own_row"} : i32
-        %49 = arith.cmpi eq, %48, %42 : i32
-        %50 = arith.select %49, %40#5, %40#6 : i32
-        %51 = sched.uniform %50 {tile.name = "own_begin"} : i32
-        %52 = sched.registers "m" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          sched.set %cst_1, %52[%c0_i32, %arg3] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+      sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
+        %thread_0 = sched.thread_id in_role {tile.name = "thread"} : i32
+        %lane = arith.remui %thread_0, %c32_i32 {tile.name = "lane"} : i32
+        %warp = arith.divui %thread_0, %c32_i32 {tile.name = "warp"} : i32
+        %lane_row = arith.divui %lane, %c4_i32 {tile.name = "lane_row"} : i32
+        %quad_lane = arith.remui %lane, %c4_i32 {tile.name = "quad_lane"} : i32
+        %lane_column = arith.muli %quad_lane, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
+        %warp_row = arith.muli %warp, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+        %7 = arith.divui %count, %c2_i32 : i32
+        %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
+        %q_phase = arith.andi %7, %c1_i32 {tile.name = "q_phase"} : i32
+        sched.wait %q_barriers[%q_stage] phase %q_phase : <2>
+        %tasks_message:7 = sched.receive from %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
+        %first_tile = sched.uniform %tasks_message#4 {tile.name = "first_tile"} : i32
+        %q0 = sched.uniform %tasks_message#2 {tile.name = "q0"} : i32
+        %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
+        %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+        %8 = arith.addi %Sk, %c15_i32 : i32
+        %tiles_end = arith.divsi %8, %c16_i32 {tile.name = "tiles_end"} : i32
+        %9 = arith.muli %warpgroup, %c64_i32 overflow<nsw> : i32
+        %own_row = arith.addi %q0, %9 overflow<nsw> {tile.name = "own_row"} : i32
+        %10 = arith.cmpi eq, %own_row, %q0 : i32
+        %11 = arith.select %10, %tasks_message#5, %tasks_message#6 : i32
+        %own_begin = sched.uniform %11 {tile.name = "own_begin"} : i32
+        %m = sched.registers "m" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %neg_inf, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        %53 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          sched.set %cst_2, %53[%c0_i32, %arg3] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        %l = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c0_f32, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        %54 = sched.registers "acc" : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %95 = arith.muli %arg3, %c2_i32 overflow<nsw> : i32
-              %96 = arith.addi %95, %arg5 overflow<nsw> : i32
-              sched.set %cst_2, %54[%c0_i32, %arg4, %96] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
+        %acc = sched.registers "acc" : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %25 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+              %26 = arith.addi %25, %e overflow<nsw> : i32
+              sched.set %c0_f32, %acc[%c0_i32, %j, %26] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "j"}
         } {sched.unroll, tile.name = "r"}
-        %55 = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
-        %56 = sched.registers "row_ids" : <q 128, i32, register, #sched.fragment<rows, warps 8>>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %95 = arith.addi %36, %33 overflow<nsw> : i32
-          %96 = arith.muli %arg3, %c8_i32 overflow<nsw> : i32
-          %97 = arith.addi %95, %96 overflow<nsw> : i32
-          %98 = arith.addi %42, %97 overflow<nsw> {tile.name = "q"} : i32
-          %99 = tile.element %55[%98] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
-          sched.set %99, %56[%c0_i32, %arg3] : i32, <q 128, i32, register, #sched.fragment<rows, warps 8>>
+        %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+        %row_ids = sched.registers "row_ids" : <q 128, i32, register, #sched.fragment<rows, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %25 = arith.addi %warp_row, %lane_row overflow<nsw> : i32
+          %26 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+          %27 = arith.addi %25, %26 overflow<nsw> : i32
+          %q = arith.addi %q0, %27 overflow<nsw> {tile.name = "q"} : i32
+          %ids_q = tile.element %ids[%q] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
+          sched.set %ids_q, %row_ids[%c0_i32, %r] : i32, <q 128, i32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        %57 = arith.minsi %51, %46 : i32
-        %58:3 = sched.for_tiles (%arg3, %arg4, %arg5) = (%41, %arg1, %arg2) below %57 keeps {
-          sched.wait %12[%arg4] phase %arg5 : <2>
-          %95:2 = sched.receive from %17[%arg4] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
-          %96 = sched.uniform %95#0 {tile.name = "next_tile"} : i32
-          %97 = arith.cmpi slt, %96, %46 : i32
-          scf.if %97 {
-            sched.sync_warps %23 threads 256
-            sched.arrive_warps %26 threads 256
+        %12 = arith.minsi %own_begin, %tiles_end : i32
+        %tile_end, %stage_end, %phase_end = sched.for_tiles (%tile, %stage, %phase) = (%first_tile, %first_stage, %first_phase) below %12 keeps {
+          sched.wait %k_barriers[%stage] phase %phase : <2>
+          %visits_message:2 = sched.receive from %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+          %next_tile = sched.uniform %visits_message#0 {tile.name = "next_tile"} : i32
+          %25 = arith.cmpi slt, %next_tile, %tiles_end : i32
+          scf.if %25 {
+            sched.sync_warps %own_turn threads 256
+            sched.arrive_warps %next_turn threads 256
           }
-          sched.release %12[%arg4] by_lanes : <2>
-          sched.wait %14[%arg4] phase %arg5 : <2>
-          sched.release %14[%arg4] : <2>
-          %98 = arith.xori %arg5, %c1_i32 : i32
-          %99 = arith.addi %arg4, %c1_i32 : i32
-          %100 = arith.cmpi eq, %99, %c2_i32 : i32
-          %101 = arith.select %100, %c0_i32, %99 {tile.name = "next_stage"} : i32
-          %102 = arith.select %100, %98, %arg5 {tile.name = "next_phase"} : i32
-          sched.next %96, %101, %102 : i32, i32, i32
+          sched.release %k_barriers[%stage] by_lanes : <2>
+          sched.wait %v_barriers[%stage] phase %phase : <2>
+          sched.release %v_barriers[%stage] : <2>
+          %26 = arith.xori %phase, %c1_i32 : i32
+          %27 = arith.addi %stage, %c1_i32 : i32
+          %28 = arith.cmpi eq, %27, %c2_i32 : i32
+          %next_stage = arith.select %28, %c0_i32, %27 {tile.name = "next_stage"} : i32
+          %next_phase = arith.select %28, %26, %phase {tile.name = "next_phase"} : i32
+          sched.next %next_tile, %next_stage, %next_phase : i32, i32, i32
         } {tile.names = ["tile", "stage", "phase"]}
-        %59:3 = sched.for_tiles (%arg3, %arg4, %arg5) = (%58#0, %58#1, %58#2) below %46 keeps {
-          %95 = arith.muli %arg3, %c16_i32 {tile.name = "k0"} : i32
-          sched.wait %12[%arg4] phase %arg5 : <2>
-          %96 = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+        %first_tile_end, %first_stage_end, %first_phase_end = sched.for_tiles (%first_tile_16, %first_stage_17, %first_phase_18) = (%tile_end, %stage_end, %phase_end) below %tiles_end keeps {
+          %k0 = arith.muli %first_tile_16, %c16_i32 {tile.name = "k0"} : i32
+          sched.wait %k_barriers[%first_stage_17] phase %first_phase_18 : <2>
+          %s = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
           sched.mma_fence
-          %97 = arith.muli %22, %c64_i32 overflow<nsw> {tile.name = "warpgroup_row"} : i32
-          sched.mma_async %96, %8[%38, %97, %c0_i32], %11[%arg4, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+          %warpgroup_row = arith.muli %warpgroup, %c64_i32 overflow<nsw> {tile.name = "warpgroup_row"} : i32
+          sched.mma_async %s, %q_ring[%q_stage, %warpgroup_row, %c0_i32], %k_ring[%first_stage_17, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
           sched.mma_commit
-          %98:2 = sched.receive from %17[%arg4] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
-          %99 = sched.uniform %98#0 {tile.name = "next_tile"} : i32
-          %100 = sched.uniform %98#1 {tile.name = "partial"} : i32
-          %101 = arith.cmpi ne, %100, %c0_i32 {tile.name = "partial"} : i32
-          %102 = arith.addi %95, %c16_i32 : i32
-          %103 = arith.cmpi sgt, %102, %44 : i32
-          %104 = arith.subi %44, %95 overflow<nsw> : i32
-          %105 = arith.minsi %104, %c16_i32 : i32
-          %106 = arith.maxsi %105, %c0_i32 : i32
-          sched.mma_wait pending 0 completes(%96) : !tile.tile<q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-          scf.if %103 {
-            scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %116 = arith.subi %106, %35 overflow<nsw> : i32
-              %117 = sched.columns_below %116 {tile.name = "columns"}
-              scf.for %arg7 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                scf.for %arg8 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  %118 = arith.muli %arg6, %c2_i32 overflow<nsw> : i32
-                  %119 = arith.addi %118, %arg8 overflow<nsw> : i32
-                  %120 = sched.get %96[%c0_i32, %arg7, %119] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                  %121 = arith.muli %arg7, %c2_i32 overflow<nsw> : i32
-                  %122 = arith.addi %121, %arg8 overflow<nsw> : i32
-                  %123 = sched.test_bit %117[%122]
-                  %124 = arith.select %123, %120, %cst_1 : f32
-                  sched.set %124, %96[%c0_i32, %arg7, %119] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+          %visits_message:2 = sched.receive from %visits[%first_stage_17] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+          %next_tile = sched.uniform %visits_message#0 {tile.name = "next_tile"} : i32
+          %partial = sched.uniform %visits_message#1 {tile.name = "partial"} : i32
+          %partial_19 = arith.cmpi ne, %partial, %c0_i32 {tile.name = "partial"} : i32
+          %25 = arith.addi %k0, %c16_i32 : i32
+          %26 = arith.cmpi sgt, %25, %Sk : i32
+          %27 = arith.subi %Sk, %k0 overflow<nsw> : i32
+          %28 = arith.minsi %27, %c16_i32 : i32
+          %29 = arith.maxsi %28, %c0_i32 : i32
+          sched.mma_wait pending 0 completes(%s) : !tile.tile<q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+          scf.if %26 {
+            scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %33 = arith.subi %29, %lane_column overflow<nsw> : i32
+              %columns = sched.columns_below %33 {tile.name = "columns"}
+              scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  %34 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                  %35 = arith.addi %34, %e overflow<nsw> : i32
+                  %s_qk = sched.get %s[%c0_i32, %j, %35] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                  %36 = arith.muli %j, %c2_i32 overflow<nsw> : i32
+                  %37 = arith.addi %36, %e overflow<nsw> : i32
+                  %38 = sched.test_bit %columns[%37]
+                  %39 = arith.select %38, %s_qk, %neg_inf : f32
+                  sched.set %39, %s[%c0_i32, %j, %35] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
                 } {sched.unroll, tile.name = "e"}
               } {sched.unroll, tile.name = "j"}
             } {sched.unroll, tile.name = "r"}
           }
-          scf.if %101 {
-            %116 = sched.registers "ids_pair" : <k 8, i32, register, #sched.fragment<columns, warps 8>>
-            scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %117 = arith.muli %arg6, %c8_i32 overflow<nsw> : i32
-              %118 = arith.addi %35, %117 overflow<nsw> : i32
-              %first, %second = sched.load_pair %15[%arg4, %c0_i32, %118] : <stage 2 x k 16, i32, shared> -> i32, i32
-              sched.set %first, %116[%c0_i32, %c0_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
-              sched.set %second, %116[%c0_i32, %c1_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
-              scf.for %arg7 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                scf.for %arg8 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  %119 = arith.muli %arg8, %c2_i32 overflow<nsw> : i32
-                  %120 = arith.addi %119, %arg7 overflow<nsw> : i32
-                  %121 = sched.get %96[%c0_i32, %arg6, %120] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                  %122 = sched.get %56[%c0_i32, %arg8] : <q 128, i32, register, #sched.fragment<rows, warps 8>> -> i32
-                  %123 = sched.get %116[%c0_i32, %arg7] : <k 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
-                  %124 = arith.cmpi eq, %122, %123 : i32
-                  %125 = arith.select %124, %121, %cst_1 : f32
-                  sched.set %125, %96[%c0_i32, %arg6, %120] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+          scf.if %partial_19 {
+            %ids_pair = sched.registers "ids_pair" : <k 8, i32, register, #sched.fragment<columns, warps 8>>
+            scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %33 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+              %34 = arith.addi %lane_column, %33 overflow<nsw> : i32
+              %first, %second = sched.load_pair %column_ids_ring[%first_stage_17, %c0_i32, %34] : <stage 2 x k 16, i32, shared> -> i32, i32
+              sched.set %first, %ids_pair[%c0_i32, %c0_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
+              sched.set %second, %ids_pair[%c0_i32, %c1_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
+              scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  %35 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                  %36 = arith.addi %35, %e overflow<nsw> : i32
+                  %s_qk = sched.get %s[%c0_i32, %j, %36] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                  %row_ids_q = sched.get %row_ids[%c0_i32, %r] : <q 128, i32, register, #sched.fragment<rows, warps 8>> -> i32
+                  %ids_pair_k = sched.get %ids_pair[%c0_i32, %e] : <k 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+                  %37 = arith.cmpi eq, %row_ids_q, %ids_pair_k : i32
+                  %38 = arith.select %37, %s_qk, %neg_inf : f32
+                  sched.set %38, %s[%c0_i32, %j, %36] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
                 } {sched.unroll, tile.name = "r"}
               } {sched.unroll, tile.name = "e"}
             } {sched.unroll, tile.name = "j"}
           }
-          sched.release %12[%arg4] by_lanes : <2>
-          %107 = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %52[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            sched.set %116, %107[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
-            scf.for %arg7 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %122 = arith.muli %arg6, %c2_i32 overflow<nsw> : i32
-              %123 = sched.get %96[%c0_i32, %arg7, %122] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-              %124 = arith.addi %122, %c1_i32 overflow<nsw> : i32
-              %125 = sched.get %96[%c0_i32, %arg7, %124] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-              %126 = sched.get %107[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              %127 = arith.maxnumf %123, %125 : f32
-              %128 = arith.maxnumf %126, %127 : f32
-              sched.set %128, %107[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          sched.release %k_barriers[%first_stage_17] by_lanes : <2>
+          %m_next = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            sched.set %m_q, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %37 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+              %s_qk = sched.get %s[%c0_i32, %j, %37] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %38 = arith.addi %37, %c1_i32 overflow<nsw> : i32
+              %s_qk_23 = sched.get %s[%c0_i32, %j, %38] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %m_next_q_24 = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              %39 = arith.maxnumf %s_qk, %s_qk_23 : f32
+              %40 = arith.maxnumf %m_next_q_24, %39 : f32
+              sched.set %40, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "j"}
-            %117 = sched.get %107[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %118 = sched.shuffle_xor %117, 1 : f32
-            %119 = arith.maxnumf %117, %118 : f32
-            %120 = sched.shuffle_xor %119, 2 : f32
-            %121 = arith.maxnumf %119, %120 : f32
-            sched.set %121, %107[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %33 = sched.shuffle_xor %m_next_q, 1 : f32
+            %34 = arith.maxnumf %m_next_q, %33 : f32
+            %35 = sched.shuffle_xor %34, 2 : f32
+            %36 = arith.maxnumf %34, %35 : f32
+            sched.set %36, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          %108 = sched.registers "m_base" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %107[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %117 = arith.cmpf oeq, %116, %cst_1 : f32
-            %118 = arith.select %117, %cst_2, %116 : f32
-            sched.set %118, %108[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          %m_base = sched.registers "m_base" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %33 = arith.cmpf oeq, %m_next_q, %neg_inf : f32
+            %34 = arith.select %33, %c0_f32, %m_next_q : f32
+            sched.set %34, %m_base[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %52[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %117 = sched.get %108[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %118 = arith.subf %116, %117 : f32
-            %119 = arith.mulf %118, %cst_5 : f32
-            %120 = math.exp2 %119 : f32
-            sched.set %120, %52[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %m_base_q = sched.get %m_base[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %33 = arith.subf %m_q, %m_base_q : f32
+            %34 = arith.mulf %33, %c0.360673755_f32 : f32
+            %35 = math.exp2 %34 : f32
+            sched.set %35, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %53[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %117 = sched.get %52[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %118 = arith.mulf %116, %117 : f32
-            sched.set %118, %53[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %33 = arith.mulf %l_q, %m_q : f32
+            sched.set %33, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          %109 = sched.registers "p" : <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg7 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              scf.for %arg8 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %116 = arith.muli %arg7, %c2_i32 overflow<nsw> : i32
-                %117 = arith.addi %116, %arg8 overflow<nsw> : i32
-                %118 = sched.get %96[%c0_i32, %arg6, %117] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                %119 = sched.get %108[%c0_i32, %arg7] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %120 = arith.subf %118, %119 : f32
-                %121 = arith.mulf %120, %cst_5 : f32
-                %122 = math.exp2 %121 : f32
-                sched.set %122, %96[%c0_i32, %arg6, %117] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-                %123 = sched.get %53[%c0_i32, %arg7] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %124 = arith.addf %123, %122 : f32
-                sched.set %124, %53[%c0_i32, %arg7] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          %p = sched.registers "p" : <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+          scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %33 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                %34 = arith.addi %33, %e overflow<nsw> : i32
+                %s_qk = sched.get %s[%c0_i32, %half, %34] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                %m_base_q = sched.get %m_base[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %35 = arith.subf %s_qk, %m_base_q : f32
+                %36 = arith.mulf %35, %c0.360673755_f32 : f32
+                %37 = math.exp2 %36 : f32
+                sched.set %37, %s[%c0_i32, %half, %34] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+                %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %38 = arith.addf %l_q, %37 : f32
+                sched.set %38, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "e"}
             } {sched.unroll, tile.name = "r"}
           } {sched.unroll, tile.name = "half"}
-          scf.for %arg6 = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
-            %116 = arith.remui %arg6, %c2_i32 : i32
-            %117 = arith.divui %arg6, %c2_i32 : i32
-            %118 = arith.muli %116, %c2_i32 overflow<nsw> : i32
-            %119 = sched.get %96[%c0_i32, %117, %118] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-            %120 = arith.addi %118, %c1_i32 overflow<nsw> : i32
-            %121 = sched.get %96[%c0_i32, %117, %120] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-            %122 = sched.pack %119, %121 : f16
-            sched.set %122, %109[%c0_i32, %c0_i32, %arg6] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+          scf.for %e = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
+            %33 = arith.remui %e, %c2_i32 : i32
+            %34 = arith.divui %e, %c2_i32 : i32
+            %35 = arith.muli %33, %c2_i32 overflow<nsw> : i32
+            %s_qk = sched.get %s[%c0_i32, %34, %35] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+            %36 = arith.addi %35, %c1_i32 overflow<nsw> : i32
+            %s_qk_23 = sched.get %s[%c0_i32, %34, %36] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+            %37 = sched.pack %s_qk, %s_qk_23 : f16
+            sched.set %37, %p[%c0_i32, %c0_i32, %e] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
           } {sched.unroll, tile.name = "e"}
-          %110 = arith.xori %arg5, %c1_i32 : i32
-          %111 = arith.addi %arg4, %c1_i32 : i32
-          %112 = arith.cmpi eq, %111, %c2_i32 : i32
-          %113 = arith.select %112, %c0_i32, %111 {tile.name = "next_stage"} : i32
-          %114 = arith.select %112, %110, %arg5 {tile.name = "next_phase"} : i32
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %107[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %117 = arith.maxnumf %116, %cst_0 : f32
-            sched.set %117, %107[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          %30 = arith.xori %first_phase_18, %c1_i32 : i32
+          %31 = arith.addi %first_stage_17, %c1_i32 : i32
+          %32 = arith.cmpi eq, %31, %c2_i32 : i32
+          %next_stage = arith.select %32, %c0_i32, %31 {tile.name = "next_stage"} : i32
+          %next_phase = arith.select %32, %30, %first_phase_18 {tile.name = "next_phase"} : i32
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %33 = arith.maxnumf %m_next_q, %cst : f32
+            sched.set %33, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          %115:5 = sched.for_tiles (%arg6, %arg7, %arg8, %arg9, %arg10) = (%99, %113, %114, %arg4, %arg5) below %46 keeps {
-            %116 = arith.muli %arg6, %c16_i32 {tile.name = "k0"} : i32
-            sched.wait %12[%arg7] phase %arg8 : <2>
-            sched.sync_warps %23 threads 256
-            %117 = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+          %tile_end_20, %stage_end_21, %phase_end_22, %v_stage_end, %v_phase_end = sched.for_tiles (%tile, %stage, %phase, %v_stage, %v_phase) = (%next_tile, %next_stage, %next_phase, %first_stage_17, %first_phase_18) below %tiles_end keeps {
+            %k0_23 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
+            sched.wait %k_barriers[%stage] phase %phase : <2>
+            sched.sync_warps %own_turn threads 256
+            %s_24 = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
             sched.mma_fence
-            sched.mma_async %117, %8[%38, %97, %c0_i32], %11[%arg7, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
+            sched.mma_async %s_24, %q_ring[%q_stage, %warpgroup_row, %c0_i32], %k_ring[%stage, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
             sched.mma_commit
-            sched.wait %14[%arg9] phase %arg10 : <2>
+            sched.wait %v_barriers[%v_stage] phase %v_phase : <2>
             sched.mma_fence
-            sched.mma_async %54, %109[%c0_i32, %c0_i32], %13[%arg9, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+            sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%v_stage, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
             sched.mma_commit
-            sched.arrive_warps %26 threads 256
-            %118:2 = sched.receive from %17[%arg7] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
-            %119 = sched.uniform %118#0 {tile.name = "next_tile"} : i32
-            %120 = sched.uniform %118#1 {tile.name = "partial"} : i32
-            %121 = arith.cmpi ne, %120, %c0_i32 {tile.name = "partial"} : i32
-            %122 = arith.addi %116, %c16_i32 : i32
-            %123 = arith.cmpi sgt, %122, %44 : i32
-            %124 = arith.subi %44, %116 overflow<nsw> : i32
-            %125 = arith.minsi %124, %c16_i32 : i32
-            %126 = arith.maxsi %125, %c0_i32 : i32
-            sched.mma_wait pending 1 completes(%117) : !tile.tile<q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-            scf.if %123 {
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %141 = arith.subi %126, %35 overflow<nsw> : i32
-                %142 = sched.columns_below %141 {tile.name = "columns"}
-                scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  scf.for %arg13 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                    %143 = arith.muli %arg11, %c2_i32 overflow<nsw> : i32
-                    %144 = arith.addi %143, %arg13 overflow<nsw> : i32
-                    %145 = sched.get %117[%c0_i32, %arg12, %144] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                    %146 = arith.muli %arg12, %c2_i32 overflow<nsw> : i32
-                    %147 = arith.addi %146, %arg13 overflow<nsw> : i32
-                    %148 = sched.test_bit %142[%147]
-                    %149 = arith.select %148, %145, %cst_1 : f32
-                    sched.set %149, %117[%c0_i32, %arg12, %144] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            sched.arrive_warps %next_turn threads 256
+            %visits_message_25:2 = sched.receive from %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+            %next_tile_26 = sched.uniform %visits_message_25#0 {tile.name = "next_tile"} : i32
+            %partial_27 = sched.uniform %visits_message_25#1 {tile.name = "partial"} : i32
+            %partial_28 = arith.cmpi ne, %partial_27, %c0_i32 {tile.name = "partial"} : i32
+            %33 = arith.addi %k0_23, %c16_i32 : i32
+            %34 = arith.cmpi sgt, %33, %Sk : i32
+            %35 = arith.subi %Sk, %k0_23 overflow<nsw> : i32
+            %36 = arith.minsi %35, %c16_i32 : i32
+            %37 = arith.maxsi %36, %c0_i32 : i32
+            sched.mma_wait pending 1 completes(%s_24) : !tile.tile<q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            scf.if %34 {
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %44 = arith.subi %37, %lane_column overflow<nsw> : i32
+                %columns = sched.columns_below %44 {tile.name = "columns"}
+                scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                    %45 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                    %46 = arith.addi %45, %e overflow<nsw> : i32
+                    %s_qk = sched.get %s_24[%c0_i32, %j, %46] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                    %47 = arith.muli %j, %c2_i32 overflow<nsw> : i32
+                    %48 = arith.addi %47, %e overflow<nsw> : i32
+                    %49 = sched.test_bit %columns[%48]
+                    %50 = arith.select %49, %s_qk, %neg_inf : f32
+                    sched.set %50, %s_24[%c0_i32, %j, %46] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
                   } {sched.unroll, tile.name = "e"}
                 } {sched.unroll, tile.name = "j"}
               } {sched.unroll, tile.name = "r"}
             }
-            scf.if %121 {
-              %141 = sched.registers "ids_pair" : <k 8, i32, register, #sched.fragment<columns, warps 8>>
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %142 = arith.muli %arg11, %c8_i32 overflow<nsw> : i32
-                %143 = arith.addi %35, %142 overflow<nsw> : i32
-                %first, %second = sched.load_pair %15[%arg7, %c0_i32, %143] : <stage 2 x k 16, i32, shared> -> i32, i32
-                sched.set %first, %141[%c0_i32, %c0_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
-                sched.set %second, %141[%c0_i32, %c1_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
-                scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  scf.for %arg13 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                    %144 = arith.muli %arg13, %c2_i32 overflow<nsw> : i32
-                    %145 = arith.addi %144, %arg12 overflow<nsw> : i32
-                    %146 = sched.get %117[%c0_i32, %arg11, %145] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                    %147 = sched.get %56[%c0_i32, %arg13] : <q 128, i32, register, #sched.fragment<rows, warps 8>> -> i32
-                    %148 = sched.get %141[%c0_i32, %arg12] : <k 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
-                    %149 = arith.cmpi eq, %147, %148 : i32
-                    %150 = arith.select %149, %146, %cst_1 : f32
-                    sched.set %150, %117[%c0_i32, %arg11, %145] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            scf.if %partial_28 {
+              %ids_pair = sched.registers "ids_pair" : <k 8, i32, register, #sched.fragment<columns, warps 8>>
+              scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %44 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+                %45 = arith.addi %lane_column, %44 overflow<nsw> : i32
+                %first, %second = sched.load_pair %column_ids_ring[%stage, %c0_i32, %45] : <stage 2 x k 16, i32, shared> -> i32, i32
+                sched.set %first, %ids_pair[%c0_i32, %c0_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
+                sched.set %second, %ids_pair[%c0_i32, %c1_i32] : i32, <k 8, i32, register, #sched.fragment<columns, warps 8>>
+                scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                    %46 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                    %47 = arith.addi %46, %e overflow<nsw> : i32
+                    %s_qk = sched.get %s_24[%c0_i32, %j, %47] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                    %row_ids_q = sched.get %row_ids[%c0_i32, %r] : <q 128, i32, register, #sched.fragment<rows, warps 8>> -> i32
+                    %ids_pair_k = sched.get %ids_pair[%c0_i32, %e] : <k 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+                    %48 = arith.cmpi eq, %row_ids_q, %ids_pair_k : i32
+                    %49 = arith.select %48, %s_qk, %neg_inf : f32
+                    sched.set %49, %s_24[%c0_i32, %j, %47] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
                   } {sched.unroll, tile.name = "r"}
                 } {sched.unroll, tile.name = "e"}
               } {sched.unroll, tile.name = "j"}
             }
-            sched.release %12[%arg7] by_lanes : <2>
-            sched.mma_wait pending 0 completes(%54, %109) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
-            sched.release %14[%arg9] : <2>
-            %127 = arith.xori %arg8, %c1_i32 : i32
-            %128 = arith.addi %arg7, %c1_i32 : i32
-            %129 = arith.cmpi eq, %128, %c2_i32 : i32
-            %130 = arith.select %129, %c0_i32, %128 {tile.name = "next_stage"} : i32
-            %131 = arith.select %129, %127, %arg8 {tile.name = "next_phase"} : i32
-            %132 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-            %133 = sched.registers "sum" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-            scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              sched.set %cst_2, %133[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            sched.release %k_barriers[%stage] by_lanes : <2>
+            sched.mma_wait pending 0 completes(%acc, %p) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+            sched.release %v_barriers[%v_stage] : <2>
+            %38 = arith.xori %phase, %c1_i32 : i32
+            %39 = arith.addi %stage, %c1_i32 : i32
+            %40 = arith.cmpi eq, %39, %c2_i32 : i32
+            %next_stage_29 = arith.select %40, %c0_i32, %39 {tile.name = "next_stage"} : i32
+            %next_phase_30 = arith.select %40, %38, %phase {tile.name = "next_phase"} : i32
+            %p_31 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            %sum = sched.registers "sum" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              sched.set %c0_f32, %sum[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "r"}
-            scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                scf.for %arg13 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  %141 = arith.muli %arg12, %c2_i32 overflow<nsw> : i32
-                  %142 = arith.addi %141, %arg13 overflow<nsw> : i32
-                  %143 = sched.get %117[%c0_i32, %arg11, %142] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                  %144 = sched.get %107[%c0_i32, %arg12] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                  %145 = arith.subf %143, %144 : f32
-                  %146 = arith.mulf %145, %cst_5 : f32
-                  %147 = math.exp2 %146 : f32
-                  sched.set %147, %132[%c0_i32, %arg11, %142] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-                  %148 = sched.get %133[%c0_i32, %arg12] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                  %149 = arith.addf %148, %147 : f32
-                  sched.set %149, %133[%c0_i32, %arg12] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  %44 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                  %45 = arith.addi %44, %e overflow<nsw> : i32
+                  %s_qk = sched.get %s_24[%c0_i32, %half, %45] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                  %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                  %46 = arith.subf %s_qk, %m_next_q : f32
+                  %47 = arith.mulf %46, %c0.360673755_f32 : f32
+                  %48 = math.exp2 %47 : f32
+                  sched.set %48, %p_31[%c0_i32, %half, %45] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+                  %sum_q_34 = sched.get %sum[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                  %49 = arith.addf %sum_q_34, %48 : f32
+                  sched.set %49, %sum[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
                 } {sched.unroll, tile.name = "e"}
               } {sched.unroll, tile.name = "r"}
             } {sched.unroll, tile.name = "half"}
-            scf.for %arg11 = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
-              %141 = arith.remui %arg11, %c2_i32 : i32
-              %142 = arith.divui %arg11, %c2_i32 : i32
-              %143 = arith.muli %141, %c2_i32 overflow<nsw> : i32
-              %144 = sched.get %132[%c0_i32, %142, %143] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-              %145 = arith.addi %143, %c1_i32 overflow<nsw> : i32
-              %146 = sched.get %132[%c0_i32, %142, %145] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-              %147 = sched.pack %144, %146 : f16
-              sched.set %147, %109[%c0_i32, %c0_i32, %arg11] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+            scf.for %e = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
+              %44 = arith.remui %e, %c2_i32 : i32
+              %45 = arith.divui %e, %c2_i32 : i32
+              %46 = arith.muli %44, %c2_i32 overflow<nsw> : i32
+              %p_qk = sched.get %p_31[%c0_i32, %45, %46] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %47 = arith.addi %46, %c1_i32 overflow<nsw> : i32
+              %p_qk_34 = sched.get %p_31[%c0_i32, %45, %47] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %48 = sched.pack %p_qk, %p_qk_34 : f16
+              sched.set %48, %p[%c0_i32, %c0_i32, %e] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
             } {sched.unroll, tile.name = "e"}
-            %134 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-            scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %141 = sched.get %53[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              %142 = sched.get %133[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              %143 = arith.addf %141, %142 : f32
-              sched.set %143, %134[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            %l_32 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              %sum_q_34 = sched.get %sum[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              %44 = arith.addf %l_q, %sum_q_34 : f32
+              sched.set %44, %l_32[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "r"}
-            %135 = sched.get %133[%c0_i32, %c0_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %136 = arith.cmpf uge, %135, %cst : f32
-            %137 = sched.get %133[%c0_i32, %c1_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %138 = arith.cmpf uge, %137, %cst : f32
-            %139 = arith.ori %136, %138 : i1
-            %140 = sched.any_lane %139 {tile.name = "moves"}
-            scf.if %140 {
-              %141 = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %145 = sched.get %107[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                sched.set %145, %141[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
-                scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  %151 = arith.muli %arg11, %c2_i32 overflow<nsw> : i32
-                  %152 = sched.get %117[%c0_i32, %arg12, %151] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                  %153 = arith.addi %151, %c1_i32 overflow<nsw> : i32
-                  %154 = sched.get %117[%c0_i32, %arg12, %153] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                  %155 = sched.get %141[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                  %156 = arith.maxnumf %152, %154 : f32
-                  %157 = arith.maxnumf %155, %156 : f32
-                  sched.set %157, %141[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            %sum_q = sched.get %sum[%c0_i32, %c0_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %41 = arith.cmpf uge, %sum_q, %c32768_f32 : f32
+            %sum_q_33 = sched.get %sum[%c0_i32, %c1_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %42 = arith.cmpf uge, %sum_q_33, %c32768_f32 : f32
+            %43 = arith.ori %41, %42 : i1
+            %moves = sched.any_lane %43 {tile.name = "moves"}
+            scf.if %moves {
+              %m_next_34 = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                sched.set %m_next_q, %m_next_34[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+                scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  %48 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                  %s_qk = sched.get %s_24[%c0_i32, %j, %48] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                  %49 = arith.addi %48, %c1_i32 overflow<nsw> : i32
+                  %s_qk_38 = sched.get %s_24[%c0_i32, %j, %49] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                  %m_next_q_39 = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                  %50 = arith.maxnumf %s_qk, %s_qk_38 : f32
+                  %51 = arith.maxnumf %m_next_q_39, %50 : f32
+                  sched.set %51, %m_next_34[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
                 } {sched.unroll, tile.name = "j"}
-                %146 = sched.get %141[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %147 = sched.shuffle_xor %146, 1 : f32
-                %148 = arith.maxnumf %146, %147 : f32
-                %149 = sched.shuffle_xor %148, 2 : f32
-                %150 = arith.maxnumf %148, %149 : f32
-                sched.set %150, %141[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+                %m_next_q_37 = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %44 = sched.shuffle_xor %m_next_q_37, 1 : f32
+                %45 = arith.maxnumf %m_next_q_37, %44 : f32
+                %46 = sched.shuffle_xor %45, 2 : f32
+                %47 = arith.maxnumf %45, %46 : f32
+                sched.set %47, %m_next_34[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
-              %142 = sched.registers "alpha" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %145 = sched.get %107[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %146 = sched.get %141[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %147 = arith.subf %145, %146 : f32
-                %148 = arith.mulf %147, %cst_5 : f32
-                %149 = math.exp2 %148 : f32
-                sched.set %149, %142[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              %alpha = sched.registers "alpha" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %m_next_q_37 = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %44 = arith.subf %m_next_q, %m_next_q_37 : f32
+                %45 = arith.mulf %44, %c0.360673755_f32 : f32
+                %46 = math.exp2 %45 : f32
+                sched.set %46, %alpha[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
-              %143 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %145 = sched.get %53[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %146 = sched.get %142[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                %147 = arith.mulf %145, %146 : f32
-                sched.set %147, %143[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              %l_35 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %alpha_q = sched.get %alpha[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                %44 = arith.mulf %l_q, %alpha_q : f32
+                sched.set %44, %l_35[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  scf.for %arg13 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                    %145 = arith.muli %arg11, %c2_i32 overflow<nsw> : i32
-                    %146 = arith.addi %145, %arg13 overflow<nsw> : i32
-                    %147 = sched.get %54[%c0_i32, %arg12, %146] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                    %148 = sched.get %142[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                    %149 = arith.mulf %147, %148 : f32
-                    sched.set %149, %54[%c0_i32, %arg12, %146] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                    %44 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                    %45 = arith.addi %44, %e overflow<nsw> : i32
+                    %acc_qdv_37 = sched.get %acc[%c0_i32, %j, %45] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                    %alpha_q = sched.get %alpha[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                    %46 = arith.mulf %acc_qdv_37, %alpha_q : f32
+                    sched.set %46, %acc[%c0_i32, %j, %45] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
                   } {sched.unroll, tile.name = "e"}
                 } {sched.unroll, tile.name = "j"}
               } {sched.unroll, tile.name = "r"}
-              %144 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                scf.for %arg12 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                  scf.for %arg13 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                    %145 = arith.muli %arg12, %c2_i32 overflow<nsw> : i32
-                    %146 = arith.addi %145, %arg13 overflow<nsw> : i32
-                    %147 = sched.get %117[%c0_i32, %arg11, %146] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                    %148 = sched.get %141[%c0_i32, %arg12] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                    %149 = arith.subf %147, %148 : f32
-                    %150 = arith.mulf %149, %cst_5 : f32
-                    %151 = math.exp2 %150 : f32
-                    sched.set %151, %144[%c0_i32, %arg11, %146] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
-                    %152 = sched.get %143[%c0_i32, %arg12] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                    %153 = arith.addf %152, %151 : f32
-                    sched.set %153, %143[%c0_i32, %arg12] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              %p_36 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+              scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                  scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                    %44 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+                    %45 = arith.addi %44, %e overflow<nsw> : i32
+                    %s_qk = sched.get %s_24[%c0_i32, %half, %45] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                    %m_next_q = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                    %46 = arith.subf %s_qk, %m_next_q : f32
+                    %47 = arith.mulf %46, %c0.360673755_f32 : f32
+                    %48 = math.exp2 %47 : f32
+                    sched.set %48, %p_36[%c0_i32, %half, %45] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+                    %l_q = sched.get %l_35[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                    %49 = arith.addf %l_q, %48 : f32
+                    sched.set %49, %l_35[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
                   } {sched.unroll, tile.name = "e"}
                 } {sched.unroll, tile.name = "r"}
               } {sched.unroll, tile.name = "half"}
-              scf.for %arg11 = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
-                %145 = arith.remui %arg11, %c2_i32 : i32
-                %146 = arith.divui %arg11, %c2_i32 : i32
-                %147 = arith.muli %145, %c2_i32 overflow<nsw> : i32
-                %148 = sched.get %144[%c0_i32, %146, %147] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                %149 = arith.addi %147, %c1_i32 overflow<nsw> : i32
-                %150 = sched.get %144[%c0_i32, %146, %149] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-                %151 = sched.pack %148, %150 : f16
-                sched.set %151, %109[%c0_i32, %c0_i32, %arg11] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+              scf.for %e = %c0_i32 to %c4_i32 step %c1_i32  : i32 {
+                %44 = arith.remui %e, %c2_i32 : i32
+                %45 = arith.divui %e, %c2_i32 : i32
+                %46 = arith.muli %44, %c2_i32 overflow<nsw> : i32
+                %p_qk = sched.get %p_36[%c0_i32, %45, %46] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                %47 = arith.addi %46, %c1_i32 overflow<nsw> : i32
+                %p_qk_37 = sched.get %p_36[%c0_i32, %45, %47] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+                %48 = sched.pack %p_qk, %p_qk_37 : f16
+                sched.set %48, %p[%c0_i32, %c0_i32, %e] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
               } {sched.unroll, tile.name = "e"}
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %145 = sched.get %141[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                sched.set %145, %107[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %m_next_q = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                sched.set %m_next_q, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
-              scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-                %145 = sched.get %143[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                sched.set %145, %134[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+                %l_q = sched.get %l_35[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+                sched.set %l_q, %l_32[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
             }
-            scf.for %arg11 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %141 = sched.get %134[%c0_i32, %arg11] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              sched.set %141, %53[%c0_i32, %arg11] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %l_q = sched.get %l_32[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              sched.set %l_q, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "r"}
-            sched.next %119, %130, %131, %arg7, %arg8 : i32, i32, i32, i32, i32
+            sched.next %next_tile_26, %next_stage_29, %next_phase_30, %stage, %phase : i32, i32, i32, i32, i32
           } {tile.names = ["tile", "stage", "phase", "v_stage", "v_phase"]}
-          sched.wait %14[%115#3] phase %115#4 : <2>
+          sched.wait %v_barriers[%v_stage_end] phase %v_phase_end : <2>
           sched.mma_fence
-          sched.mma_async %54, %109[%c0_i32, %c0_i32], %13[%115#3, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+          sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%v_stage_end, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
           sched.mma_commit
-          sched.mma_wait pending 0 completes(%54, %109) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
-          sched.release %14[%115#3] : <2>
-          scf.for %arg6 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %116 = sched.get %107[%c0_i32, %arg6] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            sched.set %116, %52[%c0_i32, %arg6] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          sched.mma_wait pending 0 completes(%acc, %p) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+          sched.release %v_barriers[%v_stage_end] : <2>
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            sched.set %m_next_q, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          sched.next %46, %115#1, %115#2 : i32, i32, i32
+          sched.next %tiles_end, %stage_end_21, %phase_end_22 : i32, i32, i32
         } {tile.names = ["first_tile", "first_stage", "first_phase"]}
-        %60:7 = sched.receive from %16[%38] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
-        %61 = sched.uniform %60#0 {tile.name = "b"} : i32
-        %62 = sched.uniform %60#1 {tile.name = "h"} : i32
-        %63 = sched.read_thread_id {tile.name = "thread"} : i32
-        %64 = arith.remui %63, %c32_i32 {tile.name = "lane"} : i32
-        %65 = arith.remui %64, %c4_i32 {tile.name = "quad_lane"} : i32
-        %66 = arith.divui %63, %c32_i32 {tile.name = "warp"} : i32
-        %67 = arith.muli %66, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-        %68 = arith.divui %64, %c4_i32 {tile.name = "lane_row"} : i32
-        %69 = sched.uniform %60#2 {tile.name = "q0"} : i32
-        sched.release %10[%38] : <2>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %95 = sched.get %53[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-          %96 = sched.shuffle_xor %95, 1 : f32
-          %97 = arith.addf %95, %96 : f32
-          %98 = sched.shuffle_xor %97, 2 : f32
-          %99 = arith.addf %97, %98 : f32
-          sched.set %99, %53[%c0_i32, %arg3] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        %tasks_message_1:7 = sched.receive from %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
+        %b = sched.uniform %tasks_message_1#0 {tile.name = "b"} : i32
+        %h = sched.uniform %tasks_message_1#1 {tile.name = "h"} : i32
+        %thread_2 = sched.read_thread_id {tile.name = "thread"} : i32
+        %lane_3 = arith.remui %thread_2, %c32_i32 {tile.name = "lane"} : i32
+        %quad_lane_4 = arith.remui %lane_3, %c4_i32 {tile.name = "quad_lane"} : i32
+        %warp_5 = arith.divui %thread_2, %c32_i32 {tile.name = "warp"} : i32
+        %warp_row_6 = arith.muli %warp_5, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+        %lane_row_7 = arith.divui %lane_3, %c4_i32 {tile.name = "lane_row"} : i32
+        %q0_8 = sched.uniform %tasks_message_1#2 {tile.name = "q0"} : i32
+        sched.release %q_barriers[%q_stage] : <2>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+          %25 = sched.shuffle_xor %l_q, 1 : f32
+          %26 = arith.addf %l_q, %25 : f32
+          %27 = sched.shuffle_xor %26, 2 : f32
+          %28 = arith.addf %26, %27 : f32
+          sched.set %28, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        %70 = sched.registers "inverse_l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %95 = sched.get %53[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-          %96 = arith.cmpf oeq, %95, %cst_2 : f32
-          %97 = arith.divf %cst_4, %95 : f32
-          %98 = arith.select %96, %cst_2, %97 : f32
-          sched.set %98, %70[%c0_i32, %arg3] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        %inverse_l = sched.registers "inverse_l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+          %25 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+          %26 = arith.divf %c1_f32, %l_q : f32
+          %27 = arith.select %25, %c0_f32, %26 : f32
+          sched.set %27, %inverse_l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          scf.for %arg4 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            scf.for %arg5 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %95 = arith.muli %arg3, %c2_i32 overflow<nsw> : i32
-              %96 = arith.addi %95, %arg5 overflow<nsw> : i32
-              %97 = sched.get %54[%c0_i32, %arg4, %96] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-              %98 = sched.get %70[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              %99 = arith.mulf %97, %98 : f32
-              sched.set %99, %54[%c0_i32, %arg4, %96] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+              %25 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+              %26 = arith.addi %25, %e overflow<nsw> : i32
+              %acc_qdv_16 = sched.get %acc[%c0_i32, %j, %26] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %inverse_l_q = sched.get %inverse_l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              %27 = arith.mulf %acc_qdv_16, %inverse_l_q : f32
+              sched.set %27, %acc[%c0_i32, %j, %26] : f32, <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "j"}
         } {sched.unroll, tile.name = "r"}
-        scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-          %95 = sched.get %52[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-          %96 = sched.get %53[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-          %97 = arith.mulf %95, %cst_3 : f32
-          %98 = arith.cmpf oeq, %96, %cst_2 : f32
-          %99 = math.log %96 : f32
-          %100 = arith.addf %97, %99 : f32
-          %101 = arith.select %98, %cst_1, %100 : f32
-          sched.set %101, %52[%c0_i32, %arg3] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+        scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+          %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+          %25 = arith.mulf %m_q, %c0.25_f32 : f32
+          %26 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+          %27 = math.log %l_q : f32
+          %28 = arith.addf %25, %27 : f32
+          %29 = arith.select %26, %neg_inf, %28 : f32
+          sched.set %29, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
         } {sched.unroll, tile.name = "r"}
-        %71 = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
-        %72 = sched.is_null %71 : <3, f32>
-        %73 = arith.xori %72, %true : i1
-        %74 = sched.slice %71[%61, %62] {tile.name = "lse_head"} : <3, f32> -> <1, f32>
-        scf.if %73 {
-          %95 = arith.cmpi eq, %65, %c0_i32 : i32
-          scf.for %arg3 = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %96 = arith.addi %67, %68 overflow<nsw> : i32
-            %97 = arith.muli %arg3, %c8_i32 overflow<nsw> : i32
-            %98 = arith.addi %96, %97 overflow<nsw> : i32
-            %99 = arith.addi %69, %98 overflow<nsw> {tile.name = "row"} : i32
-            %100 = arith.cmpi slt, %99, %43 : i32
-            %101 = arith.andi %95, %100 : i1
-            scf.if %101 {
-              %102 = sched.get %52[%c0_i32, %arg3] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-              sched.store_element %102, %74[%99] : f32, <1, f32>
+        %LSE = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
+        %13 = sched.is_null %LSE : <3, f32>
+        %14 = arith.xori %13, %true : i1
+        %lse_head = sched.slice %LSE[%b, %h] {tile.name = "lse_head"} : <3, f32> -> <1, f32>
+        scf.if %14 {
+          %25 = arith.cmpi eq, %quad_lane_4, %c0_i32 : i32
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %26 = arith.addi %warp_row_6, %lane_row_7 overflow<nsw> : i32
+            %27 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+            %28 = arith.addi %26, %27 overflow<nsw> : i32
+            %row = arith.addi %q0_8, %28 overflow<nsw> {tile.name = "row"} : i32
+            %29 = arith.cmpi slt, %row, %Sq : i32
+            %30 = arith.andi %25, %29 : i1
+            scf.if %30 {
+              %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              sched.store_element %m_q, %lse_head[%row] : f32, <1, f32>
             }
           } {sched.unroll, tile.name = "r"}
         }
-        %75 = arith.remui %63, %c128_i32 : i32
-        %76 = arith.cmpi eq, %75, %c0_i32 : i32
-        scf.if %76 {
+        %15 = arith.remui %thread_2, %c128_i32 : i32
+        %16 = arith.cmpi eq, %15, %c0_i32 : i32
+        scf.if %16 {
           sched.wait_boxes pending 0
         }
-        sched.sync_warps %24 threads 128
-        %77 = arith.divui %64, %c16_i32 : i32
-        %78 = arith.remui %64, %c16_i32 : i32
-        %79 = sched.get %54[%c0_i32, %c0_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %80 = sched.get %54[%c0_i32, %c0_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %81 = sched.pack %79, %80 : f16
-        %82 = sched.get %54[%c0_i32, %c0_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %83 = sched.get %54[%c0_i32, %c0_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %84 = sched.pack %82, %83 : f16
-        %85 = sched.get %54[%c0_i32, %c1_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %86 = sched.get %54[%c0_i32, %c1_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %87 = sched.pack %85, %86 : f16
-        %88 = sched.get %54[%c0_i32, %c1_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %89 = sched.get %54[%c0_i32, %c1_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %90 = sched.pack %88, %89 : f16
-        %91 = arith.addi %67, %78 overflow<nsw> : i32
-        %92 = arith.muli %77, %c8_i32 overflow<nsw> : i32
-        sched.store_matrix %81, %84, %87, %90 to %9[%c0_i32, %91, %92] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
+        sched.sync_warps %2 threads 128
+        %17 = arith.divui %lane_3, %c16_i32 : i32
+        %18 = arith.remui %lane_3, %c16_i32 : i32
+        %acc_qdv = sched.get %acc[%c0_i32, %c0_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %acc_qdv_9 = sched.get %acc[%c0_i32, %c0_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %19 = sched.pack %acc_qdv, %acc_qdv_9 : f16
+        %acc_qdv_10 = sched.get %acc[%c0_i32, %c0_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %acc_qdv_11 = sched.get %acc[%c0_i32, %c0_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %20 = sched.pack %acc_qdv_10, %acc_qdv_11 : f16
+        %acc_qdv_12 = sched.get %acc[%c0_i32, %c1_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %acc_qdv_13 = sched.get %acc[%c0_i32, %c1_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %21 = sched.pack %acc_qdv_12, %acc_qdv_13 : f16
+        %acc_qdv_14 = sched.get %acc[%c0_i32, %c1_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %acc_qdv_15 = sched.get %acc[%c0_i32, %c1_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+        %22 = sched.pack %acc_qdv_14, %acc_qdv_15 : f16
+        %23 = arith.addi %warp_row_6, %18 overflow<nsw> : i32
+        %24 = arith.muli %17, %c8_i32 overflow<nsw> : i32
+        sched.store_matrix %19, %20, %21, %22 to %o_tile[%c0_i32, %23, %24] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
         sched.fence_async
-        sched.sync_warps %24 threads 128
-        scf.if %76 {
-          %95 = arith.muli %22, %c64_i32 overflow<nsw> {tile.name = "warpgroup_row"} : i32
-          %96 = arith.addi %69, %95 overflow<nsw> : i32
-          sched.store_box %9[%c0_i32, %95] to %1[%61, %62, %96, %c0_i32] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>, <64 x 16, f16>
+        sched.sync_warps %2 threads 128
+        scf.if %16 {
+          %warpgroup_row = arith.muli %warpgroup, %c64_i32 overflow<nsw> {tile.name = "warpgroup_row"} : i32
+          %25 = arith.addi %q0_8, %warpgroup_row overflow<nsw> : i32
+          sched.store_box %o_tile[%c0_i32, %warpgroup_row] to %o_map[%b, %h, %25, %c0_i32] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>, <64 x 16, f16>
           sched.commit_boxes
         }
-        %93 = sched.uniform %59#1 : i32
-        %94 = sched.uniform %59#2 : i32
-        sched.next %60#3, %93, %94 : i32, i32, i32
+        %first_stage_uniform = sched.uniform %first_stage_end : i32
+        %first_phase_uniform = sched.uniform %first_phase_end : i32
+        sched.next %tasks_message_1#3, %first_stage_uniform, %first_phase_uniform : i32, i32, i32
       } {tile.names = ["count", "first_stage", "first_phase"]}
-      %28 = arith.remui %20, %c128_i32 : i32
-      %29 = arith.cmpi eq, %28, %c0_i32 : i32
-      scf.if %29 {
+      %5 = arith.remui %role_thread, %c128_i32 : i32
+      %6 = arith.cmpi eq, %5, %c0_i32 : i32
+      scf.if %6 {
         sched.wait_boxes pending 0
       }
     }

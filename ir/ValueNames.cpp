@@ -1,0 +1,345 @@
+//===- ValueNames.cpp - What values are called in printed text ----------------===//
+
+#include "ir/ValueNames.h"
+#include "ir/sched/Sched.h"
+#include "ir/tile/Tile.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// The name of a value without what its part in a loop adds; "" for none.
+std::string baseName(Value value);
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+/// What a loop carries from one pass to the next, in matching order.
+struct Carried {
+  ValueRange inits, arguments, nexts, ends;
+};
+
+Carried carriedBy(Operation *op) {
+  if (auto loop = dyn_cast<tile::ForBlocksOp>(op))
+    return {loop.getInits(), loop.getCarried(), loop.getYield().getValues(), loop.getResults()};
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return {loop.getInits(), loop.getRegionIterArgs(), loop.getYieldedValues(), loop.getResults()};
+  return {};
+}
+
+/// The tiles alone: `tile.names` has the rest.
+Carried tilesCarriedBy(sched::ForTilesOp loop) {
+  const size_t scalars = loop.getInits().size();
+  return {loop.getTiles(), loop.getBody().getArguments().drop_front(scalars),
+          loop.getNext().getValues().drop_front(scalars), loop.getResults().take_front(loop.getTiles().size())};
+}
+
+/// The name of what `carried` carries as its `i`th.
+std::string carriedName(const Carried &carried, size_t i) {
+  std::string name = baseName(carried.inits[i]);
+  // Not by baseName: a loop may yield what it carries as it is.
+  return name.empty() ? tile::nameOf(carried.nexts[i]).str() : name;
+}
+
+/// `tile.names` of `op`, or `fallback`.
+std::string listedName(Operation *op, size_t i, StringRef fallback) {
+  if (auto names = op->getAttrOfType<ArrayAttr>(tile::namesAttr); names && i < names.size())
+    if (auto name = dyn_cast<StringAttr>(names[i]))
+      return name.str();
+  return fallback.str();
+}
+
+std::string argumentName(sched::ForWorkOp loop, size_t i) {
+  const bool received = loop.getOrder() == sched::WorkOrder::Received;
+  static constexpr StringRef positions[] = {"b", "h", "q0"};
+  if (!received && i < 3)
+    return listedName(loop, i, positions[i]);
+  const bool isCount = i == (received ? 0 : 3);
+  return listedName(loop, i, !isCount ? "carried" : loop.getOrder() == sched::WorkOrder::Split ? "share" : "count");
+}
+
+std::string argumentName(sched::ForTilesOp loop, size_t i) {
+  if (i < loop.getInits().size())
+    return listedName(loop, i, i == 0 ? "tile" : "slot");
+  return carriedName(tilesCarriedBy(loop), i - loop.getInits().size());
+}
+
+std::string resultName(sched::ForTilesOp loop, size_t i) {
+  const size_t scalars = loop.getInits().size(), tiles = loop.getTiles().size();
+  return argumentName(loop, i < tiles ? scalars + i : i - tiles);
+}
+
+/// What `value` is to a loop that carries another value of its name: "_init" before the loop, "_next" at its end.
+StringRef loopSuffix(Value value, StringRef name) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *loop = use.getOwner();
+    const bool isNext = loop->hasTrait<OpTrait::IsTerminator>();
+    if (isNext)
+      loop = loop->getParentOp();
+    auto tiles = dyn_cast<sched::ForTilesOp>(loop);
+    const Carried carried = tiles ? tilesCarriedBy(tiles) : carriedBy(loop);
+    ValueRange values = isNext ? carried.nexts : carried.inits;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] == value && carriedName(carried, i) == name) {
+        if (isNext)
+          return "_next";
+        if (llvm::all_of(value.getUsers(), [&](Operation *user) { return user == loop; }))
+          return "_init";
+      }
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+/// An element of `tile`: s_qk of a tile s of axes q and k.
+std::string elementName(Value tile) {
+  std::string name = baseName(tile);
+  if (name.empty())
+    return "";
+  name += "_";
+  for (StringAttr axis : cast<tile::TileType>(tile.getType()).getAxes())
+    name += axis.getValue();
+  return name;
+}
+
+/// slopes_h for slopes[h]; the view's own name where an index has none, or is an element itself: names of elements of
+/// elements would double with each.
+std::string elementName(tile::ElementOp op) {
+  std::string name = baseName(op.getView()), indices;
+  for (Value index : op.getIndices()) {
+    std::string one = index.getDefiningOp<tile::ElementOp>() ? "" : baseName(index);
+    if (one.empty())
+      return name;
+    indices += "_" + one;
+  }
+  return name.empty() ? "" : name + indices;
+}
+
+std::string coordinateName(tile::MapOp map, size_t i) {
+  StringRef axis = cast<StringAttr>(map.getAxes()[i]).getValue();
+  return (axis + (map.getOrigins()[i].getType().isF32() ? "_f32" : "")).str();
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+std::string argumentName(BlockArgument argument) {
+  const size_t i = argument.getArgNumber();
+  auto fromParts = [&](std::initializer_list<StringRef> names) {
+    return i < names.size() ? names.begin()[i].str() : std::string();
+  };
+  return llvm::TypeSwitch<Operation *, std::string>(argument.getOwner()->getParentOp())
+      .Case([&](attn::AttentionOp op) {
+        return argument.getOwner()->getParent() == &op.getScore() ? fromParts({"s", "b", "h", "q", "k"})
+                                                                  : fromParts({"b", "h", "q", "k"});
+      })
+      .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
+      .Case([&](tile::ForBlocksOp op) {
+        return i == 0 ? "k0" : i == 1 ? "partial" : carriedName(carriedBy(op), i - 2);
+      })
+      .Case([&](tile::MapOp op) {
+        const size_t inputs = op.getInputs().size();
+        return i < inputs ? elementName(op.getInputs()[i]) : coordinateName(op, i - inputs);
+      })
+      .Case([&](tile::AnyOp op) { return elementName(op.getTile()); })
+      .Case<sched::ForWorkOp, sched::ForTilesOp>([&](auto op) { return argumentName(op, i); })
+      .Case([&](sched::NextVisibleOp) { return fromParts({"tile"}); })
+      .Case([&](scf::ForOp op) {
+        if (i > 0)
+          return carriedName(carriedBy(op), i - 1);
+        auto name = op->getAttrOfType<StringAttr>(tile::nameAttr);
+        return name ? name.str() : std::string();
+      })
+      .Default([](Operation *) { return std::string(); });
+}
+
+/// A view's name tells tensors from the coordinates that are called like them.
+std::string parameterName(tile::ParamOp op) {
+  Operation *kernel = tile::kernelAround(op);
+  const bool isOperand = kernel && tile::findOperand(kernel, op.getName());
+  return isOperand ? op.getName().upper() : op.getOwnName().str();
+}
+
+std::string derivedName(Value of, StringRef suffix) {
+  std::string name = baseName(of);
+  return name.empty() ? name : name + suffix.str();
+}
+
+/// What an op without `tile.name` calls its one result, or its first.
+std::string resultName(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
+      .Case([](tile::BlockIndexOp op) { return op.getAxis() == "q" ? "q0" : op.getAxis().str(); })
+      .Case([](tile::PartRowOp) { return "part_row"; })
+      .Case([](tile::DomainOp) { return "domain"; })
+      .Case([](tile::FirstVisibleOp) { return "first_visible"; })
+      .Case([](tile::TouchesOp) { return "touches"; })
+      .Case<tile::ConvertOp, tile::ScaleOp>([](auto op) { return baseName(op.getTile()); })
+      .Case<sched::SharedOp, sched::RegistersOp, sched::RingOp>([](auto op) { return op.getName().str(); })
+      .Case([](sched::ThreadIdOp op) { return op.getInRole() ? "role_thread" : "thread"; })
+      .Case([](sched::ReadThreadIdOp) { return "thread"; })
+      .Case([](sched::ElectOp) { return "elected"; })
+      .Case([](sched::MoreWorkOp) { return "more"; })
+      .Case([](sched::ClaimWorkOp) { return "claimed"; })
+      .Case([](sched::TensorMapOp op) { return derivedName(op.getView(), "_map"); })
+      .Case([](sched::SlotOp op) { return derivedName(op.getRing(), "_slot"); })
+      .Case([](sched::SliceOp op) { return derivedName(op.getView(), "_rows"); })
+      .Case([](sched::ExtentOp op) { return derivedName(op.getView(), "_extent"); })
+      .Case([](sched::GetOp op) { return elementName(op.getBuffer()); })
+      .Case([](sched::UniformOp op) { return derivedName(op.getValue(), "_uniform"); })
+      .Case([](sched::ReceiveOp op) { return derivedName(op.getShared(), "_message"); })
+      .Case([](sched::PhiloxOp) { return "random"; })
+      .Default([](Operation *) { return std::string(); });
+}
+
+/// The base name of result `i`. Results of a message and of random numbers are one group, of the first's name.
+std::string resultName(Operation *op, size_t i) {
+  static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
+  static constexpr StringRef work[] = {"b", "h", "q0"}, split[] = {"big", "small"}, pair[] = {"first", "second"};
+  if (auto loop = dyn_cast<sched::ForTilesOp>(op))
+    return resultName(loop, i);
+  if (isa<tile::ForBlocksOp, scf::ForOp>(op))
+    return carriedName(carriedBy(op), i);
+  if (isa<sched::NextVisibleOp>(op) && i > 0)
+    return search[std::min<size_t>(i, 4)].str();
+  if (isa<sched::ReadWorkOp>(op))
+    return listedName(op, i, work[i]);
+  if (isa<sched::SplitTf32Op>(op))
+    return listedName(op, i, split[i]);
+  if (isa<sched::LoadPairOp>(op))
+    return pair[i].str();
+  if (i > 0)
+    return "";
+  if (auto param = dyn_cast<tile::ParamOp>(op))
+    return parameterName(param);
+  if (auto element = dyn_cast<tile::ElementOp>(op))
+    return elementName(element);
+  if (auto name = op->getAttrOfType<StringAttr>(tile::nameAttr))
+    return name.str();
+  return isa<sched::NextVisibleOp>(op) ? search[0].str() : resultName(op);
+}
+
+std::string baseName(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argumentName(argument);
+  return resultName(value.getDefiningOp(), cast<OpResult>(value).getResultNumber());
+}
+
+/// What tells a result from others of the same base name `name`.
+std::string suffixOf(OpResult result, StringRef name) {
+  Operation *op = result.getOwner();
+  if (isa<tile::ForBlocksOp, scf::ForOp, sched::ForTilesOp>(op))
+    return "_end";
+  if (StringRef suffix = loopSuffix(result, name); !suffix.empty())
+    return suffix.str();
+  if (isa<tile::CombineLanesOp>(op))
+    return "_total";
+  auto convert = dyn_cast<tile::ConvertOp>(op);
+  if (!convert || baseName(convert.getTile()) != name)
+    return "";
+  tile::TileType from = convert.getTile().getType(), to = convert.getResult().getType();
+  std::string suffix;
+  llvm::raw_string_ostream stream(suffix);
+  if (from.getElementType() != to.getElementType())
+    stream << "_" << to.getElementType();
+  if (from.getSpace() != to.getSpace())
+    stream << "_" << tile::stringifyMemorySpace(to.getSpace());
+  return suffix;
+}
+
+using Names = OpAsmOpInterface::Concept;
+
+void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
+  const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
+  bool isNamed = false;
+  for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
+    // The parts of the rows, which are as many as one likes, are one group.
+    if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
+      break;
+    std::string name = baseName(result);
+    // Neighbours without a name are one group, too.
+    if (isNamed || !name.empty())
+      set(result, name.empty() ? name : name + suffixOf(result, name));
+    isNamed = !name.empty();
+  }
+}
+
+void nameArguments(const Names *, Operation *, Region &region, OpAsmSetValueNameFn set) {
+  for (BlockArgument argument : region.getArguments())
+    if (std::string name = argumentName(argument); !name.empty())
+      set(argument, name);
+}
+
+/// For an op of any dialect. The printer does not ask for the names of an op that is not verified.
+struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
+  void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const { nameResults(this, op, set); }
+  void getAsmBlockArgumentNames(Operation *op, Region &region, OpAsmSetValueNameFn set) const {
+    nameArguments(this, op, region, set);
+  }
+  void getAsmBlockNames(Operation *, OpAsmSetBlockNameFn) const {}
+  static StringRef getDefaultDialect() { return ""; }
+};
+
+//===----------------------------------------------------------------------===//
+// arith
+//===----------------------------------------------------------------------===//
+
+/// c0.125_f32, or neg_inf; "" where the digits are many.
+std::string constantName(FloatAttr constant) {
+  const APFloat value = constant.getValue();
+  if (value.isInfinity())
+    return value.isNegative() ? "neg_inf" : "inf";
+  SmallString<16> digits;
+  value.toString(digits, /*FormatPrecision=*/9, /*FormatMaxPadding=*/9, /*TruncateZero=*/true);
+  if (digits.size() > 12 || StringRef(digits).contains_insensitive('e') || value.isNaN())
+    return "";
+  std::string name = ("c" + digits + "_").str();
+  llvm::raw_string_ostream(name) << constant.getType();
+  return name;
+}
+
+/// arith names results of its own, of two ops. Theirs stand where ours are none.
+void nameArithResult(const Names *, Operation *op, OpAsmSetValueNameFn set) {
+  if (StringRef name = tile::nameOf(op->getResult(0)); !name.empty()) {
+    set(op->getResult(0), name.str() + loopSuffix(op->getResult(0), name).str());
+    return;
+  }
+  if (auto multiply = dyn_cast<arith::MulIOp>(op))
+    return multiply.getAsmResultNames(set);
+  auto constant = cast<arith::ConstantOp>(op);
+  if (auto value = dyn_cast<FloatAttr>(constant.getValue()))
+    if (std::string name = constantName(value); !name.empty())
+      return set(constant, name);
+  constant.getAsmResultNames(set);
+}
+
+} // namespace
+
+void attune::nameValues(MLIRContext *context, StringRef dialect) {
+  const bool isOurs = llvm::is_contained({"attn", "tile", "sched"}, dialect);
+  // getRegisteredOperationsByDialect finds those of some dialects only: its order does not hold for all names.
+  for (RegisteredOperationName op : context->getRegisteredOperations()) {
+    if (op.getDialectNamespace() != dialect)
+      continue;
+    // ODS names the results of ops that have several. An interface is not attached twice.
+    Names *present = op.getInterface<OpAsmOpInterface>();
+    if (!present) {
+      op.attachInterface<ValueNames>();
+    } else if (isOurs) {
+      present->getAsmResultNames = nameResults;
+      present->getAsmBlockArgumentNames = nameArguments;
+    } else if (llvm::is_contained({arith::ConstantOp::getOperationName(), arith::MulIOp::getOperationName()},
+                                  op.getStringRef())) {
+      present->getAsmResultNames = nameArithResult;
+    }
+  }
+}
