@@ -4,7 +4,7 @@
   "tensors": {"ids": {"dtype": "i32", "rank": 1}}
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @documents dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 96>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -19,8 +19,8 @@ module attributes {attn.variant = #variant} {
     %b = tile.block_index "b" {tile.name = "b"} : i32
     %h = tile.block_index "h" {tile.name = "h"} : i32
     %q0 = tile.block_index "q" {tile.name = "q0"} : i32
-    %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-    %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+    %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+    %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
     %group = tile.param "group" {tile.name = "group"} : i32
     %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
     %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
@@ -53,7 +53,7 @@ module attributes {attn.variant = #variant} {
     %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 128, f32, register>
     %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
-    %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+    %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
     %row_ids = tile.map() at(q = %q0) -> !tile.tile<q 128, i32, register> {
     ^bb0(%q: i32):
       %ids_q = tile.element %ids[%q] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32

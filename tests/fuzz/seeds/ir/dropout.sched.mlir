@@ -4,7 +4,7 @@
   "dropout": 0.1
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @causal arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 head_dim 16 x 16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
+  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
     %c1_f32 = arith.constant 1.000000e+00 : f32
@@ -29,9 +29,9 @@ module attributes {attn.variant = #variant} {
       %lane_row = arith.divui %lane, %c4_i32 {tile.name = "lane_row"} : i32
       %quad_lane = arith.remui %lane, %c4_i32 {tile.name = "quad_lane"} : i32
       %warp_row = arith.muli %warp, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-      %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
-      %H = tile.param "H" {tile.name = "H"} : i32
+      %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+      %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
+      %H = tile.axis_extent "h" {tile.name = "H"} : i32
       %group = tile.param "group" {tile.name = "group"} : i32
       %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
       %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>

@@ -4,7 +4,7 @@
   "tensors": {"ids": {"dtype": "i32", "rank": 1}}
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @documents arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %c32768_f32 = arith.constant 3.276800e+04 : f32
@@ -69,7 +69,7 @@ module attributes {attn.variant = #variant} {
           %first_tile = sched.uniform %tasks_message#4 {tile.name = "first_tile"} : i32
           %b = sched.uniform %tasks_message#0 {tile.name = "b"} : i32
           %h = sched.uniform %tasks_message#1 {tile.name = "h"} : i32
-          %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+          %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
           %group = tile.param "group" {tile.name = "group"} : i32
           %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
           %5 = arith.addi %Sk, %c15_i32 : i32
@@ -104,8 +104,8 @@ module attributes {attn.variant = #variant} {
         %elected = sched.elect {tile.name = "elected"}
         sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%b, %h, %q0, %count, %first_stage, %first_phase) {
           %claimed = sched.claim_work {tile.name = "claimed"} : i32
-          %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-          %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+          %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+          %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
           %group = tile.param "group" {tile.name = "group"} : i32
           %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
           %4 = arith.addi %Sk, %c15_i32 : i32
@@ -119,7 +119,7 @@ module attributes {attn.variant = #variant} {
           %ids.k = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
           %6 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
           %ids.part = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
-          %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+          %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
           %seen_row = arith.minsi %q0, %6 {tile.name = "seen_row"} : i32
           %7 = arith.divsi %seen_row, %c64_i32 : i32
           %q_entry_2 = arith.muli %7, %c2_i32 {tile.name = "q_entry"} : i32
@@ -249,8 +249,8 @@ module attributes {attn.variant = #variant} {
         %tasks_message:7 = sched.receive from %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared> -> i32, i32, i32, i32, i32, i32, i32
         %first_tile = sched.uniform %tasks_message#4 {tile.name = "first_tile"} : i32
         %q0 = sched.uniform %tasks_message#2 {tile.name = "q0"} : i32
-        %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-        %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+        %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+        %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
         %8 = arith.addi %Sk, %c15_i32 : i32
         %tiles_end = arith.divsi %8, %c16_i32 {tile.name = "tiles_end"} : i32
         %9 = arith.muli %warpgroup, %c64_i32 overflow<nsw> : i32
@@ -276,7 +276,7 @@ module attributes {attn.variant = #variant} {
             } {sched.unroll, tile.name = "e"}
           } {sched.unroll, tile.name = "j"}
         } {sched.unroll, tile.name = "r"}
-        %ids = tile.param "ids" {tile.name = "ids"} : !tile.view<1, i32>
+        %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
         %row_ids = sched.registers "row_ids" : <q 128, i32, register, #sched.fragment<rows, warps 8>>
         scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %25 = arith.addi %warp_row, %lane_row overflow<nsw> : i32

@@ -2,7 +2,7 @@
   "name": "plain"
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @plain arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 head_dim 16 x 16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
+  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
     %true = arith.constant true
     %c8_i32 = arith.constant 8 : i32
     %c1_i32 = arith.constant 1 : i32
@@ -22,8 +22,8 @@ module attributes {attn.variant = #variant} {
       %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
       %warp = arith.divui %thread, %c32_i32 {tile.name = "warp"} : i32
       %warp_row = arith.muli %warp, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
-      %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-      %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+      %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+      %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
       %group = tile.param "group" {tile.name = "group"} : i32
       %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
       %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>

@@ -2,7 +2,7 @@
   "name": "plain"
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @plain dtype f16 head_dim 16 x 16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
+  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -14,8 +14,8 @@ module attributes {attn.variant = #variant} {
     %b = tile.block_index "b" {tile.name = "b"} : i32
     %h = tile.block_index "h" {tile.name = "h"} : i32
     %q0 = tile.block_index "q" {tile.name = "q0"} : i32
-    %Sq = tile.param "Sq" {tile.name = "Sq"} : i32
-    %Sk = tile.param "Sk" {tile.name = "Sk"} : i32
+    %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
+    %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
     %group = tile.param "group" {tile.name = "group"} : i32
     %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
     %Q = tile.param "q" {tile.name = "q"} : !tile.view<4, f16>
