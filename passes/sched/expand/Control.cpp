@@ -1,0 +1,211 @@
+//===- Control.cpp - Kernels, roles, work, branches and loops ----------------===//
+
+#include "arch/ArchInfo.h"
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+LogicalResult KernelExpander::run() {
+  auto target =
+      sched::KernelOp::create(builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
+                              (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(), plan,
+                              kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
+                              kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+  builder.createBlock(&target.getBody());
+  // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations
+  // are done.
+  const ArchInfo *info = findArch(arch);
+  bool waits = info && info->computeMajor >= 9 && !kernel.getBounds().empty();
+  auto waitForBounds = [&] {
+    if (std::exchange(waits, false))
+      sched::WaitBoundsOp::create(builder, loc);
+  };
+  if (plan.getCopyWarps()) {
+    for (Operation &op : kernel.getBody().front()) {
+      if (isa<sched::RoleOp>(op))
+        waitForBounds();
+      if (failed(expand(&op)))
+        return failure();
+    }
+  } else {
+    waitForBounds();
+    if (failed(expandWork(kernel.getBody().front())))
+      return failure();
+  }
+  // Room for every buffer; sched-assign-shared-memory places them.
+  int64_t bytes = 0;
+  target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
+  target.setSharedBytes(bytes);
+  kernel.erase();
+  return success();
+}
+
+LogicalResult KernelExpander::expandWork(Block &body) {
+  auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
+  OpBuilder::InsertionGuard guard(builder);
+  workBlock = &work.getBody().front();
+  builder.setInsertionPointToStart(workBlock);
+  slices.clear();
+  writeLane();
+  for (Operation &op : body)
+    if (failed(expand(&op)))
+      return failure();
+  return success();
+}
+
+LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
+  auto role = sched::RoleOp::create(builder, loc, op.getName(), op.getWarps(), op.getRegistersAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&role.getBody());
+  for (Operation &inner : op.getBody().front())
+    if (failed(expand(&inner)))
+      return failure();
+  // Shared memory is the block's until the last boxes have been read.
+  if (plan.getPersistent() && !op.getBody().getOps<sched::ForWorkOp>().empty())
+    waitForBoxes(sched::ThreadIdOp::create(builder, loc));
+  return success();
+}
+
+LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
+  // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
+  group = tile::named(
+      sched::UniformOp::create(builder, loc, builder.getI32Type(), div(sched::ThreadIdOp::create(builder, loc), 128)),
+      "warpgroup");
+  SmallVector<Value> inits;
+  for (Value init : op.getInits())
+    inits.push_back(mapping.lookup(init));
+  auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), op.getTileQ(), op.getLongestFirst(), inits);
+  work.setAcrossBatches(op.getAcrossBatches());
+  work->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  OpBuilder::InsertionGuard guard(builder);
+  Block &body = op.getBody().front();
+  workBlock = &work.getBody().front();
+  builder.setInsertionPointToStart(workBlock);
+  for (auto [old, fresh] : llvm::zip(body.getArguments(), workBlock->getArguments()))
+    mapping.map(old, fresh);
+  slices.clear();
+  writeLane();
+  for (Operation &inner : body)
+    if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
+      return failure();
+  if (op.getNext()) {
+    SmallVector<Value> next; // of all carried values, and whether more comes
+    for (Value value : op.getNext().getValues())
+      next.push_back(mapping.lookup(value));
+    sched::NextOp::create(builder, loc, next);
+  }
+  workBlock = nullptr;
+  return success();
+}
+
+LogicalResult KernelExpander::expand(Operation *op) {
+  loc = op->getLoc();
+  if (auto chain = chains.find(op); chain != chains.end()) {
+    expandChain(chain->second);
+    return success();
+  }
+  if (chainEnds.contains(op))
+    return success();
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<sched::SendOp, sched::ReceiveOp>([&](auto message) {
+        IRMapping with = mapping;
+        with.map(message.getShared(), buffers.lookup(message.getShared()));
+        Operation *copy = builder.clone(*message, with);
+        mapping.map(message->getResults(), copy->getResults());
+        return success();
+      })
+      .Case<tile::BlockIndexOp>([&](auto index) {
+        mapping.map(index.getResult(), workBlock->getArgument(index.getPosition()));
+        return success();
+      })
+      .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
+            tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::StoreOp, sched::SlotOp, sched::CopyTileOp,
+            sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+            sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
+      .Case<sched::SharedOp>([&](auto shared) {
+        Operation *buffer = builder.clone(*shared);
+        buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
+        buffers.map(shared.getResult(), buffer->getResult(0));
+        return success();
+      })
+      .Case<sched::ThreadIdOp>([&](auto id) {
+        mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
+        return success();
+      })
+      .Case<tile::PartRowOp>([&](auto part) {
+        mapping.map(part.getResult(),
+                    tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
+        return success();
+      })
+      .Case<sched::NextVisibleOp>([&](auto search) {
+        // Its region computes with scalars alone.
+        builder.clone(*search, mapping);
+        return success();
+      })
+      .Default([&](Operation *other) -> LogicalResult {
+        if (other->getNumRegions() || llvm::any_of(other->getResultTypes(), llvm::IsaPred<TileType>))
+          return other->emitError("cannot be scheduled for the mma.sync family");
+        builder.clone(*other, mapping);
+        return success();
+      });
+}
+
+LogicalResult KernelExpander::expandOp(scf::IfOp op) {
+  if (op.elseBlock() && llvm::range_size(*op.elseBlock()) != 1)
+    return op.emitError("computes on its other side, which is not supported here");
+  const ValueRange stay = op.elseBlock() ? ValueRange(op.elseYield().getResults()) : ValueRange();
+  LogicalResult result = success();
+  onlyIf(mapping.lookup(op.getCondition()), [&] {
+    for (Operation &inner : op.thenBlock()->without_terminator())
+      if (failed(expand(&inner)))
+        result = failure();
+    if (failed(result))
+      return;
+    moveAll(op.thenYield().getResults(), llvm::map_to_vector(stay, [&](Value stays) { return buffers.lookup(stays); }));
+  });
+  for (auto [stays, left] : llvm::zip(stay, op.getResults()))
+    buffers.map(left, buffers.lookup(stays));
+  return result;
+}
+
+LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
+  SmallVector<Value> inits, carried;
+  for (Value init : op.getInits())
+    inits.push_back(mapping.lookup(init));
+  for (Value tile : op.getTiles()) {
+    Value buffer = buffers.lookup(tile);
+    if (!tile.hasOneUse()) {
+      Value copy = newBuffer(tile);
+      copyBuffer(buffer, copy);
+      buffer = copy;
+    }
+    carried.push_back(buffer);
+  }
+  auto loop =
+      sched::ForTilesOp::create(builder, loc, inits, mapping.lookup(op.getBound()), ValueRange{}, op.getKeeps());
+  loop->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  mapping.map(op.getKept(), loop.getKept());
+  auto arguments = op.getBody().getArguments();
+  for (auto [old, fresh] : llvm::zip(arguments, loop.getBody().getArguments()))
+    mapping.map(old, fresh);
+  for (auto [argument, buffer] : llvm::zip(arguments.drop_front(inits.size()), carried))
+    buffers.map(argument, buffer);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&loop.getBody().front());
+    for (Operation &inner : op.getBody().front().without_terminator())
+      if (failed(expand(&inner)))
+        return failure();
+    OperandRange values = op.getNext().getValues();
+    moveAll(values.drop_front(inits.size()), carried);
+    SmallVector<Value> next;
+    for (Value value : values.take_front(inits.size()))
+      next.push_back(mapping.lookup(value));
+    sched::NextOp::create(builder, loc, next);
+  }
+  for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
+    buffers.map(result, buffer);
+  return success();
+}
+
+} // namespace attune::expansion

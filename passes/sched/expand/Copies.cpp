@@ -1,0 +1,195 @@
+//===- Copies.cpp - From global to shared memory -----------------------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+LogicalResult KernelExpander::expandOp(sched::SlotOp op) {
+  return success(op.getResult().getType().getSpace() == MemorySpace::Shared);
+}
+
+Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
+  SmallVector<Value> leading;
+  for (Value index : indices.drop_back())
+    leading.push_back(mapping.lookup(index));
+  Value source = mapping.lookup(view);
+  for (auto &[key, known] : slices)
+    if (key.first == source && key.second == leading)
+      return known;
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *anchor = builder.getInsertionBlock()->getParentOp();
+  while (builder.getInsertionBlock() != workBlock) {
+    builder.setInsertionPoint(anchor);
+    anchor = anchor->getParentOp();
+  }
+  auto type = cast<tile::ViewType>(source.getType());
+  auto resultType = tile::ViewType::get(type.getContext(), type.getRank() - leading.size(), type.getElementType());
+  Value result = tile::named(sched::SliceOp::create(builder, loc, resultType, source, leading), name);
+  slices.push_back({{source, leading}, result});
+  return result;
+}
+
+void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes,
+                                  function_ref<void(Value, Value, Value)> body) {
+  int64_t perChunk = 16 / elementBytes, chunks = columns / perChunk, threads = warps * 32, total = rows * chunks;
+  repeat(llvm::divideCeil(total, threads), "copy", [&](Value pass) {
+    Value row, chunk, inside;
+    if (threads % chunks == 0) {
+      row = add(div(thread, chunks), mul(pass, threads / chunks));
+      chunk = chunks == 1 ? i32(0) : rem(thread, chunks);
+      if (rows % (threads / chunks))
+        inside = below(row, i32(rows));
+    } else {
+      Value flat = add(thread, mul(pass, threads));
+      row = div(flat, chunks);
+      chunk = rem(flat, chunks);
+      if (total % threads)
+        inside = below(flat, i32(total));
+    }
+    body(tile::named(add(row, i32(0)), "row"), tile::named(mul(chunk, perChunk), "column"), inside);
+  });
+}
+
+LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
+  Value ring = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
+  auto type = cast<TileType>(ring.getType());
+  if (op.getRing())
+    return copyByEngine(op, ring, stage);
+  int64_t rows = type.getShape()[1], columns = type.getShape()[2];
+  int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
+  Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+  Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
+  forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8,
+               [&](Value row, Value column, Value inside) {
+                 auto copy = [&] {
+                   Value viewRow = add(row0, row);
+                   Value valid = below(viewRow, limit);
+                   if (viewColumns < columns)
+                     valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
+                   sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+                 };
+                 inside ? onlyIf(inside, copy) : copy();
+               });
+  return success();
+}
+
+LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
+  Value view = mapping.lookup(op.getView()), stage = mapping.lookup(op.getStage());
+  const int64_t rank = op.getView().getType().getRank();
+  SmallVector<Value> leading;
+  for (int64_t dim = 0; dim < rank - 2; ++dim) {
+    Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
+    Value last = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
+    Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), last);
+    leading.push_back(arith::MaxSIOp::create(builder, loc, nearest, i32(0)));
+  }
+  Value row = mapping.lookup(op.getIndices()[rank - 2]), column = mapping.lookup(op.getIndices()[rank - 1]);
+  Value buffer = buffers.lookup(op.getShared()), ring = mapping.lookup(op.getRing());
+  if (!op.getMap()) {
+    copyByElements(view, leading, row, column, buffer, stage, ring);
+    return success();
+  }
+  leading.insert(leading.begin(), 4 - rank, i32(0));
+  loadBoxes(mapping.lookup(op.getMap()), leading[0], leading[1], row, column, buffer, stage, ring);
+  return success();
+}
+
+void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared,
+                                    Value stage, Value ring) {
+  constexpr int64_t copiers = 64, unrolled = 4, copiersBarrier = 15;
+  auto type = cast<TileType>(shared.getType());
+  Type element = type.getElementType();
+  const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
+  auto plane =
+      sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
+  Value copier = tile::named(rem(thread, copiers), "copier");
+  // Words of the copiers, some of them unrolled.
+  const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
+  const int64_t inner = passes % unrolled ? 1 : unrolled;
+  auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
+  outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(outer.getBody());
+    repeat(inner, "n", [&](Value n) {
+      Value flat = add(mul(add(mul(outer.getInductionVar(), inner), n), copiers), copier);
+      Value row = div(flat, words), column = mul(rem(flat, words), width);
+      SmallVector<Value> values;
+      for (int64_t c = 0; c < width; ++c)
+        values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                                 ValueRange{add(row0, row), add(column0, add(column, c))},
+                                                 ArrayRef<bool>{false, false}));
+      Value word =
+          width == 1 ? values[0]
+                     : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
+      sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
+    });
+  }
+  sched::SyncWarpsOp::create(builder, loc, i32(copiersBarrier), copiers);
+  onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
+         [&] { sched::CommitOp::create(builder, loc, ring, stage); });
+}
+
+LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
+  Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()),
+        stage = mapping.lookup(op.getStage());
+  const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());
+  // The last pass is ragged.
+  const bool pairs = isInPairs(shared);
+  Value own = threadAmong(threads);
+  auto store = [&](Value i) {
+    Value element = get(source, i), place = add(own, mul(i, threads));
+    if (!pairs)
+      return void(sched::StoreSharedOp::create(builder, loc, element, shared, stage, i32(0), place));
+    sched::StoreSharedOp::create(builder, loc, element, shared, stage, place, i32(0));
+    sched::StoreSharedOp::create(builder, loc, element, shared, stage, add(place, 1), i32(1));
+  };
+  repeat(count / threads, "i", store);
+  if (count % threads)
+    onlyIf(below(own, i32(count % threads)), [&] { store(i32(count / threads)); });
+  return success();
+}
+
+Value KernelExpander::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(
+      &builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+  return sched::describe(builder, loc, view.getDefiningOp<tile::ParamOp>(), rows, swizzle);
+}
+
+LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
+  auto type = cast<TileType>(buffer.getType());
+  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
+  Value map = tensorMap(op.getView(), type.getShape()[1], swizzle), ring = mapping.lookup(op.getRing());
+  SmallVector<Value> at;
+  for (Value index : op.getIndices())
+    at.push_back(mapping.lookup(index));
+  loadBoxes(map, at[0], at[1], at[2], /*column0=*/{}, buffer, stage, ring);
+  return success();
+}
+
+void KernelExpander::loadBoxes(Value map, Value batch, Value head, Value row, Value column0, Value buffer, Value stage,
+                               Value ring) {
+  auto type = cast<TileType>(buffer.getType());
+  const int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns();
+  sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], ring, stage);
+  for (int64_t column = 0; column < type.getShape()[2]; column += columns)
+    sched::LoadBoxOp::create(builder, loc, map, batch, head, row, i32(column), buffer, stage, ring,
+                             column0 ? add(column0, column) : Value());
+}
+
+LogicalResult KernelExpander::expandOp(tile::ScaleOp op) {
+  auto [shared, stage] = slotOf(op.getTile());
+  const int64_t columns = cast<TileType>(shared.getType()).getShape()[2], chunks = columns / 8;
+  Value own = rem(thread, 128), row0 = warpgroupRow();
+  repeat(64 * chunks / 128, "n", [&](Value n) {
+    Value flat = add(mul(n, 128), own);
+    sched::ScaleSharedOp::create(builder, loc, shared, stage, add(row0, div(flat, chunks)), mul(rem(flat, chunks), 8),
+                                 op.getExponent());
+  });
+  sched::FenceAsyncOp::create(builder, loc);
+  sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
+  return success();
+}
+
+} // namespace attune::expansion

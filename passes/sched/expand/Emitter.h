@@ -1,0 +1,59 @@
+//===- Emitter.h - The ops that all expansions write -------------------------===//
+//
+// A builder at a place and a location, and functions for what every expansion writes: constants, sums and products of
+// indices, unrolled loops, elements of registers and of shared memory. What folds (x + 0, x * 1, x / 1, a loop of one
+// pass) is not written.
+//
+//     repeat(4, "i", [&](Value i) { set(get(from, {i}), to, {add(i, 1)}); });
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+
+namespace attune::expansion {
+using namespace mlir; // these headers are for the expansion's own files
+using sched::FragmentAttr;
+using sched::FragmentRole;
+using tile::MemorySpace;
+using tile::TileType;
+
+/// From `begin` to before `end`.
+struct Range {
+  int64_t begin, end;
+  /// In units of so many.
+  Range by(int64_t unit) const { return {begin / unit, end / unit}; }
+};
+
+class Emitter {
+public:
+  Emitter(OpBuilder builder, Location loc) : builder(builder), loc(loc) {}
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value f32(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); }
+  Value add(Value a, int64_t b) { return b ? add(a, i32(b)) : a; }
+  Value mul(Value a, int64_t b);
+  Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
+  Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
+  Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
+  Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
+  /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.
+  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) { repeat(Range{0, count}, name, body); }
+  void repeat(Range range, StringRef name, function_ref<void(Value)> body);
+  /// An if without else.
+  void onlyIf(Value condition, function_ref<void()> body);
+  Value get(Value buffer, ValueRange indices);
+  void set(Value value, Value buffer, ValueRange indices);
+  Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {},
+                   Value columnStep = {});
+  Value registers(StringRef name, TileType type) { return sched::RegistersOp::create(builder, loc, type, name); }
+  TileType fragmentType(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, FragmentRole role,
+                        int64_t warpCount);
+
+protected:
+  OpBuilder builder;
+  Location loc; ///< of the op that is expanded
+};
+
+} // namespace attune::expansion

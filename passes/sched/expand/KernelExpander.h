@@ -1,0 +1,245 @@
+//===- KernelExpander.h - A kernel over tiles becomes what each lane does ----===//
+//
+// Register tiles become arrays of fragments, tile ops loops over their places, products one matrix instruction at a
+// time. Each kind of op has an `expandOp`; the files are by topic:
+//
+//     Control.cpp             kernel, roles, work, branches, loops; which op goes where
+//     MapElements.cpp         the region of a map, for one element
+//     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
+//     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
+//     Reductions.cpp          maxima, sums and votes
+//     ProbabilityChain.cpp    exp, its sum, dropout and the conversion, block by block
+//     Products.cpp            mma.sync, tf32, wgmma, and their left operands
+//     Copies.cpp              global to shared memory, by threads and by the copy engine
+//     Stores.cpp              results to global memory
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/analysis/MapPatterns.h"
+#include "passes/sched/expand/TileBuffers.h"
+
+namespace attune::expansion {
+
+/// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many
+/// as it has rows 8 apart on the first, one on each that follows.
+struct Diagonals {
+  Value buffer, ring, stage, start;
+};
+
+/// What lies by column in shared memory, as the pair of a lane's columns beside each other.
+struct ColumnPair {
+  Value buffer, ring, stage;
+};
+
+/// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
+struct Window {
+  Value input, buffer;
+};
+
+/// slope * (origin + column), `slope` being the same for all elements.
+struct Line {
+  Value slope, origin;
+};
+
+/// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in
+/// the place of the first.
+struct Pacing {
+  PacedOperand operand;
+  Value values;
+};
+
+/// exp, its row sum, dropout and the conversion to an `a` fragment run block by block of 16 columns, so that each
+/// block's floats are free before the next block's fragment is needed. Not where the conversion stands behind a wait
+/// for an asynchronous product: the exponentials run beside that.
+struct ProbabilityChain {
+  tile::MapOp exponent;
+  tile::ReduceOp sum;
+  tile::DropoutOp dropout;
+  tile::ConvertOp convert;
+};
+
+/// What all blocks of a tile share.
+struct DropoutState {
+  Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
+};
+
+class KernelExpander : public TileBuffers {
+public:
+  KernelExpander(tile::KernelOp kernel, StringRef arch)
+      : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch) {}
+
+  /// Writes the sched kernel in front of the tile kernel, and erases that.
+  LogicalResult run();
+
+private:
+  // Control.cpp
+  /// The work of all warps.
+  LogicalResult expandWork(Block &body);
+  LogicalResult expandOp(sched::RoleOp op);
+  LogicalResult expandOp(sched::ForWorkOp op);
+  LogicalResult expand(Operation *op);
+  /// A tile that leaves the branch lies where it does on the other side, which computes nothing of its own.
+  LogicalResult expandOp(scf::IfOp op);
+  LogicalResult expandOp(sched::ForTilesOp op);
+
+  // MapElements.cpp
+  LogicalResult expandOp(tile::MapOp op);
+  LogicalResult expandOp(tile::SplatOp op);
+  /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is
+  /// quadratic in a mask's terms.
+  IRMapping mappingFor(Region &region);
+  /// The element of `op` at place (i, r, j, c).
+  Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c);
+  /// The element of an input of a map at place (i, r, j, c).
+  Value inputElement(Value input, Value i, Value r, Value j, Value c);
+  /// The region of a map over one axis for the thread's element of pass i.
+  void mapLane(tile::MapOp op, Value i, IRMapping &inner);
+  /// The part of the columns' coordinate that differs from lane to lane.
+  Value laneColumns(tile::MapOp op);
+  /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a
+  /// constant once loops are unrolled.
+  Value floatCoordinate(Value origin, Value lanePart, Value placePart);
+  Value floatStart(Value origin, Value lanePart);
+  std::optional<Line> lineThroughColumns(tile::MapOp op, Operation &nested);
+  /// One multiply-add, whose addend is the same for all columns of the lane.
+  Value lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c);
+  /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a
+  /// vector along the columns.
+  bool readsColumns(tile::MapOp op);
+
+  // MapInputs.cpp
+  /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
+  /// the distance before, which belongs to the next column. A lane then reads its two columns of a row by one load; it
+  /// reads before its turn, and others wait for it. Elsewhere the room is worth more.
+  TileType inPairs(TileType type);
+  static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
+  /// The inputs that `op` reads by distance, with the diagonals before the first column.
+  SmallVector<Diagonals> openDiagonals(tile::MapOp op);
+  /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, for both columns of the pair.
+  void loadDiagonal(const Diagonals &of, Value n, int64_t before);
+  /// Two elements side by side, into [place][0] and [place][1].
+  void loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place);
+  /// The inputs that `op` reads by column, each with registers for a pair.
+  SmallVector<ColumnPair> openColumns(tile::MapOp op);
+  void loadColumns(const ColumnPair &of, Value j);
+  SmallVector<Window> openWindows(tile::MapOp op);
+
+  // RowCuts.cpp
+  /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
+  static bool comparesColumn(tile::MapOp op, arith::CmpIOp compare);
+  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a
+  /// constant, or a bit of the row's word.
+  Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c);
+  Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns);
+  /// Whether `user` cuts a row of `op` in two, and a word has a bit for each column of a lane.
+  bool isCut(tile::MapOp op, Operation *user);
+  /// Whether a value of the map's body is the same for all columns.
+  bool followsFromRow(tile::MapOp op, Value value);
+  /// What the region of `op` takes that is the same along a row, of row (i, r).
+  IRMapping rowOf(tile::MapOp op, Value i, Value r);
+  /// The words of the cuts of `op` for row (i, r).
+  void openCuts(tile::MapOp op, Value i, Value r);
+  SmallVector<Value> pacedAt(Value i, Value r);
+  void forEachPaced(function_ref<void(Value i, Value r)> body);
+  void openPacing(tile::MapOp op, const PacedOperand &operand);
+  /// The next 16 columns behind the first element of columns 16 jj and on, or the first of each row.
+  void pace(Value buffer, Value jj);
+
+  // Reductions.cpp
+  /// Flags are or-ed over a lane's share, then voted on by the warp.
+  LogicalResult expandOp(tile::AnyOp op);
+  LogicalResult expandOp(tile::ReduceOp op);
+  LogicalResult expandOp(tile::CombineLanesOp op);
+  Value combine(tile::Reduction kind, Value a, Value b);
+  /// Combines `value` over the four lanes of a quad, which share a row.
+  Value combineQuad(tile::Reduction kind, Value value);
+
+  // ProbabilityChain.cpp
+  /// The chain that starts at `map`, if what leaves it is the fragment and a carried sum alone.
+  std::optional<ProbabilityChain> chainFrom(tile::MapOp map);
+  void expandChain(const ProbabilityChain &chain);
+  LogicalResult expandOp(tile::DropoutOp op);
+  DropoutState prepareDropout(tile::DropoutOp op);
+  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout).
+  void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj);
+
+  // Products.cpp
+  LogicalResult expandOp(tile::MmaOp op);
+  LogicalResult expandOp(sched::MmaWaitOp op);
+  LogicalResult expandOp(tile::ConvertOp op);
+  /// Columns 16 kk and on (8 kk for f32) of rows i, from a `c` to an `a` fragment.
+  void packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk);
+  /// Stage of a slot's ring, and the ring's buffer.
+  std::pair<Value, Value> slotOf(Value tile);
+  /// ldmatrix of the warp's rows of a left operand: columns 16 kk and on, into fragment column `to`.
+  void loadLeftFragments(Value tile, Value fragment, Value kk, Value to);
+  /// The float of a shared left operand at place (i, kk, e) of an `a` fragment.
+  Value leftFloat(Value tile, Value i, Value kk, Value e);
+  void loadLeftFloats(Value tile, Value fragment);
+  /// m64nNk16 by each warpgroup: one instruction for each 16 of the contracted axis, all columns at once.
+  void multiplyAsync(tile::MmaOp op, Value acc, bool transpose);
+  /// m16n8k16: for each 16 of the contracted axis, the left fragments, then 16 columns of the right operand at a time.
+  void multiply16(tile::MmaOp op, Value acc, bool transpose);
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it
+  /// accumulates, so that each eight products are summed on their own and added to the accumulator with rounding.
+  void multiplyTf32(tile::MmaOp op, Value acc, bool transpose);
+
+  // Copies.cpp
+  LogicalResult expandOp(sched::SlotOp op);
+  LogicalResult expandOp(sched::CopyTileOp op);
+  /// By the copy engine or element by element; leading indices are clamped.
+  LogicalResult expandOp(sched::CopyWindowOp op);
+  /// A tile that the threads of copy warps hold.
+  LogicalResult expandOp(sched::StoreTileOp op);
+  /// In place, each warpgroup the rows that its products read.
+  LogicalResult expandOp(tile::ScaleOp op);
+  /// A view without its leading dimensions, made once for each head, before any loop.
+  Value slice(Value view, ValueRange indices, StringRef name);
+  /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
+  /// elements; `inside` is null unless the last pass is ragged.
+  void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, function_ref<void(Value, Value, Value)> body);
+  /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
+  void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage,
+                      Value ring);
+  /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
+  Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
+  /// One box for each panel of the tile; the stage is full when all of their bytes are there.
+  LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage);
+  /// The boxes of a stage's panels, from column `column0` of the tensor on or, where that is null, its first.
+  void loadBoxes(Value map, Value batch, Value head, Value row, Value column0, Value buffer, Value stage, Value ring);
+
+  // Stores.cpp
+  LogicalResult expandOp(tile::StoreOp op);
+  /// The thread of a warpgroup that copies boxes waits until they have been read.
+  void waitForBoxes(Value threadId);
+  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a
+  /// persistent block, over those of the tile before once they have been read.
+  LogicalResult storeByEngine(tile::StoreOp op);
+  /// An output tile in shared memory.
+  TileType stagedType(TileType type, Type element);
+  /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one
+  /// `sched.store_matrix`. Lane l gives a place in row l % 16, of the first j in lanes 0 to 15. What is left of an odd
+  /// number of j goes by pairs.
+  void writeMatrices(Value buffer, Value shared);
+  /// A `c` fragment into a staged tile, two columns at a time, from one j on.
+  void writeFragments(Value buffer, Value shared, int64_t firstJ = 0);
+  /// One float a row, by the first lane of its quad.
+  LogicalResult storeRows(tile::StoreOp op);
+  /// Fragments hold pairs of columns; through shared memory each thread writes 16 contiguous bytes.
+  LogicalResult storeThroughShared(tile::StoreOp op);
+
+  tile::KernelOp kernel;
+  StringRef arch;
+  Block *workBlock = nullptr;
+  Value queryBuffer; ///< shared memory of Q, once a product has read it
+  IRMapping mapping; ///< scalars and views
+  SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
+  std::optional<Pacing> pacing;                    ///< of the map at hand
+  llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
+  llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
+  llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
+  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
+};
+
+} // namespace attune::expansion

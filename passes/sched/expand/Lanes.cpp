@@ -1,0 +1,108 @@
+//===- Lanes.cpp - Where a lane is, and the places of its fragments ----------===//
+
+#include "passes/sched/expand/Lanes.h"
+
+namespace attune::expansion {
+
+void Lanes::writeLane() {
+  thread = tile::named(sched::ThreadIdOp::create(builder, loc), "thread");
+  lane = tile::named(rem(thread, 32), "lane");
+  Value warp = tile::named(div(thread, 32), "warp");
+  laneRow = tile::named(div(lane, 4), "lane_row");
+  Value quadLane = tile::named(rem(lane, 4), "quad_lane");
+  quad = quadLane;
+  laneColumn = tile::named(mul(quadLane, 2), "lane_column");
+  Value rowWarp = rowWarps == warps ? warp : rem(warp, rowWarps);
+  firstRow = rowWarps == 1 ? i32(0) : tile::named(mul(rowWarp, warpRows), "warp_row");
+  dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
+}
+
+Value Lanes::columnInTile(TileType type, Value j, Value c) {
+  Value first = firstColumn(type);
+  return first ? add(first, columnInShare(j, c)) : columnInShare(j, c);
+}
+
+Value Lanes::firstColumn(TileType type) {
+  int64_t columnWarps = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+  if (columnWarps == 1)
+    return {};
+  assert(columnWarps == plan.getDvWarps() && "layouts follow the plan");
+  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  builder.setInsertionPointAfterValue(dvWarp);
+  return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
+}
+
+void Lanes::forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row,
+                         std::optional<Range> within) {
+  SmallVector<int64_t> shape = laneShape(buffer);
+  FragmentRole role = layoutOf(buffer).getRole();
+  if (isByThread(role)) {
+    const int64_t whole = cast<TileType>(buffer.getType()).getShape()[0] / threadsOf(buffer);
+    auto pass = [&](Value i) { body(i, {}, {}, {}, {i}); };
+    repeat(whole, "i", pass);
+    if (whole < shape[0])
+      pass(i32(whole));
+    return;
+  }
+  auto columns = [&](Range pairs, Value i, Value r) {
+    repeat(pairs, "j", [&](Value j) {
+      repeat(2, "e", [&](Value c) {
+        if (role == FragmentRole::C)
+          body(i, r, j, c, {i, j, add(mul(r, 2), c)});
+        else
+          body(i, r, j, c, {j, c});
+      });
+    });
+  };
+  if (role == FragmentRole::Columns)
+    return columns({0, shape[0]}, {}, {});
+  repeat(shape[0], "i", [&](Value i) {
+    repeat(2, "r", [&](Value r) {
+      if (role == FragmentRole::Rows)
+        return body(i, r, {}, {}, {i, r});
+      if (row)
+        row(i, r);
+      columns(within.value_or(Range{0, shape[1]}), i, r);
+    });
+  });
+}
+
+void Lanes::forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column,
+                          function_ref<void(Value jj)> sixteen, function_ref<void(Value jj)> after) {
+  SmallVector<int64_t> shape = laneShape(buffer);
+  const Range pairs = within.value_or(Range{0, shape[1]});
+  auto pair = [&](Value j) {
+    column(j);
+    repeat(2, "e", [&](Value c) {
+      repeat(shape[0], "i",
+             [&](Value i) { repeat(2, "r", [&](Value r) { body(i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
+    });
+  };
+  if (!sixteen && !after)
+    return repeat(pairs, "j", pair);
+  repeat(pairs.by(2), "jj", [&](Value jj) {
+    if (sixteen)
+      sixteen(jj);
+    repeat(2, "n", [&](Value n) { pair(add(mul(jj, 2), n)); });
+    if (after)
+      after(jj);
+  });
+}
+
+int64_t Lanes::threadsOf(Value buffer) {
+  FragmentAttr layout = layoutOf(buffer);
+  return layout.getRole() == FragmentRole::Threads ? 32 * layout.getWarps() : 32;
+}
+
+Value Lanes::threadAmong(int64_t threads) {
+  return threads == 32 ? lane : tile::named(arith::SubIOp::create(builder, loc, thread, i32(32)), "storer");
+}
+
+Value Lanes::laneElement(Value vector, Value i) {
+  const int64_t threads = threadsOf(vector), count = cast<TileType>(vector.getType()).getShape()[0];
+  Value at = add(threadAmong(threads), mul(i, threads));
+  const bool ragged = count % threads && getConstantIntValue(i) == count / threads;
+  return ragged ? arith::MinSIOp::create(builder, loc, at, i32(count - 1)).getResult() : at;
+}
+
+} // namespace attune::expansion

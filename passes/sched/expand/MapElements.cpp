@@ -1,0 +1,197 @@
+//===- MapElements.cpp - The region of a map, for one element ----------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+LogicalResult KernelExpander::expandOp(tile::SplatOp op) {
+  Value buffer = newBuffer(op.getResult()), value = mapping.lookup(op.getValue());
+  fillBuffer(value, buffer);
+  buffers.map(op.getResult(), buffer);
+  return success();
+}
+
+Value KernelExpander::floatCoordinate(Value origin, Value lanePart, Value placePart) {
+  return arith::AddFOp::create(builder, loc, floatStart(origin, lanePart), toFloat(placePart));
+}
+
+Value KernelExpander::floatStart(Value origin, Value lanePart) {
+  Value start = toFloat(lanePart);
+  return matchPattern(origin, m_AnyZeroFloat()) ? start : arith::AddFOp::create(builder, loc, origin, start);
+}
+
+void KernelExpander::mapLane(tile::MapOp op, Value i, IRMapping &inner) {
+  for (auto [axis, origin, argument] :
+       llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
+    inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult(), i)), axis));
+  for (Operation &nested : op.getBody().front().without_terminator())
+    builder.clone(nested, inner);
+}
+
+Value KernelExpander::inputElement(Value input, Value i, Value r, Value j, Value c) {
+  auto type = cast<TileType>(input.getType());
+  if (!inShared(input) || tile::isByDistance(type))
+    return element(input, i, r, j, c);
+  if (type.rank() == 1)
+    return get(columnPairs.lookup(input), {i32(0), c});
+  if (Value fragment = windows.lookup(input)) {
+    Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment,
+                                      ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
+    return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
+  }
+  auto [ring, stage] = slotOf(input);
+  return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c),
+                    add(mul(i, 16), mul(r, 8)), mul(j, 8));
+}
+
+IRMapping KernelExpander::mappingFor(Region &region) {
+  IRMapping inner;
+  region.walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (Value known = mapping.lookupOrNull(operand))
+        inner.map(operand, known);
+  });
+  return inner;
+}
+
+Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
+  IRMapping inner = mappingFor(op.getBody());
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+    if (!argument.use_empty())
+      inner.map(argument, inputElement(input, i, r, j, c));
+  if (isByThread(layoutOf(op.getResult()).getRole())) {
+    mapLane(op, i, inner);
+    return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+  for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                 op.getBody().getArguments().drop_front(op.getInputs().size()))) {
+    if (argument.use_empty())
+      continue;
+    if (origin.getType().isF32())
+      inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow),
+                                                        add(mul(i, 16), mul(r, 8)))
+                                      : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
+    else
+      inner.map(argument, tile::named(add(mapping.lookup(origin),
+                                          axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)),
+                                      axis));
+  }
+  if (pacing)
+    inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
+  for (Operation &nested : op.getBody().front().without_terminator()) {
+    if (pacing && pacing->operand.value.getDefiningOp() == &nested)
+      continue;
+    if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
+      inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
+    else if (auto line = lineThroughColumns(op, nested))
+      inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
+    else
+      builder.clone(nested, inner);
+  }
+  return inner.lookupOrDefault(op.getYield().getValues().front());
+}
+
+Value KernelExpander::laneColumns(tile::MapOp op) {
+  Value first = firstColumn(cast<TileType>(op.getResult().getType()));
+  return first ? add(first, laneColumn) : laneColumn;
+}
+
+std::optional<Line> KernelExpander::lineThroughColumns(tile::MapOp op, Operation &nested) {
+  auto product = dyn_cast<arith::MulFOp>(nested);
+  if (!product || kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
+    return std::nullopt;
+  Block *body = &op.getBody().front();
+  for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                 body->getArguments().drop_front(op.getInputs().size())))
+    for (auto [factor, other] :
+         {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
+      if (other == argument && axis == "k" && factor.getParentBlock() != body)
+        return Line{factor, origin};
+  return std::nullopt;
+}
+
+Value KernelExpander::lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c) {
+  Value slope = inner.lookupOrDefault(line.slope);
+  Value addend = arith::MulFOp::create(builder, loc, slope, floatStart(mapping.lookup(line.origin), laneColumns(op)));
+  return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
+}
+
+bool KernelExpander::readsColumns(tile::MapOp op) {
+  const unsigned inputs = op.getInputs().size();
+  return llvm::any_of(op.getBody().getArguments(), [&](BlockArgument argument) {
+    const unsigned index = argument.getArgNumber();
+    if (argument.use_empty())
+      return false;
+    if (index < inputs)
+      return inShared(op.getInputs()[index]) ||
+             layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
+    return cast<StringAttr>(op.getAxes()[index - inputs]) != "q" &&
+           !llvm::all_of(argument.getUsers(), [&](Operation *user) { return isCut(op, user); });
+  });
+}
+
+LogicalResult KernelExpander::expandOp(tile::MapOp op) {
+  if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
+    // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
+    for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
+      if (part)
+        chainEnds[part] = chain->convert;
+    chains[chain->convert] = *chain;
+    return success();
+  }
+  const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
+  if (op.getPaced() && !paced)
+    return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
+                        "of what is the same along a row, and a multiple of 16 columns");
+  // What it leaves as it is comes from the first input, which another one's place is not free for.
+  Value buffer = bufferFor(op, op.getResult(),
+                           op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
+  if (op.getOnlyIf() && !op.getInputs().empty())
+    copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
+  else
+    copyOtherColumns(op, buffer);
+  // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
+  // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
+  // row by row to better use. What lanes exchange serves four rows too.
+  const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
+  const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
+                              (plan.getCopyWarps() && readsColumns(op));
+  auto write = [&] {
+    if (paced)
+      openPacing(op, *paced);
+    SmallVector<Diagonals> byDistance = openDiagonals(op);
+    SmallVector<ColumnPair> byColumn = openColumns(op);
+    SmallVector<Window> read = openWindows(op);
+    auto loadWindows = [&](Value jj) {
+      for (const Window &one : read)
+        loadLeftFragments(one.input, one.buffer, jj, i32(0));
+    };
+    auto loadColumn = [&](Value j) {
+      for (const ColumnPair &one : byColumn)
+        loadColumns(one, j);
+      for (const Diagonals &one : byDistance) {
+        const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+        loadDiagonal(one, add(j, before), before);
+      }
+    };
+    auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+      set(mapElement(op, i, r, j, c), buffer, at);
+    };
+    auto paceNext = [&](Value jj) { pace(buffer, jj); };
+    if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
+      forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
+                    pacing ? paceNext : function_ref<void(Value)>());
+    else
+      forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
+    columnsBelow.clear();
+    pacing.reset();
+  };
+  if (op.getOnlyIf())
+    onlyIf(mapping.lookup(op.getOnlyIf()), write);
+  else
+    write();
+  buffers.map(op.getResult(), buffer);
+  return success();
+}
+
+} // namespace attune::expansion

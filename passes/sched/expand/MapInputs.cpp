@@ -1,0 +1,98 @@
+//===- MapInputs.cpp - What maps read from shared memory ---------------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+TileType KernelExpander::inPairs(TileType type) {
+  if (!type.hasAxis(tile::distanceAxis) || !plan.getTurns())
+    return type;
+  return TileType::make(
+      type.getContext(),
+      {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
+      type.getElementType(), type.getSpace());
+}
+
+SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
+  SmallVector<Diagonals> all;
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+    auto type = cast<TileType>(input.getType());
+    if (!tile::isByDistance(type) || argument.use_empty())
+      continue;
+    auto result = cast<TileType>(op.getResult().getType());
+    auto [ring, stage] = slotOf(input);
+    TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(),
+                                 FragmentRole::Diagonals, rowWarps);
+    StringRef name =
+        cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
+    name.consume_back("_ring");
+    Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
+    // row - column + columns - 1, of the lane's first row and column.
+    Value first =
+        arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+    one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
+    buffers.map(input, one.buffer);
+    const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+    repeat(before, "n", [&](Value n) { loadDiagonal(one, n, before); });
+    all.push_back(one);
+  }
+  return all;
+}
+
+void KernelExpander::loadDiagonal(const Diagonals &of, Value n, int64_t before) {
+  Value first =
+      arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
+  if (isInPairs(of.ring))
+    return loadPair(of.ring, of.stage, first, i32(0), of.buffer, n);
+  Type type = cast<TileType>(of.ring.getType()).getElementType();
+  repeat(2, "e", [&](Value c) {
+    Value distance = arith::SubIOp::create(builder, loc, first, c, arith::IntegerOverflowFlags::nsw);
+    set(loadShared(type, of.ring, of.stage, i32(0), distance), of.buffer, {n, c});
+  });
+}
+
+void KernelExpander::loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place) {
+  Type type = cast<TileType>(shared.getType()).getElementType();
+  auto pair = sched::LoadPairOp::create(builder, loc, type, type, shared, stage, row, column);
+  for (auto [c, element] : llvm::enumerate(pair->getResults()))
+    set(element, buffer, {place, i32(int64_t(c))});
+}
+
+SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
+  SmallVector<ColumnPair> all;
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+    auto type = cast<TileType>(input.getType());
+    if (!inShared(input) || type.rank() != 1 || tile::isByDistance(type) || argument.use_empty())
+      continue;
+    auto [ring, stage] = slotOf(input);
+    StringRef name = ring.getDefiningOp<sched::SharedOp>().getName();
+    name.consume_front("column_");
+    name.consume_back("_ring");
+    TileType held = fragmentType({{type.axis(0), 8}}, type.getElementType(), FragmentRole::Columns, rowWarps);
+    all.push_back({registers((name + "_pair").str(), held), ring, stage});
+    columnPairs[input] = all.back().buffer;
+  }
+  return all;
+}
+
+void KernelExpander::loadColumns(const ColumnPair &of, Value j) {
+  loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0));
+}
+
+SmallVector<Window> KernelExpander::openWindows(tile::MapOp op) {
+  SmallVector<Window> all;
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
+    auto type = cast<TileType>(input.getType());
+    if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 ||
+        argument.use_empty())
+      continue;
+    TileType held = fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
+    StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
+    name.consume_back("_ring");
+    all.push_back({input, registers((name + "_fragment").str(), held)});
+    windows[input] = all.back().buffer;
+  }
+  return all;
+}
+
+} // namespace attune::expansion

@@ -1,0 +1,150 @@
+//===- ProbabilityChain.cpp - P on its way to the next product ---------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+std::optional<ProbabilityChain> KernelExpander::chainFrom(tile::MapOp map) {
+  ProbabilityChain chain{map, {}, {}, {}};
+  auto type = cast<TileType>(map.getResult().getType());
+  if (type.rank() != 2 || map.getOnlyIf() || map.getPaced() ||
+      cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
+    return std::nullopt;
+  for (Operation *user : map.getResult().getUsers()) {
+    if (user->getBlock() != map->getBlock())
+      return std::nullopt;
+    if (auto sum = dyn_cast<tile::ReduceOp>(user); sum && sum.getPerLane() && !chain.sum)
+      chain.sum = sum;
+    else if (auto dropout = dyn_cast<tile::DropoutOp>(user); dropout && !chain.dropout)
+      chain.dropout = dropout;
+    else if (auto convert = dyn_cast<tile::ConvertOp>(user); convert && !chain.convert)
+      chain.convert = convert;
+    else
+      return std::nullopt;
+  }
+  if (chain.dropout) {
+    if (chain.convert || !chain.dropout.getResult().hasOneUse())
+      return std::nullopt;
+    chain.convert = dyn_cast<tile::ConvertOp>(*chain.dropout.getResult().getUsers().begin());
+  }
+  if (!chain.sum || !chain.convert || chain.sum.getResult().getType().getElementType() != builder.getF32Type() ||
+      cast<TileType>(chain.convert.getResult().getType()).getElementType().isF32() ||
+      !chain.sum->isBeforeInBlock(chain.convert))
+    return std::nullopt;
+  for (Operation *user : chain.sum.getResult().getUsers())
+    if (user->getBlock() != map->getBlock() || user->isBeforeInBlock(chain.convert))
+      return std::nullopt;
+  for (Operation *op = map; op != chain.convert; op = op->getNextNode())
+    if (isa<sched::MmaWaitOp>(op))
+      return std::nullopt;
+  return chain;
+}
+
+void KernelExpander::expandChain(const ProbabilityChain &chain) {
+  tile::MapOp map = chain.exponent;
+  tile::ReduceOp sum = chain.sum;
+  tile::ConvertOp convert = chain.convert;
+  Value scores = bufferFor(convert, map.getResult(), map.getInputs());
+  Value init = sum.getInit(), total = bufferFor(convert, sum.getResult(), init ? ValueRange(init) : ValueRange());
+  if (init)
+    copyBuffer(buffers.lookup(init), total);
+  else
+    fillBuffer(f32(0), total);
+  Value fragment = newBuffer(convert.getResult());
+  SmallVector<int64_t> shape = laneShape(fragment);
+  std::optional<DropoutState> dropout;
+  if (chain.dropout)
+    dropout = prepareDropout(chain.dropout);
+  auto blocks = [&](Range sixteens, bool computes) {
+    repeat(sixteens, "kk", [&](Value kk) {
+      repeat(shape[0], "i", [&](Value i) {
+        repeat(2, "half", [&](Value half) {
+          repeat(2, "r", [&](Value r) {
+            repeat(2, "e", [&](Value c) {
+              Value j = add(mul(kk, 2), half);
+              SmallVector<Value> at{i, j, add(mul(r, 2), c)};
+              Value p = computes ? mapElement(map, i, r, j, c) : get(scores, at);
+              if (computes)
+                set(p, scores, at);
+              set(combine(tile::Reduction::Sum, get(total, {i, r}), p), total, {i, r});
+            });
+          });
+        });
+        if (dropout)
+          dropBlock(*dropout, scores, scores, i, kk);
+        packBlock(convert, scores, fragment, i, kk);
+      });
+    });
+  };
+  const std::optional<Range> pairs = pairsOf(map);
+  const Range computed = pairs ? pairs->by(2) : Range{0, shape[1]};
+  copyOtherColumns(map, scores);
+  blocks({0, computed.begin}, false);
+  blocks(computed, true);
+  blocks({computed.end, shape[1]}, false);
+  buffers.map(map.getResult(), scores);
+  buffers.map(sum.getResult(), total);
+  buffers.map(convert.getResult(), fragment);
+  if (chain.dropout)
+    buffers.map(tile::DropoutOp(chain.dropout).getResult(), scores);
+}
+
+DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
+  Value seed = mapping.lookup(op.getSeed()), offset = mapping.lookup(op.getOffset());
+  Type word = builder.getI32Type();
+  auto low = [&](Value v) { return arith::TruncIOp::create(builder, loc, word, v); };
+  auto high = [&](Value v) {
+    Value shift = arith::ConstantIntOp::create(builder, loc, 32, 64);
+    return arith::TruncIOp::create(builder, loc, word, arith::ShRUIOp::create(builder, loc, v, shift));
+  };
+  DropoutState state;
+  Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
+  if (tile::storedColumns(kernel) > 64) {
+    // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys
+    // for each tile, not keep them in registers through the loop.
+    Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
+    key0 = arith::AddIOp::create(builder, loc, key0, zero);
+    key1 = arith::AddIOp::create(builder, loc, key1, zero);
+  }
+  state.key0 = tile::named(key0, "key0");
+  state.key1 = tile::named(key1, "key1");
+  state.offsetLow = tile::named(low(offset), "offset_low");
+  state.head = mapping.lookup(op.getHead());
+  state.highThreshold =
+      tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
+  // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
+  state.rowBlock = div(add(mapping.lookup(op.getQ0()), firstRow), 16);
+  state.columnBlock = div(mapping.lookup(op.getK0()), 16);
+  return state;
+}
+
+void KernelExpander::dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
+  Type word = builder.getI32Type();
+  Value zero = f32(0);
+  Value c0 = add(mul(add(state.rowBlock, i), 8), laneRow);
+  Value c1 = add(mul(add(state.columnBlock, jj), 4), quad);
+  auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, state.head, state.offsetLow,
+                                        state.key0, state.key1);
+  for (int64_t c = 0; c < 2; ++c)
+    for (int64_t n = 0; n < 2; ++n)
+      for (int64_t r = 0; r < 2; ++r) {
+        Value bits = random->getResult(2 * c + n);
+        // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
+        Value number = r ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
+        Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);
+        SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + c)};
+        set(arith::SelectOp::create(builder, loc, keep, get(source, at), zero), buffer, at);
+      }
+}
+
+LogicalResult KernelExpander::expandOp(tile::DropoutOp op) {
+  Value source = buffers.lookup(op.getTile()), buffer = bufferFor(op, op.getResult(), op.getTile());
+  DropoutState state = prepareDropout(op);
+  SmallVector<int64_t> shape = laneShape(buffer);
+  repeat(shape[0], "i",
+         [&](Value i) { repeat(shape[1] / 2, "jj", [&](Value jj) { dropBlock(state, source, buffer, i, jj); }); });
+  buffers.map(op.getResult(), buffer);
+  return success();
+}
+
+} // namespace attune::expansion

@@ -1,0 +1,113 @@
+//===- RowCuts.cpp - Comparisons of columns with a bound of the row ----------===//
+
+#include "passes/analysis/Cloning.h"
+#include "passes/analysis/Dependences.h"
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+bool KernelExpander::comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
+  auto column = dyn_cast<BlockArgument>(compare.getLhs());
+  if (!column || column != op.getCoordinate("k") || !matchPattern(op.originOf(column), m_Zero()) ||
+      layoutOf(op.getResult()).getRole() != FragmentRole::C)
+    return false;
+  auto atLeast = compare.getRhs().getDefiningOp<arith::MaxSIOp>();
+  auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>()
+                                                                    : arith::MinSIOp();
+  APInt most;
+  return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) &&
+         most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
+}
+
+Value KernelExpander::columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j,
+                                       Value c) {
+  Location loc = compare.getLoc();
+  if (Value below = columnsBelow.lookup(compare)) {
+    Value is = sched::TestBitOp::create(builder, loc, builder.getI1Type(), below, add(mul(j, 2), c));
+    return compare.getPredicate() == arith::CmpIPredicate::slt
+               ? is
+               : arith::XOrIOp::create(builder, loc, is, arith::ConstantIntOp::create(builder, loc, 1, 1));
+  }
+  return arith::CmpIOp::create(builder, loc, compare.getPredicate(), add(mul(j, 8), c),
+                               lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
+}
+
+Value KernelExpander::lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
+  return arith::SubIOp::create(builder, compare.getLoc(), columns, laneColumns(op), arith::IntegerOverflowFlags::nsw);
+}
+
+bool KernelExpander::isCut(tile::MapOp op, Operation *user) {
+  auto compare = dyn_cast<arith::CmpIOp>(user);
+  return compare && plan.getCopyWarps() && cast<TileType>(op.getResult().getType()).size("k") <= 128 &&
+         comparesColumn(op, compare) &&
+         (compare.getPredicate() == arith::CmpIPredicate::slt || compare.getPredicate() == arith::CmpIPredicate::sge) &&
+         followsFromRow(op, compare.getRhs());
+}
+
+bool KernelExpander::followsFromRow(tile::MapOp op, Value value) {
+  return followsOnlyFrom(value, op.getBody().front(), [&](BlockArgument argument) {
+    const unsigned index = argument.getArgNumber();
+    if (index < op.getInputs().size())
+      return !inShared(op.getInputs()[index]) &&
+             layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
+    return argument == op.getCoordinate("q") && argument.getType().isInteger();
+  });
+}
+
+IRMapping KernelExpander::rowOf(tile::MapOp op, Value i, Value r) {
+  IRMapping inner = mappingFor(op.getBody());
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+    if (!argument.use_empty() && followsFromRow(op, argument))
+      inner.map(argument, element(input, i, r, {}, {}));
+  if (BlockArgument q = op.getCoordinate("q"); q && q.getType().isInteger())
+    inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
+  return inner;
+}
+
+void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
+  Block *body = &op.getBody().front();
+  auto compares =
+      llvm::make_filter_range(body->getOps<arith::CmpIOp>(), [&](arith::CmpIOp compare) { return isCut(op, compare); });
+  if (compares.empty())
+    return;
+  IRMapping inner = rowOf(op, i, r);
+  for (arith::CmpIOp compare : compares) {
+    if (Operation *row = compare.getRhs().getDefiningOp())
+      cloneWithOperands(row, body, builder, inner);
+    Value below = lanePart(op, compare, inner.lookupOrDefault(compare.getRhs()));
+    columnsBelow[compare] =
+        tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
+  }
+}
+
+SmallVector<Value> KernelExpander::pacedAt(Value i, Value r) {
+  return pacing->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)};
+}
+
+void KernelExpander::forEachPaced(function_ref<void(Value i, Value r)> body) {
+  if (!pacing->operand.byRow)
+    return body(i32(0), i32(0));
+  forEachPlace(pacing->values, [&](Value i, Value r, Value, Value, SmallVector<Value>) { body(i, r); });
+}
+
+void KernelExpander::openPacing(tile::MapOp op, const PacedOperand &operand) {
+  const int64_t rows = cast<TileType>(op.getResult().getType()).getShape()[0];
+  pacing = Pacing{operand,
+                  registers("paced", fragmentType({{"q", rows}}, builder.getF32Type(), FragmentRole::Rows, rowWarps))};
+  forEachPaced([&](Value i, Value r) {
+    IRMapping inner = rowOf(op, i, r);
+    if (Operation *producer = operand.value.getDefiningOp())
+      cloneWithOperands(producer, &op.getBody().front(), builder, inner);
+    set(inner.lookupOrDefault(operand.value), pacing->values, {i, r});
+  });
+}
+
+void KernelExpander::pace(Value buffer, Value jj) {
+  forEachPaced([&](Value i, Value r) {
+    Value first = get(buffer, {i, mul(jj, 2), mul(r, 2)});
+    set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, {i, r}), first), pacing->values,
+        {i, r});
+  });
+}
+
+} // namespace attune::expansion

@@ -1,0 +1,133 @@
+//===- TileBuffers.cpp - The registers that hold tiles -----------------------===//
+
+#include "passes/sched/expand/TileBuffers.h"
+
+namespace attune::expansion {
+
+Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
+  Value buffer = buffers.lookup(tile);
+  switch (layoutOf(buffer).getRole()) {
+  case FragmentRole::C:
+    return get(buffer, {i, j, add(mul(r, 2), c)});
+  case FragmentRole::Rows:
+    return get(buffer, {i, r});
+  case FragmentRole::Lanes:
+    return columnElement(tile, j, c);
+  case FragmentRole::Diagonals: {
+    Value along = i32(laneShape(buffer)[0] - columnsOfLane(buffer));
+    Value steps = add(mul(i, 2), r);
+    return get(buffer,
+               {add(j, arith::SubIOp::create(builder, loc, along, steps, arith::IntegerOverflowFlags::nsw)), c});
+  }
+  default:
+    assert(layoutOf(buffer).getRole() == FragmentRole::Columns && "operand fragments have no elements here");
+    return get(buffer, {j, c});
+  }
+}
+
+bool TileBuffers::isReadBehind(Value value, Operation *op) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (Operation *end = chainEnds.lookup(user))
+      user = end;
+    Operation *at = op; // in the innermost block that holds both
+    while (!at->getBlock()->findAncestorOpInBlock(*user))
+      at = at->getParentOp();
+    Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
+    return reader != at && !reader->isBeforeInBlock(at);
+  });
+}
+
+bool TileBuffers::diesAt(Value value, Operation *op) {
+  return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op);
+}
+
+Value TileBuffers::bufferFor(Operation *op, Value result, ValueRange reusable) {
+  for (Value operand : reusable)
+    if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op) &&
+        (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() ||
+         tile::nameOf(operand) == tile::nameOf(result)))
+      return buffers.lookup(operand);
+  return newBuffer(result);
+}
+
+Value TileBuffers::destination(Value result) {
+  Operation *op = result.getDefiningOp();
+  if (!op || !result.hasOneUse())
+    return {};
+  OpOperand *use = &*result.getUses().begin();
+  while (auto branch = dyn_cast<scf::IfOp>(use->getOwner()->getParentOp())) {
+    if (use->getOwner() == branch.thenYield())
+      return unlessRead(branch.elseYield().getOperand(use->getOperandNumber()), op);
+    Value left = branch.getResult(use->getOperandNumber());
+    if (use->getOwner() != branch.elseYield() || !left.hasOneUse())
+      return {};
+    use = &*left.getUses().begin();
+  }
+  auto loop = dyn_cast<sched::ForTilesOp>(use->getOwner()->getParentOp());
+  return loop && use->getOwner() == loop.getNext() ? unlessRead(loop.getBody().getArgument(use->getOperandNumber()), op)
+                                                   : Value();
+}
+
+Value TileBuffers::unlessRead(Value value, Operation *op) {
+  return value.getType() == op->getResult(0).getType() && !isReadBehind(value, op) ? buffers.lookupOrNull(value)
+                                                                                   : Value();
+}
+
+Value TileBuffers::newBuffer(Value result) {
+  if (Value place = destination(result))
+    return place;
+  StringRef name = tile::nameOf(result);
+  return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
+}
+
+void TileBuffers::moveAll(ValueRange tiles, ArrayRef<Value> to) {
+  SmallVector<Value> from(llvm::map_range(tiles, [&](Value tile) { return buffers.lookup(tile); }));
+  for (size_t i = 1; i < from.size(); ++i)
+    if (from[i] != to[i] && llvm::is_contained(to.take_front(i), from[i])) {
+      Value kept = registers("kept", cast<TileType>(tiles[i].getType()));
+      copyBuffer(from[i], kept);
+      from[i] = kept;
+    }
+  for (auto [source, destination] : llvm::zip(from, to))
+    copyBuffer(source, destination);
+}
+
+void TileBuffers::fillBuffer(Value value, Value buffer) {
+  forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(value, buffer, at); });
+}
+
+void TileBuffers::copyBuffer(Value from, Value to, std::optional<Range> within) {
+  assert((from == to || layoutOf(to).getRole() != FragmentRole::A) && "a product's left operand stays where it is");
+  if (from != to)
+    forEachPlace(
+        to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);
+}
+
+std::optional<Range> TileBuffers::pairsOf(tile::MapOp map) {
+  if (std::optional<ArrayRef<int64_t>> columns = map.getColumns())
+    return Range{columns->front(), columns->back()}.by(8);
+  return std::nullopt;
+}
+
+void TileBuffers::copyOtherColumns(tile::MapOp map, Value to) {
+  if (std::optional<Range> computed = pairsOf(map))
+    for (Range others : {Range{0, computed->begin}, Range{computed->end, laneShape(to)[1]}})
+      copyBuffer(buffers.lookup(map.getInputs().front()), to, others);
+}
+
+Value TileBuffers::columnElement(Value tile, Value j, Value c) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(cast<BlockArgument>(c).getOwner());
+  StringRef name = tile::nameOf(tile);
+  name.consume_front("column_");
+  Value source = add(add(mul(rem(j, 4), 8), c), laneColumn);
+  Value held = get(buffers.lookup(tile), div(j, 4));
+  Value element = sched::ShuffleOp::create(builder, loc, held.getType(), held, source);
+  return name.empty() ? element : tile::named(element, name);
+}
+
+bool TileBuffers::isSpread(Value vector) {
+  return !inShared(vector) && layoutOf(buffers.lookup(vector)).getRole() == FragmentRole::Lanes;
+}
+
+} // namespace attune::expansion
