@@ -179,6 +179,7 @@ std::string resultName(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
       .Case([](tile::BlockIndexOp op) { return op.getAxis() == "q" ? "q0" : op.getAxis().str(); })
+      .Case([](tile::AxisExtentOp op) { return (op.getAxis() + "_extent").str(); })
       .Case([](tile::PartRowOp) { return "part_row"; })
       .Case([](tile::DomainOp) { return "domain"; })
       .Case([](tile::FirstVisibleOp) { return "first_visible"; })

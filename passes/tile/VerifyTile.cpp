@@ -120,15 +120,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
+  /// The plan has the sizes of tiles of queries and keys; other axes are stepped along as the domain says.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
-    bool overKeys = domain.getAxis() == "k";
-    if (!overKeys && domain.getAxis() != "q")
-      return domain.emitOpError() << "goes over axis " << domain.getAxis() << ", which is not k or q";
-    int64_t step = overKeys ? plan.getTileK() : plan.getTileQ();
-    if (int64_t(domain.getStep()) != step)
-      return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's "
-                                  << (overKeys ? "tile_k" : "tile_q") << " is " << step
-                                  << sizesRemedy(overKeys ? "tile_k" : "tile_q", step);
+    for (auto [axis, name, step] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
+      if (domain.getAxis() == axis && int64_t(domain.getStep()) != step)
+        return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << name << " is " << step
+                                    << sizesRemedy(name, step);
     return success();
   }
 

@@ -33,7 +33,7 @@ attn.attention @regions dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         %[[UNNAMED:[0-9]+]] = arith.addi %b, %b
 // CHECK:         %ids_b = tile.element %ids[%b]
 // CHECK:         %ids_{{[0-9]+}} = tile.element %ids[%ids_b]
-// CHECK:         %domain = tile.domain k by 64 [%c0_i32, %Sk) partial
+// CHECK:         %domain = tile.domain k by 64 [%c0_i32, %k_extent) partial
 // CHECK:         %q_tile = tile.load %Q[%b, %kv_head, %q0]
 // CHECK:         %cst = arith.constant 1.000000e+30
 // CHECK:         %m_init = tile.splat %neg_inf {tile.name = "m"}
@@ -54,16 +54,16 @@ attn.attention @regions dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         tile.any %l_total
 // CHECK-NEXT:    ^bb0(%l_q: f32):
 // CHECK:         %LSE = tile.param "lse"
-tile.kernel @tiles dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %0 = tile.block_index "b" : i32
   %1 = tile.block_index "q" : i32
   %2 = tile.param "q" : !tile.view<4, bf16>
   %3 = tile.param "k" : !tile.view<4, bf16>
-  %4 = tile.param "Sk" : i32
+  %4 = tile.axis_extent "k" : i32
   %5 = arith.constant 0 : i32
   %6 = arith.muli %0, %0 {tile.name = "kv_head"} : i32
   %7 = arith.addi %0, %0 : i32
-  %ids = tile.param "ids" : !tile.view<1, i32>
+  %ids = tile.param "tensors.ids" : !tile.view<1, i32>
   %first = tile.element %ids[%0] in_range [false] : !tile.view<1, i32> (i32) -> i32
   %second = tile.element %ids[%first] in_range [false] : !tile.view<1, i32> (i32) -> i32
   %8 = tile.domain k by 64 [%5, %4) partial
@@ -118,7 +118,7 @@ tile.kernel @tiles dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, w
 // CHECK:           %[[PAIR:[0-9]+]]:2 = scf.if
 // CHECK:           sched.next %[[PAIR]]#0
 // CHECK:         {tile.names = ["b", "h", "q0", "count", "first"]}
-sched.kernel @loops arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 head_dim 64 x 64 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %0 = arith.constant 0 : i32
   %1 = arith.constant 1 : i32
   %true = arith.constant true

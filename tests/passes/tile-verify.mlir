@@ -89,17 +89,6 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
-  %K = tile.param "k" : !tile.view<4, bf16>
-  %Sk = tile.axis_extent "k" : i32
-  %c0 = arith.constant 0 : i32
-  %c2 = arith.constant 2 : i32
-  // expected-error @below {{'tile.domain' op goes over axis d, which is not k or q}}
-  %dom = tile.domain d by 32 [%c0, %c2) full
-}
-
-// -----
-
 tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
