@@ -252,7 +252,7 @@ static void read(Reader &reader, const json &from, OperandParam &to) {
     to.role = OperandRole(found - roleNames.begin());
   else
     reader.failField("role");
-  readAxes(reader, from, "axes", size_t(ranks.greatest), to.axes);
+  readAxes(reader, from, "axes", maxGridAxes, to.axes);
 }
 
 static void read(Reader &reader, const json &from, KernelEntry &to) {
@@ -351,7 +351,7 @@ static bool isMappable(const KernelSignature &signature, const TensorMapParam &m
     return tensor && isFloat(tensor->dtype) && tensor->rank >= 2;
   }
   const auto operand = std::ranges::find(signature.operands, map.tensor, &OperandParam::name);
-  return operand != signature.operands.end() && operand->isTiled() && operand->rank() >= 2;
+  return operand != signature.operands.end() && operand->isTiled() && operand->rank() >= 2 && operand->rank() <= 4;
 }
 
 /// The kernel computes with floats; what refers to a captured tensor has one of the right type and rank.

@@ -208,7 +208,7 @@ struct KernelSignature {
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
 
-/// The most kernels that a module may have, and axes that their grids may have.
+/// The most kernels that a module may have, and axes that their grids and workspace operands may have.
 inline constexpr size_t maxKernels = 8, maxGridAxes = 6;
 
 /// The most bytes that packedBytes() may be.

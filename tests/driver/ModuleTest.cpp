@@ -274,3 +274,28 @@ TEST_CASE("a module of several kernels says in what order they start, and where 
   CHECK(unordered.error().message == "the module has 2 kernels and no tile.launch, which says in what order they "
                                      "start; add one: tile.launch @name [@first, @second]");
 }
+
+TEST_CASE("captured tensors may be called what launch values are", "[module]") {
+  for (const char *name : {"group", "seed", "offset", "workspace", "batch", "lse_stride"}) {
+    INFO(name);
+    auto tensor = captured(name, f32, rank(1));
+    Variant variant =
+        Variant("v").score([&](Score s, Index, Index h, Index, Index) { return s + tensor[h]; }).dropout(0.5f);
+    Expected<Kernel> kernel = compile(variant, {.dtype = f32, .headDim = 16, .headDimV = 24}, Target::cpu());
+    if (!kernel)
+      FAIL(kernel.error().text());
+    // The same shift for all keys changes LSE alone.
+    Problem problem(5, 40);
+    LaunchArgs args = problem.args();
+    std::vector<float> shifts = {1, 2, 3};
+    args.tensors = {{name, Tensor::contiguous(shifts.data(), f32, {3})}};
+    args.dropout = 0;
+    if (Expected<void> launched = kernel->launch(nullptr, args); !launched)
+      FAIL(launched.error().text());
+    for (int64_t row = 0; row < int64_t(problem.lse.size()); ++row) {
+      problem.lse[row] -= shifts[row / 5 % 3];
+      problem.check(row);
+    }
+    CHECK(emit(variant, {.dtype = bf16, .headDim = 64}, Target::cuda("sm_90a"), Stage::Cuda));
+  }
+}
