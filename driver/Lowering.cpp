@@ -633,6 +633,21 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   return {};
 }
 
+/// What schedules for a GPU can launch: one kernel, with a block for each tile of queries of a head.
+Expected<void> checkGpuLaunch(const std::vector<KernelEntry> &entries) {
+  if (entries.size() > 1)
+    return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
+                             entries.size())};
+  std::string grid;
+  for (const AxisParam &axis : entries.front().grid)
+    grid += (grid.empty() ? "" : ", ") + axis.name;
+  if (grid != "b, h, q")
+    return Error{fmt::format("the kernel has a grid over [{}], and only the CPU target runs other grids than over "
+                             "[b, h, q] so far; use --target cpu",
+                             grid)};
+  return {};
+}
+
 /// Text of the stage asked for, CUDA C++, or an object of this host.
 Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
@@ -654,9 +669,8 @@ Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result
   if (target.isCuda()) {
     Stopwatch printTime;
     const LaunchedKernels kernels = *tile::launchedKernels(module);
-    if (kernels.size() > 1)
-      return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
-                               kernels.size())};
+    if (Expected<void> good = checkGpuLaunch(result.entries); !good)
+      return good;
     Expected<std::string> cuda = codegen::printCuda(mainKernel<sched::KernelOp>(kernels));
     if (!cuda)
       return cuda.error();

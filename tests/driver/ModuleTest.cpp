@@ -275,6 +275,21 @@ TEST_CASE("a module of several kernels says in what order they start, and where 
                                      "start; add one: tile.launch @name [@first, @second]");
 }
 
+TEST_CASE("what a GPU cannot launch so far is an error", "[module]") {
+  auto refusal = [](const std::string &text) {
+    Expected<std::string> cuda = emitFromText({text, "kernel.mlir"}, {}, Target::cuda("sm_80"), Stage::Cuda);
+    return cuda ? "no error" : cuda.error().message;
+  };
+  const std::string head = "tile.kernel @rows(x: in [n] f32) grid [n by 16] dtype f32 plan <tile_q = 16, tile_k = 16, "
+                           "warps = 1, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {}\n";
+  CHECK(refusal(head) == "the kernel has a grid over [n], and only the CPU target runs other grids than over [b, h, q] "
+                         "so far; use --target cpu");
+  std::string second = head;
+  second.replace(second.find("@rows"), 5, "@more");
+  CHECK(refusal("tile.launch @both [@rows, @more]\n" + head + second) ==
+        "the launch starts 2 kernels, which only the CPU target does so far; use --target cpu");
+}
+
 TEST_CASE("captured tensors may be called what launch values are", "[module]") {
   for (const char *name : {"group", "seed", "offset", "workspace", "batch", "lse_stride"}) {
     INFO(name);
