@@ -245,6 +245,19 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
     Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
 }
 
+def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
+  let summary = "choose which axis of a register tile is rows, and bring to shared memory what products read from there";
+  let description = [{
+    Requires: kernels without copy warps; others are left alone.
+    Ensures: a product's left operand has the rows of the result, and lies in shared memory or in registers with these rows first; its right operand
+    lies in shared memory. Register tiles that belong together have the order of axes in which fewest products and reductions exchange elements between
+    lanes; tiles that are loaded, stored or accumulated keep the one of memory.
+    Why here: layouts follow from the order of axes.
+    Before: `tile.mma %ds, %k` with %ds : (k, q) in registers, contracted along k
+    After: `%t = tile.convert %ds : ... -> !tile.tile<k 64 x q 64, bf16, shared>`, `tile.mma %t, %k`
+  }];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{

@@ -83,7 +83,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
-  // Layouts first: rings and fragments inherit them.
+  // Layouts follow from which axis is rows; rings and fragments inherit them.
+  passes.addPass(createPlaceOperands());
   passes.addPass(createAssignLayouts());
   // Each leaves kernels alone whose plan is for the other.
   passes.addPass(createPipelineCopies());

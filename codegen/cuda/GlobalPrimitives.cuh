@@ -26,20 +26,25 @@ __device__ __forceinline__ long long load_i64(const long long *address) { return
 //@ load_bool
 __device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
 
-//@ load_bound
-/// An entry of a table that another kernel of the launch may still be writing when this one starts: the compiler leaves the load behind
-/// wait_launch. PTX 9.7.9.8, ld.global.
-__device__ __forceinline__ int load_bound(const int *address) {
+//@ load_written
+/// An element that this kernel or one before it in the launch writes: the compiler leaves the load behind wait_launch, and takes it from no cache
+/// for constants. PTX 9.7.9.8, ld.global.
+__device__ __forceinline__ float load_written(const float *address) {
+  float x;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
+  return x;
+}
+__device__ __forceinline__ int load_written(const int *address) {
   int n;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(n) : "l"(address));
   return n;
 }
-__device__ __forceinline__ long long load_bound(const long long *address) {
+__device__ __forceinline__ long long load_written(const long long *address) {
   long long n;
   asm volatile("ld.global.b64 %0, [%1];" : "=l"(n) : "l"(address));
   return n;
 }
-__device__ __forceinline__ bool load_bound(const unsigned char *address) {
+__device__ __forceinline__ bool load_written(const unsigned char *address) {
   unsigned n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address));
   return n != 0;
@@ -63,6 +68,18 @@ __device__ __forceinline__ void store_bf16(unsigned short *address, float x) {
 /// One float rounded to f16.
 __device__ __forceinline__ void store_f16(unsigned short *address, float x) {
   *address = (unsigned short)pack_f16(x, 0.0f);
+}
+
+//@ add_f32
+/// Adds one float to memory. PTX 9.7.13.6, red.
+__device__ __forceinline__ void add_f32(float *address, float x) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(x) : "memory");
+}
+
+//@ add_f32_pair
+/// Adds two floats side by side to memory, each atomically. PTX 9.7.13.6, red.v2.
+__device__ __forceinline__ void add_f32_pair(float *address, float x, float y) {
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
 //@ clamp_index

@@ -97,6 +97,7 @@ private:
   void printSlice(sched::SliceOp op);
   void printElement(tile::ElementOp op);
   void printStoreElement(sched::StoreElementOp op);
+  void printAddElements(sched::AddElementsOp op);
   void printTouches(tile::TouchesOp op);
   /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
   struct SharedPlace {

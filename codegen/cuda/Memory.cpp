@@ -134,14 +134,14 @@ void KernelPrinter::printElement(tile::ElementOp op) {
                       llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
                         return bounds.getName().getValue() == parameter.getName();
                       });
-  StringRef load = isMade               ? "load_bound"
-                   : type.isF32()       ? "load_f32"
-                   : type.isBF16()      ? "load_bf16"
-                   : type.isF16()       ? "load_f16"
-                   : type.isInteger(32) ? "load_i32"
-                   : type.isInteger(64) ? "load_i64"
-                   : type.isInteger(8)  ? "load_bool"
-                                        : "";
+  StringRef load = isMade || view.isWritten ? "load_written"
+                   : type.isF32()           ? "load_f32"
+                   : type.isBF16()          ? "load_bf16"
+                   : type.isF16()           ? "load_f16"
+                   : type.isInteger(32)     ? "load_i32"
+                   : type.isInteger(64)     ? "load_i64"
+                   : type.isInteger(8)      ? "load_bool"
+                                            : "";
   if (load.empty())
     return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
@@ -162,6 +162,16 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
                 ";");
   else
     fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
+}
+
+void KernelPrinter::printAddElements(AddElementsOp op) {
+  SmallVector<Expr> indices, arguments;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  arguments.push_back(globalAddress(views[op.getView()], indices));
+  for (Value added : op.getValues())
+    arguments.push_back(value(added));
+  statement(op, primitive(op.getValues().size() == 1 ? "add_f32" : "add_f32_pair", arguments).text + ";");
 }
 
 void KernelPrinter::printTouches(tile::TouchesOp op) {
@@ -198,6 +208,7 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](tile::ElementOp o) { printElement(o); })
       .Case([&](tile::TouchesOp o) { printTouches(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
+      .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
         if (!type.isF32() && !type.isInteger(32))

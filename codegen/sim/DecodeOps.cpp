@@ -105,6 +105,9 @@ bool Decoder::elementOp(Operation *op) {
       .Case([&](sched::StoreElementOp o) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
       })
+      .Case([&](sched::AddElementsOp o) {
+        emit(o, sim::addElements, Values(o->getOperands()), {viewOf(o, o.getView()), int(o.getValues().size())});
+      })
       .Case([&](sched::CopyToGlobalOp o) {
         emit(o, sim::copyToGlobal, {o.getRow(), o.getColumn(), o.getView(), o.getViewRow()},
              {sharedOf(o, o.getShared()), viewOf(o, o.getView())});

@@ -186,3 +186,25 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   }
   return Go::Next;
 }
+
+Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const int count = step.at[1];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    std::array<int64_t, 4> indices = {};
+    for (int i = count + 1; i < step.inputs; ++i)
+      indices[i - count - 1] = warp.get<int32_t>(step.in[i], lane);
+    std::byte *at = machine.global(warp, step, view, baseOf(step.in[count], lane), indices, count);
+    if (!at)
+      return Go::Stop;
+    for (int i = 0; i < count; ++i) {
+      float sum;
+      std::memcpy(&sum, at + 4 * i, 4);
+      sum += warp.get<float>(step.in[i], lane);
+      std::memcpy(at + 4 * i, &sum, 4);
+    }
+  }
+  return Go::Next;
+}

@@ -569,6 +569,15 @@ LogicalResult StoreElementOp::verify() {
   return success();
 }
 
+LogicalResult AddElementsOp::verify() {
+  if (getView().getType().getRank() != int64_t(getIndices().size()) || !getView().getType().getElementType().isF32())
+    return emitOpError() << "adds to a view of f32 with one index for each dimension, got " << getView().getType()
+                         << " and " << getIndices().size();
+  if (getValues().size() != 1 && getValues().size() != 2)
+    return emitOpError() << "adds one value or two side by side, got " << getValues().size();
+  return success();
+}
+
 LogicalResult WaitCopiesOp::verify() {
   if (int64_t(getPending()) < 0)
     return emitOpError("pending must not be negative");

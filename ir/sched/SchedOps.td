@@ -473,6 +473,22 @@ def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]> {
+  let summary = "add one float, or several side by side, to a float32 view";
+  let description = [{
+    `view[indices..., column + n] += values[n]`, each atomically: one value, or, from sm_90 on, two at an even column. The order of additions to one
+    element is not defined. PTX ISA 9.7.13.6, red.
+
+    ```mlir
+    sched.add_elements %x to %dq[%row, %column] : !tile.view<2, f32>
+    sched.add_elements %x, %y to %dq[%row, %column] : !tile.view<2, f32>
+    ```
+  }];
+  let arguments = (ins Variadic<F32>:$values, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$values `to` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
   let summary = "16 bytes from shared to global memory";
   let description = [{

@@ -60,7 +60,8 @@ struct TileSequence {
 
   mlir::Value origin(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Value step = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), domain.getStep(), 32);
-    return tile::named(mlir::arith::MulIOp::create(builder, domain.getLoc(), tileAt(builder, place), step), "k0");
+    return tile::named(mlir::arith::MulIOp::create(builder, domain.getLoc(), tileAt(builder, place), step),
+                       (domain.getAxis() + "0").str());
   }
 
   /// Where in the sequence the tiles from index `begin` to `end` stand.

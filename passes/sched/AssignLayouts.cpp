@@ -16,6 +16,8 @@
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
+
 namespace attune {
 #define GEN_PASS_DEF_ASSIGNLAYOUTS
 #include "passes/Passes.h.inc"
@@ -30,11 +32,101 @@ using tile::TileType;
 
 namespace {
 
+/// Along which side of two-dimensional register tiles vectors lie: where maps read and reductions give them. Vectors
+/// that maps, loops and reductions tie together lie alike.
+class VectorRoles {
+public:
+  explicit VectorRoles(tile::KernelOp kernel) {
+    kernel.walk([&](Operation *op) {
+      if (auto loop = dyn_cast<tile::ForBlocksOp>(op)) {
+        for (auto [result, init, carried, next] :
+             llvm::zip(loop.getResults(), loop.getInits(), loop.getCarried(), loop.getYield().getValues()))
+          tie({init, carried, next}, result);
+      } else if (isa<tile::MapOp, tile::CombineLanesOp>(op)) {
+        for (Value operand : op->getOperands())
+          tie({operand}, op->getResult(0));
+      } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+        if (reduce.getInit())
+          tie({reduce.getInit()}, reduce.getResult());
+      }
+    });
+    kernel.walk([&](tile::ReduceOp reduce) { ask(reduce.getResult(), givesRows(reduce)); });
+    kernel.walk([&](Operation *op) {
+      for (OpOperand &use : op->getOpOperands())
+        if (std::optional<bool> rows = wanted(use))
+          ask(use.get(), *rows);
+    });
+  }
+
+  static bool isPlain(TileType type) {
+    auto layout = dyn_cast_or_null<FragmentAttr>(type.getLayout());
+    return !layout || layout.getRole() == FragmentRole::Rows || layout.getRole() == FragmentRole::Columns;
+  }
+
+  /// A vector in registers that has no layout of another kind.
+  static bool isVector(Value value) {
+    auto type = dyn_cast<TileType>(value.getType());
+    return type && type.rank() == 1 && type.getSpace() == MemorySpace::Register && isPlain(type);
+  }
+
+  static bool isUnassignedOr(TileType type, FragmentAttr layout) {
+    return !isPlain(type) || type.getLayout() == layout;
+  }
+
+  /// Whether a map over two axes reads the vector along its rows; nothing for what is no such vector.
+  static std::optional<bool> wanted(OpOperand &use) {
+    auto map = dyn_cast<tile::MapOp>(use.getOwner());
+    if (!map || !isVector(use.get()) || map.getResult().getType().rank() != 2)
+      return std::nullopt;
+    return cast<TileType>(use.get().getType()).axis(0) == map.getResult().getType().axis(0);
+  }
+
+  static bool givesRows(tile::ReduceOp reduce) { return reduce.getTile().getType().axis(0) != reduce.getAxis(); }
+
+  /// As the first of those that ask for it wants it. One that meets no tile of two axes lies along rows if they can be
+  /// split so.
+  bool isRows(Value value) {
+    auto leader = classes.findLeader(key(value));
+    if (leader != classes.member_end())
+      if (auto found = roles.find(*leader); found != roles.end())
+        return found->second;
+    return cast<TileType>(value.getType()).getShape()[0] % 16 == 0;
+  }
+
+private:
+  using Key = void *;
+  static Key key(Value value) { return value.getAsOpaquePointer(); }
+
+  void tie(std::initializer_list<Value> values, Value with) {
+    for (Value value : values)
+      if (isVector(value) && isVector(with))
+        classes.unionSets(key(value), key(with));
+  }
+
+  void ask(Value value, bool rows) {
+    if (!isVector(value))
+      return;
+    classes.insert(key(value));
+    roles.try_emplace(*classes.findLeader(key(value)), rows);
+  }
+
+  llvm::EquivalenceClasses<Key> classes;
+  llvm::DenseMap<Key, bool> roles; ///< by leader
+};
+
 struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   using AssignLayoutsBase::AssignLayoutsBase;
 
   FragmentAttr fragment(FragmentRole role, int64_t columnWarps = 1) {
     return FragmentAttr::get(&getContext(), role, warps, columnWarps);
+  }
+
+  /// As many warps as can split `rows`, 16 rows each or a multiple; others hold them once more.
+  FragmentAttr rowFragment(FragmentRole role, int64_t rows, int64_t columnWarps = 1) {
+    int64_t split = warps;
+    while (split > 1 && (warps % split || rows % (16 * split)))
+      --split;
+    return FragmentAttr::get(&getContext(), role, split, columnWarps);
   }
 
   /// Warps that split the last axis of `type`.
@@ -51,14 +143,63 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   Attribute layoutFor(TileType type) {
     if (type.getSpace() == MemorySpace::Shared)
       return type.rank() == 1 ? Attribute() : swizzle(type);
-    if (type.rank() == 1)
-      return type.hasAxis("q") ? fragment(FragmentRole::Rows) : fragment(FragmentRole::Columns, columnWarpsOf(type));
-    return fragment(FragmentRole::C, columnWarpsOf(type));
+    return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
+  }
+
+  FragmentAttr vectorLayout(TileType type, bool isRows) {
+    return isRows ? rowFragment(FragmentRole::Rows, type.getShape()[0])
+                  : fragment(FragmentRole::Columns, columnWarpsOf(type));
   }
 
   void assign(Value value) {
     if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout())
       value.setType(type.withLayout(layoutFor(type)));
+  }
+
+  /// Vectors in registers lie along the rows or the columns of the tiles that they meet.
+  void assignVectors(tile::KernelOp kernel) {
+    VectorRoles roles(kernel);
+    auto assignVector = [&](Value value) {
+      if (VectorRoles::isVector(value))
+        value.setType(cast<TileType>(value.getType())
+                          .withLayout(vectorLayout(cast<TileType>(value.getType()), roles.isRows(value))));
+    };
+    kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), assignVector); });
+    kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), assignVector); });
+    // A vector that meets some tiles along their rows and others along their columns is exchanged for the others.
+    kernel.walk([&](Operation *op) {
+      for (OpOperand &use : op->getOpOperands())
+        if (std::optional<bool> rows = VectorRoles::wanted(use))
+          exchange(use, vectorLayout(cast<TileType>(use.get().getType()), *rows));
+    });
+    kernel.walk([&](tile::ReduceOp reduce) {
+      TileType type = reduce.getResult().getType();
+      FragmentAttr layout = vectorLayout(type, VectorRoles::givesRows(reduce));
+      if (!VectorRoles::isUnassignedOr(type, layout))
+        exchangeResult(reduce, layout);
+    });
+  }
+
+  void exchange(OpOperand &use, FragmentAttr layout) {
+    auto type = cast<TileType>(use.get().getType());
+    if (type.getLayout() == layout || !VectorRoles::isPlain(type))
+      return;
+    OpBuilder builder(use.getOwner());
+    auto convert = tile::ConvertOp::create(builder, use.getOwner()->getLoc(), type.withLayout(layout), use.get());
+    use.set(tile::named(convert.getResult(), tile::nameOf(use.get())));
+  }
+
+  /// A reduction gives what its tile's layout says; others read it as it is laid out for them.
+  void exchangeResult(tile::ReduceOp reduce, FragmentAttr layout) {
+    TileType wanted = reduce.getResult().getType();
+    reduce.getResult().setType(wanted.withLayout(layout));
+    OpBuilder builder(reduce);
+    builder.setInsertionPointAfter(reduce);
+    auto convert = tile::ConvertOp::create(builder, reduce.getLoc(), wanted, reduce.getResult());
+    reduce.getResult().replaceAllUsesExcept(convert, convert);
+    tile::named(convert.getResult(), tile::nameOf(reduce.getResult()));
+    if (reduce.getInit())
+      exchange(reduce.getInitMutable()[0], layout);
   }
 
   /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows
@@ -74,7 +215,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// their warp.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
-    const bool stored = type.rank() == 1 && !map.getResult().use_empty() &&
+    const bool stored = copyWarps && type.rank() == 1 && !map.getResult().use_empty() &&
                         llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
                           auto convert = dyn_cast<tile::ConvertOp>(user);
                           return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
@@ -82,7 +223,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     if (stored)
       map.getResult().setType(type.withLayout(
           FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));
-    else if (map.getOnlyIf() && map.getInputs().empty())
+    else if (type.rank() == 1 && map.getOnlyIf() && map.getInputs().empty() &&
+             llvm::none_of(map.getResult().getUses(), [](OpOperand &use) { return VectorRoles::wanted(use) == true; }))
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
@@ -90,8 +232,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   void assignLeftOperand(tile::MmaOp mma, bool queriesInRegisters) {
     Value lhs = mma.getLhs();
     auto type = cast<TileType>(lhs.getType());
-    auto wanted = TileType::get(&getContext(), type.getAxes(), type.getShape(), type.getElementType(),
-                                MemorySpace::Register, fragment(FragmentRole::A));
+    // A shared tile may be stored by its columns.
+    const int rows = type.findAxis(mma.getResult().getType().axis(0)) == 0 ? 0 : 1, along = 1 - rows;
+    auto wanted = TileType::get(&getContext(), {type.getAxes()[rows], type.getAxes()[along]},
+                                {type.getShape()[rows], type.getShape()[along]}, type.getElementType(),
+                                MemorySpace::Register, rowFragment(FragmentRole::A, type.getShape()[rows]));
     if (type.getSpace() == MemorySpace::Register) {
       if (auto convert = lhs.getDefiningOp<tile::ConvertOp>(); convert && lhs.hasOneUse()) {
         lhs.setType(wanted);
@@ -113,18 +258,20 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       warps = kernel.getPlan().getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
+      copyWarps = kernel.getPlan().getCopyWarps();
       storingWarps = warpsThatStore(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
         assignLeftOperand(mma, kernel.getPlan().getQRegisters());
       kernel.walk([&](tile::MapOp map) { assignLanes(map); });
+      assignVectors(kernel);
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
     }
   }
 
-  int64_t warps = 0, dvWarps = 1, storingWarps = 1;
+  int64_t warps = 0, dvWarps = 1, copyWarps = 0, storingWarps = 1;
 };
 
 } // namespace

@@ -13,6 +13,10 @@
 //       copy K(n + 1)                            O += P V(n)
 //       softmax; O += P V(n)
 //
+// Where loads cannot run ahead, since their place follows from what the loop computes, where one is read while another
+// is (with one stage), or where loops are nested, all threads meet, copy, wait and meet again. So do loads outside
+// loops.
+//
 // A barrier after a wait makes all threads' copies visible, and proves that all threads are done with the slot that the
 // next copy fills. Every wait's pending count is the number of groups committed after the one that it needs.
 //
@@ -33,6 +37,38 @@ using tile::TileType;
 
 namespace {
 
+bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
+
+/// A buffer of `count` stages for what `load` brings.
+Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
+  TileType type = load.getResult().getType();
+  SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
+  SmallVector<int64_t> shape{count};
+  llvm::append_range(axes, type.getAxes());
+  llvm::append_range(shape, type.getShape());
+  auto ringType =
+      TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+  StringRef name = tile::nameOf(load.getResult());
+  std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
+  if (ringName.empty() || ringName == "_ring")
+    ringName = tile::operandOf(load.getView()) ? tile::operandOf(load.getView()).getName().str() : "tile";
+  return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
+}
+
+/// The copy of a load where it stands, complete before what follows.
+void copyInPlace(tile::LoadOp load) {
+  OpBuilder builder(load);
+  Location loc = load.getLoc();
+  Value buffer = makeRing(builder, load, 1), zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  sched::BarrierOp::create(builder, loc);
+  sched::CopyTileOp::create(builder, loc, load.getView(), load.getIndices(), load.getLimit(), buffer, zero, Value());
+  sched::CommitCopiesOp::create(builder, loc);
+  sched::WaitCopiesOp::create(builder, loc, 0);
+  sched::BarrierOp::create(builder, loc);
+  load.getResult().replaceAllUsesWith(sched::SlotOp::create(builder, loc, load.getResult().getType(), buffer, zero));
+  load.erase();
+}
+
 class LoopPipeliner {
 public:
   LoopPipeliner(tile::KernelOp kernel, tile::ForBlocksOp loop, TileSequence sequence)
@@ -40,15 +76,26 @@ public:
         loc(loop.getLoc()), origin(loop.getOrigin()) {}
 
   void run() {
-    for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
-      rings.push_back({load, ring(load, stages)});
-    SmallVector<tile::LoadOp> once;
-    for (auto load : loop->getBlock()->getOps<tile::LoadOp>())
-      once.push_back(load);
+    Block &body = loop.getBody().front(), &around = *loop->getBlock();
+    const bool holdsLoops = !body.getOps<sched::ForTilesOp>().empty();
+    SmallVector<tile::LoadOp> ahead, here, once;
+    for (auto load : llvm::make_filter_range(body.getOps<tile::LoadOp>(), isCopied))
+      (runsAhead(load) ? ahead : here).push_back(load);
+    if (loop->getParentOp() == kernel)
+      for (auto load : llvm::make_filter_range(around.getOps<tile::LoadOp>(), isCopied))
+        if (load->isBeforeInBlock(loop) && isReadLate(load))
+          once.push_back(load);
+    llvm::for_each(here, copyInPlace);
+    for (tile::LoadOp load : ahead)
+      rings.push_back({load, makeRing(builder, load, holdsLoops ? 1 : stages)});
     for (tile::LoadOp load : once)
       copyOnce(load);
-    stages == 1 ? alternate() : fillRings();
-    finish();
+    if (holdsLoops || rings.empty() || (stages == 1 && !areReadInTurn()))
+      copyThenCompute(!once.empty());
+    else
+      stages == 1 ? alternate() : fillRings();
+    if (!rings.empty() || !once.empty())
+      finish();
   }
 
 private:
@@ -59,28 +106,64 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  Value ring(tile::LoadOp load, int64_t count) {
-    TileType type = load.getResult().getType();
-    SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
-    SmallVector<int64_t> shape{count};
-    llvm::append_range(axes, type.getAxes());
-    llvm::append_range(shape, type.getShape());
-    auto ringType =
-        TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
-    StringRef name = tile::nameOf(load.getResult());
-    std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
-    return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
+  /// Whether where the tile lies follows from the loop's tile and what is known before the loop.
+  bool runsAhead(tile::LoadOp load) {
+    return llvm::all_of(load->getOperands(), [&](Value operand) {
+      return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
+    });
+  }
+
+  /// Whether what reads a tile before the loop can be moved to where all copies are complete.
+  bool isReadLate(tile::LoadOp load) {
+    return llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
+      return user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop) ||
+             llvm::none_of(user->getUsers(), [&](Operation *next) {
+               return next->getBlock() == loop->getBlock() && next->isBeforeInBlock(loop);
+             });
+    });
+  }
+
+  /// Whether there are two tiles at least, and the last reader of each comes before the first one of the next.
+  bool areReadInTurn() {
+    for (unsigned r = 0; r + 1 < rings.size(); ++r)
+      for (Operation *user : rings[r + 1].load.getResult().getUsers())
+        if (!lastReader(rings[r])->isBeforeInBlock(loop.getBody().front().findAncestorOpInBlock(*user)))
+          return false;
+    return rings.size() > 1;
+  }
+
+  /// Nothing runs beside a copy.
+  void copyThenCompute(bool copiesBefore) {
+    Value first = sequence.first(builder).tile;
+    if (copiesBefore) {
+      commit();
+      readEarly();
+      waitAndMeet(0);
+    }
+    sched::ForTilesOp tiles = openLoop(first);
+    Value index = tiles.getBody().getArgument(0), zero = i32(0);
+    Value next = sequence.next(builder, {index, {}}).tile;
+    if (!rings.empty()) {
+      sched::BarrierOp::create(builder, loc);
+      for (Ring &ring : rings)
+        issue(ring, index, zero);
+      commit();
+      waitAndMeet(0);
+    }
+    for (Ring &ring : rings)
+      replaceByOwnSlot(ring, zero);
+    closeLoop(tiles, {next});
   }
 
   /// A load before the loop: its copy shares the first group, its first wait is that of the first tile.
   void copyOnce(tile::LoadOp load) {
-    Value buffer = ring(load, 1);
+    Value buffer = makeRing(builder, load, 1);
     sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
                               i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
     // What reads it before the loop (fragments kept in registers) has to wait for it there.
     for (Operation *user : llvm::make_early_inc_range(load.getResult().getUsers()))
-      if (user->getBlock() == loop->getBlock()) {
+      if (user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop)) {
         earlyReaders.push_back(user);
         user->replaceUsesOfWith(load.getResult(), slot);
       }
@@ -256,15 +339,20 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (kernel.getPlan().getCopyWarps())
         continue;
-      SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
+      SmallVector<tile::ForBlocksOp> loops; // inner ones first
+      kernel.walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
       for (tile::ForBlocksOp loop : loops) {
         auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
         FailureOr<TileSequence> sequence = TileSequence::create(domain);
         if (failed(sequence))
           return signalPassFailure();
         LoopPipeliner(kernel, loop, *sequence).run();
-        domain.erase();
+        if (domain->use_empty())
+          domain.erase();
       }
+      SmallVector<tile::LoadOp> rest;
+      kernel.walk([&](tile::LoadOp load) { rest.push_back(load); });
+      llvm::for_each(llvm::make_filter_range(rest, isCopied), copyInPlace);
     }
   }
 };

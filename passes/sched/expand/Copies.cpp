@@ -8,6 +8,11 @@ LogicalResult KernelExpander::expandOp(sched::SlotOp op) {
   return success(op.getResult().getType().getSpace() == MemorySpace::Shared);
 }
 
+std::string KernelExpander::nameOfView(Value view) {
+  auto parameter = view.getDefiningOp<tile::ParamOp>();
+  return (parameter ? parameter.getOwnName() : tile::nameOf(view)).str();
+}
+
 Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
   SmallVector<Value> leading;
   for (Value index : indices.drop_back())
@@ -17,16 +22,62 @@ Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
     if (key.first == source && key.second == leading)
       return known;
   OpBuilder::InsertionGuard guard(builder);
-  Operation *anchor = builder.getInsertionBlock()->getParentOp();
+  // Out of all loops but those whose turns the leading indices differ in.
   while (builder.getInsertionBlock() != workBlock) {
-    builder.setInsertionPoint(anchor);
-    anchor = anchor->getParentOp();
+    Operation *loop = builder.getInsertionBlock()->getParentOp();
+    if (llvm::any_of(leading, [&](Value index) { return loop->isAncestor(index.getParentBlock()->getParentOp()); }))
+      break;
+    builder.setInsertionPoint(loop);
   }
   auto type = cast<tile::ViewType>(source.getType());
   auto resultType = tile::ViewType::get(type.getContext(), type.getRank() - leading.size(), type.getElementType());
   Value result = tile::named(sched::SliceOp::create(builder, loc, resultType, source, leading), name);
   slices.push_back({{source, leading}, result});
   return result;
+}
+
+void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices, Value limit,
+                                   function_ref<Value(Value)> condition,
+                                   function_ref<void(ValueRange, SmallVector<Value>)> body) {
+  auto type = cast<TileType>(buffer.getType());
+  tile::OperandAttr operand = tile::operandOf(view);
+  const int64_t columns = operand ? operand.getColumns() : 0;
+  Value row0 = mapping.lookup(indices.back()), end = mapping.lookup(limit);
+  Value lastColumn = type.rank() == 1 ? Value()
+                     : columns ? (columns < type.getShape()[1] ? i32(columns) : Value())
+                               : Value(sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(view),
+                                                               cast<tile::ViewType>(view.getType()).getRank() - 1));
+  forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    SmallVector<Value> place{tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row")};
+    Value inside = condition(below(place[0], end));
+    if (type.rank() == 2)
+      place.push_back(tile::named(coordinateInTile(buffer, type.axis(1), i, r, j, c), "column"));
+    if (lastColumn)
+      inside = arith::AndIOp::create(builder, loc, inside, below(place[1], lastColumn));
+    onlyIf(inside, [&] { body(place, at); });
+  });
+}
+
+LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
+  if (inShared(op.getResult()))
+    return op.emitError("is left; copies to shared memory are scheduled before");
+  TileType type = op.getResult().getType();
+  if (type.getElementType() != attn::valueType(op.getView().getType().getElementType()))
+    return op.emitError() << "gives " << type.getElementType() << " of a view of "
+                          << op.getView().getType().getElementType() << ", whose elements are "
+                          << attn::valueType(op.getView().getType().getElementType()) << " in registers";
+  Value buffer = newBuffer(op.getResult());
+  buffers.map(op.getResult(), buffer);
+  fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
+  forEachInside(
+      buffer, op.getView(), op.getIndices(), op.getLimit(), [](Value inside) { return inside; },
+      [&](ValueRange place, SmallVector<Value> at) {
+        set(tile::ElementOp::create(builder, loc, type.getElementType(), view, place,
+                                    SmallVector<bool>(place.size(), true)),
+            buffer, at);
+      });
+  return success();
 }
 
 void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes,
@@ -57,7 +108,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
     return copyByEngine(op, ring, stage);
   int64_t rows = type.getShape()[1], columns = type.getShape()[2];
   int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
-  Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8,
                [&](Value row, Value column, Value inside) {

@@ -8,6 +8,7 @@
 //     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
 //     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
 //     Reductions.cpp          maxima, sums and votes
+//     Exchanges.cpp           from lane to lane by way of shared memory
 //     ProbabilityChain.cpp    exp, its sum, dropout and the conversion, block by block
 //     Products.cpp            mma.sync, tf32, wgmma, and their left operands
 //     Copies.cpp              global to shared memory, by threads and by the copy engine
@@ -92,7 +93,13 @@ private:
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c);
   /// The element of an input of a map at place (i, r, j, c).
-  Value inputElement(Value input, Value i, Value r, Value j, Value c);
+  Value inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c);
+  /// Whether `axis` runs along the rows of the register tile, not along its columns.
+  static bool isRowAxis(Value tile, StringRef axis);
+  /// Of place (i, r, j, c) of the register tile the coordinate along `axis`.
+  Value coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c);
+  /// The element of a shared tile, in whatever order of its axes, that belongs to that place of the register tile `of`.
+  Value sharedElement(Value input, Value of, Value i, Value r, Value j, Value c);
   /// The region of a map over one axis for the thread's element of pass i.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner);
   /// The part of the columns' coordinate that differs from lane to lane.
@@ -124,6 +131,8 @@ private:
   SmallVector<ColumnPair> openColumns(tile::MapOp op);
   void loadColumns(const ColumnPair &of, Value j);
   SmallVector<Window> openWindows(tile::MapOp op);
+  /// Whether `op` reads `input` from shared memory, where its rows are those of the result.
+  bool isWindow(tile::MapOp op, Value input);
 
   // RowCuts.cpp
   /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
@@ -150,10 +159,16 @@ private:
   /// Flags are or-ed over a lane's share, then voted on by the warp.
   LogicalResult expandOp(tile::AnyOp op);
   LogicalResult expandOp(tile::ReduceOp op);
+  /// Along the columns: of each row by the lanes of a quad.
+  void reduceColumns(tile::ReduceOp op, Value source, Value buffer);
+  /// Along the rows: of each column by the lanes that hold it, then, by way of shared memory, by the warps.
+  void reduceRows(tile::ReduceOp op, Value source, Value buffer);
   LogicalResult expandOp(tile::CombineLanesOp op);
   Value combine(tile::Reduction kind, Value a, Value b);
+  /// Combines `value` over lanes that differ in the bits of `masks`.
+  Value combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks);
   /// Combines `value` over the four lanes of a quad, which share a row.
-  Value combineQuad(tile::Reduction kind, Value value);
+  Value combineQuad(tile::Reduction kind, Value value) { return combineLanes(kind, value, {1, 2}); }
 
   // ProbabilityChain.cpp
   /// The chain that starts at `map`, if what leaves it is the fragment and a carried sum alone.
@@ -170,12 +185,15 @@ private:
   LogicalResult expandOp(tile::ConvertOp op);
   /// Columns 16 kk and on (8 kk for f32) of rows i, from a `c` to an `a` fragment.
   void packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk);
-  /// Stage of a slot's ring, and the ring's buffer.
+  /// The buffer of a shared tile, and its stage.
   std::pair<Value, Value> slotOf(Value tile);
-  /// ldmatrix of the warp's rows of a left operand: columns 16 kk and on, into fragment column `to`.
+  /// ldmatrix of the warp's rows of a left operand, stored by rows or by columns: columns 16 kk and on, into fragment
+  /// column `to`.
   void loadLeftFragments(Value tile, Value fragment, Value kk, Value to);
-  /// The float of a shared left operand at place (i, kk, e) of an `a` fragment.
-  Value leftFloat(Value tile, Value i, Value kk, Value e);
+  /// Whether a shared tile is stored by the columns of the operand that `fragment` holds.
+  static bool isStoredByColumns(Value tile, Value fragment);
+  /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
+  Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);
   /// m64nNk16 by each warpgroup: one instruction for each 16 of the contracted axis, all columns at once.
   void multiplyAsync(tile::MmaOp op, Value acc, bool transpose);
@@ -185,8 +203,28 @@ private:
   /// accumulates, so that each eight products are summed on their own and added to the accumulator with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose);
 
+  // Exchanges.cpp
+  /// From registers to shared memory, to another layout by way of it, or from it.
+  LogicalResult exchange(tile::ConvertOp op);
+  /// Room in shared memory for what the lanes exchange of `type`.
+  Value exchangeBuffer(TileType type, Type element, StringRef name);
+  /// What each place of the register tile `buffer` holds, by the first of those that hold it.
+  void writeToShared(Value buffer, Value shared);
+  /// In the lanes and warps that are the first to hold what they hold of a register tile, true; null where all are.
+  Value isWriter(Value buffer);
+  /// Calls `body`, by the writers of `buffer` alone.
+  void byWriters(Value buffer, function_ref<void()> body);
+  /// All threads wait for each other, unless nothing in shared memory has been touched since they did.
+  void meet();
+
   // Copies.cpp
   LogicalResult expandOp(sched::SlotOp op);
+  /// A tile, or a vector, from global memory to registers, element by element.
+  LogicalResult expandOp(tile::LoadOp op);
+  /// Calls `body(place, at)` for each element of `buffer` whose place in the view is below `limit` and within it, if
+  /// what `condition` makes of that holds.
+  void forEachInside(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
+                     function_ref<void(ValueRange place, SmallVector<Value> at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
   /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
@@ -194,6 +232,8 @@ private:
   LogicalResult expandOp(sched::StoreTileOp op);
   /// In place, each warpgroup the rows that its products read.
   LogicalResult expandOp(tile::ScaleOp op);
+  /// What is made of a view is called after it.
+  static std::string nameOfView(Value view);
   /// A view without its leading dimensions, made once for each head, before any loop.
   Value slice(Value view, ValueRange indices, StringRef name);
   /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
@@ -224,8 +264,16 @@ private:
   void writeMatrices(Value buffer, Value shared);
   /// A `c` fragment into a staged tile, two columns at a time, from one j on.
   void writeFragments(Value buffer, Value shared, int64_t firstJ = 0);
-  /// One float a row, by the first lane of its quad.
-  LogicalResult storeRows(tile::StoreOp op);
+  /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
+  LogicalResult storeElements(tile::StoreOp op);
+  /// Element by element; from sm_90 on two columns at a time.
+  LogicalResult expandOp(tile::AccumulateOp op);
+  /// By two columns of a lane.
+  void addPairs(tile::AccumulateOp op, Value buffer, Value view);
+  /// A tile that lies in shared memory already.
+  LogicalResult storeShared(tile::StoreOp op);
+  /// 16 bytes of a shared tile at a time to the rows of a view.
+  void copyToGlobal(tile::StoreOp op, Value shared, Value stage);
   /// Fragments hold pairs of columns; through shared memory each thread writes 16 contiguous bytes.
   LogicalResult storeThroughShared(tile::StoreOp op);
 
@@ -239,6 +287,7 @@ private:
   llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
+  llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
   llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
 };
 

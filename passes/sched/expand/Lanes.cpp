@@ -7,14 +7,38 @@ namespace attune::expansion {
 void Lanes::writeLane() {
   thread = tile::named(sched::ThreadIdOp::create(builder, loc), "thread");
   lane = tile::named(rem(thread, 32), "lane");
-  Value warp = tile::named(div(thread, 32), "warp");
+  warp = tile::named(div(thread, 32), "warp");
   laneRow = tile::named(div(lane, 4), "lane_row");
   Value quadLane = tile::named(rem(lane, 4), "quad_lane");
   quad = quadLane;
   laneColumn = tile::named(mul(quadLane, 2), "lane_column");
-  Value rowWarp = rowWarps == warps ? warp : rem(warp, rowWarps);
-  firstRow = rowWarps == 1 ? i32(0) : tile::named(mul(rowWarp, warpRows), "warp_row");
   dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
+  firstRows.clear();
+  lastOfLane = (dvWarp ? dvWarp : laneColumn).getDefiningOp();
+}
+
+Value Lanes::firstRowOf(TileType type) {
+  const int64_t split = cast<FragmentAttr>(type.getLayout()).getWarps(), rows = type.getShape()[0] / split;
+  if (split == 1)
+    return i32(0);
+  for (auto [knownSplit, knownRows, row] : firstRows)
+    if (split == knownSplit && rows == knownRows)
+      return row;
+  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  builder.setInsertionPointAfter(lastOfLane);
+  Value row = tile::named(mul(split == warps ? warp : rem(warp, split), rows), "warp_row");
+  lastOfLane = row.getDefiningOp();
+  firstRows.push_back({split, rows, row});
+  return row;
+}
+
+Value Lanes::isFirstHolder(TileType type) {
+  auto layout = cast<FragmentAttr>(type.getLayout());
+  const bool byRow = layout.getRole() == FragmentRole::Columns;
+  const int64_t holders = (byRow ? 1 : layout.getWarps()) * layout.getColumnWarps();
+  if (holders == warps)
+    return {};
+  return below(warp, i32(holders));
 }
 
 Value Lanes::columnInTile(TileType type, Value j, Value c) {

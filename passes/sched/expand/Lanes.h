@@ -3,11 +3,12 @@
 // A lane finds itself by
 //
 //     g = lane / 4, c = lane % 4        fragment row and column pair
-//     first_row = warp * rows of a warp
+//     first_row = warp % R * rows of a warp
 //
-// and, where R warps split the rows and others the columns of V and O (#tile.plan's dv_warps),
+// where R warps split the rows of the tile (of others, which have the same rows, each holds the tile once more), and,
+// where others split the columns of V and O (#tile.plan's dv_warps),
 //
-//     first_row = warp % R * rows of a warp        first_dv = warp / R * columns of a warp
+//     first_dv = warp / R * columns of a warp
 //
 // Its share of a register tile is an array of fragments; a place in it has the coordinates
 //
@@ -30,12 +31,17 @@ using PlaceBody = function_ref<void(Value i, Value r, Value j, Value c, SmallVec
 class Lanes : public Emitter {
 public:
   Lanes(OpBuilder builder, Location loc, tile::PlanAttr plan)
-      : Emitter(builder, loc), plan(plan), warps(plan.getWarps()), rowWarps(plan.getRowWarps()),
-        warpRows(plan.getTileQ() / rowWarps) {}
+      : Emitter(builder, loc), plan(plan), warps(plan.getWarps()), rowWarps(plan.getRowWarps()) {}
 
   void writeLane();
-  /// Row within the tile of fragment i, half r: first_row + 16 i + g + 8 r.
-  Value rowInTile(Value i, Value r) { return add(add(add(firstRow, laneRow), mul(i, 16)), mul(r, 8)); }
+  /// Row of fragment i, half r, within the tile that a layout with rows holds: first_row + 16 i + g + 8 r.
+  Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
+  /// The lane's first row of a register tile: first_row + g.
+  Value laneRowOf(Value buffer) { return add(firstRowOf(cast<TileType>(buffer.getType())), laneRow); }
+  /// First row of the warp's share of a register tile.
+  Value firstRowOf(TileType type);
+  /// Whether the warp is the first that holds its share of the register tile; null where no other holds it.
+  Value isFirstHolder(TileType type);
   /// Column within the warp's share of fragment j, element c: 8 j + 2 (lane % 4) + c.
   Value columnInShare(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
   /// The same within the tile that `layout` holds.
@@ -67,9 +73,11 @@ public:
 
 protected:
   tile::PlanAttr plan;
-  int64_t warps, rowWarps, warpRows;
-  Value thread, lane, laneRow, laneColumn, quad, firstRow, dvWarp;
-  Value group; ///< warpgroup of the role
+  int64_t warps, rowWarps;
+  Value thread, lane, warp, laneRow, laneColumn, quad, dvWarp;
+  SmallVector<std::tuple<int64_t, int64_t, Value>> firstRows; ///< by warps that split the rows, and rows of each
+  Operation *lastOfLane = nullptr;                            ///< what says where the lane is ends here
+  Value group;                                                ///< warpgroup of the role
 };
 
 } // namespace attune::expansion

@@ -28,19 +28,41 @@ void KernelExpander::mapLane(tile::MapOp op, Value i, IRMapping &inner) {
     builder.clone(nested, inner);
 }
 
-Value KernelExpander::inputElement(Value input, Value i, Value r, Value j, Value c) {
+bool KernelExpander::isRowAxis(Value tile, StringRef axis) {
+  auto type = cast<TileType>(tile.getType());
+  return type.rank() == 1 ? layoutOf(tile).getRole() == FragmentRole::Rows : type.axis(0) == axis;
+}
+
+Value KernelExpander::coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c) {
+  return isRowAxis(tile, axis) ? rowInTile(tile, i, r) : columnInTile(cast<TileType>(tile.getType()), j, c);
+}
+
+Value KernelExpander::sharedElement(Value input, Value of, Value i, Value r, Value j, Value c) {
+  auto type = cast<TileType>(input.getType());
+  auto [shared, stage] = slotOf(input);
+  SmallVector<Value> at;
+  for (StringAttr axis : type.getAxes())
+    at.push_back(coordinateInTile(of, axis, i, r, j, c));
+  if (at.size() == 1)
+    at.insert(at.begin(), i32(0));
+  return loadShared(attn::valueType(type.getElementType()), shared, stage, at[0], at[1]);
+}
+
+Value KernelExpander::inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c) {
   auto type = cast<TileType>(input.getType());
   if (!inShared(input) || tile::isByDistance(type))
     return element(input, i, r, j, c);
-  if (type.rank() == 1)
-    return get(columnPairs.lookup(input), {i32(0), c});
+  if (Value pair = columnPairs.lookup(input))
+    return get(pair, {i32(0), c});
   if (Value fragment = windows.lookup(input)) {
     Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment,
                                       ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
     return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
   }
+  if (!isWindow(op, input))
+    return sharedElement(input, op.getResult(), i, r, j, c);
   auto [ring, stage] = slotOf(input);
-  return loadShared(type.getElementType(), ring, stage, add(firstRow, laneRow), add(laneColumn, c),
+  return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c),
                     add(mul(i, 16), mul(r, 8)), mul(j, 8));
 }
 
@@ -58,7 +80,7 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
   IRMapping inner = mappingFor(op.getBody());
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
     if (!argument.use_empty())
-      inner.map(argument, inputElement(input, i, r, j, c));
+      inner.map(argument, inputElement(op, input, i, r, j, c));
   if (isByThread(layoutOf(op.getResult()).getRole())) {
     mapLane(op, i, inner);
     return inner.lookupOrDefault(op.getYield().getValues().front());
@@ -68,13 +90,13 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
     if (argument.use_empty())
       continue;
     if (origin.getType().isF32())
-      inner.map(argument, axis == "q" ? floatCoordinate(mapping.lookup(origin), add(firstRow, laneRow),
-                                                        add(mul(i, 16), mul(r, 8)))
-                                      : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
+      inner.map(argument,
+                isRowAxis(op.getResult(), axis)
+                    ? floatCoordinate(mapping.lookup(origin), laneRowOf(op.getResult()), add(mul(i, 16), mul(r, 8)))
+                    : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
     else
-      inner.map(argument, tile::named(add(mapping.lookup(origin),
-                                          axis == "q" ? rowInTile(i, r) : columnInTile(op.getResult().getType(), j, c)),
-                                      axis));
+      inner.map(argument,
+                tile::named(add(mapping.lookup(origin), coordinateInTile(op.getResult(), axis, i, r, j, c)), axis));
   }
   if (pacing)
     inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
@@ -105,7 +127,7 @@ std::optional<Line> KernelExpander::lineThroughColumns(tile::MapOp op, Operation
                                                  body->getArguments().drop_front(op.getInputs().size())))
     for (auto [factor, other] :
          {std::pair(product.getLhs(), product.getRhs()), std::pair(product.getRhs(), product.getLhs())})
-      if (other == argument && axis == "k" && factor.getParentBlock() != body)
+      if (other == argument && !isRowAxis(op.getResult(), axis) && factor.getParentBlock() != body)
         return Line{factor, origin};
   return std::nullopt;
 }
@@ -125,7 +147,7 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
     if (index < inputs)
       return inShared(op.getInputs()[index]) ||
              layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Columns;
-    return cast<StringAttr>(op.getAxes()[index - inputs]) != "q" &&
+    return !isRowAxis(op.getResult(), cast<StringAttr>(op.getAxes()[index - inputs])) &&
            !llvm::all_of(argument.getUsers(), [&](Operation *user) { return isCut(op, user); });
   });
 }
@@ -154,8 +176,9 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
   // row by row to better use. What lanes exchange serves four rows too.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
+  const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
-                              (plan.getCopyWarps() && readsColumns(op));
+                              ((plan.getCopyWarps() || readsShared) && readsColumns(op));
   auto write = [&] {
     if (paced)
       openPacing(op, *paced);
@@ -184,6 +207,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
     else
       forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
     columnsBelow.clear();
+    columnPairs.clear();
+    windows.clear();
     pacing.reset();
   };
   if (op.getOnlyIf())

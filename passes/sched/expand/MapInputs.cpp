@@ -29,7 +29,7 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
     Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
     // row - column + columns - 1, of the lane's first row and column.
     Value first =
-        arith::SubIOp::create(builder, loc, add(firstRow, laneRow), laneColumn, arith::IntegerOverflowFlags::nsw);
+        arith::SubIOp::create(builder, loc, laneRowOf(op.getResult()), laneColumn, arith::IntegerOverflowFlags::nsw);
     one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
     buffers.map(input, one.buffer);
     const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
@@ -62,7 +62,9 @@ SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
   SmallVector<ColumnPair> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
-    if (!inShared(input) || type.rank() != 1 || tile::isByDistance(type) || argument.use_empty())
+    if (!inShared(input) || type.rank() != 1 || tile::isByDistance(type) || argument.use_empty() ||
+        type.getElementType().getIntOrFloatBitWidth() != 32 || layoutOf(op.getResult()).getRole() != FragmentRole::C ||
+        isRowAxis(op.getResult(), type.axis(0)))
       continue;
     auto [ring, stage] = slotOf(input);
     StringRef name = ring.getDefiningOp<sched::SharedOp>().getName();
@@ -79,14 +81,22 @@ void KernelExpander::loadColumns(const ColumnPair &of, Value j) {
   loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0));
 }
 
+bool KernelExpander::isWindow(tile::MapOp op, Value input) {
+  auto type = cast<TileType>(input.getType());
+  return inShared(input) && type.rank() == 2 && !tile::isByDistance(type) && op.getResult().getType().rank() == 2 &&
+         isRowAxis(op.getResult(), type.axis(0)) && layoutOf(op.getResult()).getColumnWarps() == 1 &&
+         isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(slotOf(input).first.getType()).getLayout());
+}
+
 SmallVector<Window> KernelExpander::openWindows(tile::MapOp op) {
   SmallVector<Window> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
-    if (!inShared(input) || type.rank() != 2 || type.getElementType().getIntOrFloatBitWidth() != 16 ||
+    if (!isWindow(op, input) || type.getElementType().getIntOrFloatBitWidth() != 16 || type.getShape()[1] % 16 ||
         argument.use_empty())
       continue;
-    TileType held = fragmentType({{"q", type.size("q")}, {"k", 16}}, type.getElementType(), FragmentRole::A, rowWarps);
+    TileType held = fragmentType({{type.axis(0), type.getShape()[0]}, {type.axis(1), 16}}, type.getElementType(),
+                                 FragmentRole::A, layoutOf(op.getResult()).getWarps());
     StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
     name.consume_back("_ring");
     all.push_back({input, registers((name + "_fragment").str(), held)});

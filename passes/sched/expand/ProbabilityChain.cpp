@@ -113,7 +113,7 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
   state.highThreshold =
       tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
   // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
-  state.rowBlock = div(add(mapping.lookup(op.getQ0()), firstRow), 16);
+  state.rowBlock = div(add(mapping.lookup(op.getQ0()), firstRowOf(op.getTile().getType())), 16);
   state.columnBlock = div(mapping.lookup(op.getK0()), 16);
   return state;
 }

@@ -6,10 +6,10 @@ namespace attune::expansion {
 
 LogicalResult KernelExpander::expandOp(tile::ConvertOp op) {
   auto type = cast<TileType>(op.getResult().getType());
+  if (inShared(op.getResult()) || layoutOf(op.getResult()).getRole() != FragmentRole::A)
+    return exchange(op);
   Value buffer = newBuffer(op.getResult());
   buffers.map(op.getResult(), buffer);
-  if (layoutOf(buffer).getRole() != FragmentRole::A)
-    return op.emitError("only conversions to an a fragment are supported here");
   SmallVector<int64_t> shape = laneShape(buffer);
   if (inShared(op.getTile())) {
     if (type.getElementType().isF32())
@@ -39,6 +39,8 @@ void KernelExpander::packBlock(tile::ConvertOp op, Value source, Value fragment,
 }
 
 std::pair<Value, Value> KernelExpander::slotOf(Value tile) {
+  if (Value buffer = exchanged.lookup(tile))
+    return {buffer, i32(0)};
   if (auto scale = tile.getDefiningOp<tile::ScaleOp>())
     tile = scale.getTile();
   auto slot = tile.getDefiningOp<sched::SlotOp>();
@@ -48,23 +50,41 @@ std::pair<Value, Value> KernelExpander::slotOf(Value tile) {
 
 void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Value to) {
   auto [ring, stage] = slotOf(tile);
-  repeat(warpRows / 16, "i", [&](Value i) {
-    Value row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
+  Value row0 = firstRowOf(cast<TileType>(fragment.getType()));
+  if (isStoredByColumns(tile, fragment)) {
+    // The four matrices: rows and columns of the fragment's quarters, transposed one by one. A warp's rows start
+    // anywhere in a panel, so that no step can be taken from the lane's own address.
+    Value along = add(rem(lane, 8), mul(div(lane, 16), 8)), across = add(row0, mul(rem(div(lane, 8), 2), 8));
+    repeat(laneShape(fragment)[0], "i", [&](Value i) {
+      sched::LoadMatrixOp::create(builder, loc, ring, stage, add(along, mul(kk, 16)), add(across, mul(i, 16)), Value(),
+                                  Value(), fragment, i, to, true);
+    });
+    return;
+  }
+  repeat(laneShape(fragment)[0], "i", [&](Value i) {
+    Value row = add(row0, rem(lane, 16)), column = mul(div(lane, 16), 8);
     sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to,
                                 false);
   });
 }
 
-Value KernelExpander::leftFloat(Value tile, Value i, Value kk, Value e) {
+bool KernelExpander::isStoredByColumns(Value tile, Value fragment) {
+  return cast<TileType>(tile.getType()).axis(0) != cast<TileType>(fragment.getType()).axis(0);
+}
+
+Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, Value e) {
   auto [ring, stage] = slotOf(tile);
-  return loadShared(builder.getF32Type(), ring, stage, rowInTile(i, rem(e, 2)), columnInShare(kk, div(e, 2)));
+  Value row = rowInTile(fragment, i, rem(e, 2)), column = columnInShare(kk, div(e, 2));
+  if (isStoredByColumns(tile, fragment))
+    std::swap(row, column);
+  return loadShared(builder.getF32Type(), ring, stage, row, column);
 }
 
 void KernelExpander::loadLeftFloats(Value tile, Value fragment) {
   SmallVector<int64_t> shape = laneShape(fragment);
   repeat(shape[0], "i", [&](Value i) {
     repeat(shape[1], "kk", [&](Value kk) {
-      repeat(shape[2], "e", [&](Value e) { set(leftFloat(tile, i, kk, e), fragment, {i, kk, e}); });
+      repeat(shape[2], "e", [&](Value e) { set(leftFloat(tile, fragment, i, kk, e), fragment, {i, kk, e}); });
     });
   });
 }
@@ -73,7 +93,8 @@ LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   // The right operand is read as stored when its last axis is contracted (K), transposed when its first is (V).
   bool transpose = lhs.hasAxis(rhs.axis(0));
-  if (!inShared(op.getRhs()) || lhs.axis(1) != rhs.axis(transpose ? 0 : 1))
+  if (!inShared(op.getRhs()) || !lhs.hasAxis(op.getResult().getType().axis(0)) ||
+      (plan.getCopyWarps() && lhs.axis(1) != rhs.axis(transpose ? 0 : 1)))
     return op.emitError("needs a right operand in shared memory and a left operand contracted along its second axis");
   Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
   buffers.map(op.getResult(), acc);
@@ -131,6 +152,12 @@ LogicalResult KernelExpander::expandOp(sched::MmaWaitOp op) {
   return success();
 }
 
+/// What the fragments of a shared left operand are called after: the tile, or its rows.
+static StringRef leftNameOf(Value tile, StringRef rows) {
+  StringRef name = tile::nameOf(tile).take_until([](char c) { return c == '_'; });
+  return name.empty() ? rows : name;
+}
+
 void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
@@ -142,12 +169,15 @@ void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   std::string name = tile::nameOf(op.getRhs()).take_until([](char c) { return c == '_'; }).str();
   if (name.empty())
     name = transpose ? "v" : "k";
-  Value left = leftShared ? registers("q_fragment", fragmentType({{"q", plan.getTileQ()}, {"d", 16}},
-                                                                 lhs.getElementType(), FragmentRole::A, rowWarps))
-                          : buffers.lookup(op.getLhs());
+  const StringRef rows = accType.axis(0), along = rhs.axis(transpose ? 0 : 1);
+  std::string leftName = (leftNameOf(op.getLhs(), rows) + "_fragment").str();
+  Value left = leftShared
+                   ? registers(leftName, fragmentType({{rows, accType.getShape()[0]}, {along, 16}},
+                                                      lhs.getElementType(), FragmentRole::A, layoutOf(acc).getWarps()))
+                   : buffers.lookup(op.getLhs());
   Value right =
       registers(name + "_fragment", fragmentType({{"n", 16}, {"d", 16}}, rhs.getElementType(), FragmentRole::B, 1));
-  repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
+  repeat(lhs.size(along) / 16, "kk", [&](Value kk) {
     if (leftShared)
       loadLeftFragments(op.getLhs(), left, kk, i32(0));
     repeat(columns / 16, "nn", [&](Value nn) {
@@ -159,7 +189,7 @@ void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
       sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(transpose ? kk : nn, 16),
                                   mul(transpose ? nn : kk, 16), right, i32(0), i32(0), transpose);
       repeat(2, "n", [&](Value n) {
-        repeat(warpRows / 16, "i", [&](Value i) {
+        repeat(laneShape(acc)[0], "i", [&](Value i) {
           sched::MmaOp::create(builder, loc, acc, i, add(mul(nn, 2), n), left, i, leftShared ? i32(0) : kk, right, n,
                                i32(0));
         });
@@ -169,42 +199,44 @@ void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
 }
 
 void KernelExpander::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
-  auto lhs = cast<TileType>(op.getLhs().getType());
+  auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
   auto accType = cast<TileType>(acc.getType());
   int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
   Value first = firstColumn(accType);
   Type bits = builder.getI32Type();
-  TileType leftType = fragmentType({{"q", plan.getTileQ()}, {"d", 8}}, bits, FragmentRole::A, rowWarps);
+  const StringRef rows = accType.axis(0), along = rhs.axis(transpose ? 0 : 1);
+  const int64_t rowSplit = layoutOf(acc).getWarps();
+  TileType leftType = fragmentType({{rows, accType.getShape()[0]}, {along, 8}}, bits, FragmentRole::A, rowSplit);
   TileType rightType = fragmentType({{"n", 8}, {"d", 8}}, bits, FragmentRole::B, 1);
   Value leftBig = registers("a_big", leftType), leftSmall = registers("a_small", leftType);
   Value rightBig = registers("b_big", rightType), rightSmall = registers("b_small", rightType);
   Value partial = registers(
-      "partial", fragmentType({{"q", 16 * rowWarps}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowWarps));
+      "partial", fragmentType({{rows, 16 * rowSplit}, {"n", 8}}, builder.getF32Type(), FragmentRole::C, rowSplit));
   Value zero = f32(0);
   auto split = [&](Value value, Value big, Value small, ValueRange at) {
     auto parts = sched::SplitTf32Op::create(builder, loc, bits, bits, value);
     set(parts.getBig(), big, at);
     set(parts.getSmall(), small, at);
   };
-  repeat(lhs.getShape()[1] / 8, "kk", [&](Value kk) {
-    repeat(warpRows / 16, "i", [&](Value i) {
+  repeat(lhs.size(along) / 8, "kk", [&](Value kk) {
+    repeat(laneShape(acc)[0], "i", [&](Value i) {
       repeat(4, "e", [&](Value e) {
-        Value value =
-            inShared(op.getLhs()) ? leftFloat(op.getLhs(), i, kk, e) : get(buffers.lookup(op.getLhs()), {i, kk, e});
+        Value value = inShared(op.getLhs()) ? leftFloat(op.getLhs(), leftBig, i, kk, e)
+                                            : get(buffers.lookup(op.getLhs()), {i, kk, e});
         split(value, leftBig, leftSmall, {i, i32(0), e});
       });
     });
     repeat(columns / 8, "nn", [&](Value nn) {
       repeat(2, "e", [&](Value e) {
-        Value across = add(mul(nn, 8), laneRow), along = columnInShare(kk, e);
+        Value across = add(mul(nn, 8), laneRow), depth = columnInShare(kk, e);
         if (first)
           across = add(first, across);
-        Value row = transpose ? along : across, column = transpose ? across : along;
+        Value row = transpose ? depth : across, column = transpose ? across : depth;
         Value value = loadShared(builder.getF32Type(), ring, stage, row, column);
         split(value, rightBig, rightSmall, {i32(0), i32(0), e});
       });
-      repeat(warpRows / 16, "i", [&](Value i) {
+      repeat(laneShape(acc)[0], "i", [&](Value i) {
         repeat(4, "e", [&](Value e) { set(zero, partial, {i32(0), i32(0), e}); });
         for (auto [a, b] :
              {std::pair(leftBig, rightSmall), std::pair(leftSmall, rightBig), std::pair(leftBig, rightBig)})

@@ -10,7 +10,8 @@ LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   // A vector over rows is short: its places are written out, not looped over.
   SmallVector<int64_t> shape = laneShape(buffer);
   if (layoutOf(buffer).getRole() != FragmentRole::Rows)
-    return op.emitError("only vectors over q are supported here");
+    return op.emitError("asks of a tile that does not lie along the rows of products; ask of a vector that a reduction "
+                        "along their columns gives");
   for (int64_t i = 0; i < shape[0]; ++i)
     for (int64_t r = 0; r < shape[1]; ++r) {
       IRMapping inner = mappingFor(op.getBody());
@@ -31,25 +32,37 @@ Value KernelExpander::combine(tile::Reduction kind, Value a, Value b) {
   return arith::AddFOp::create(builder, loc, a, b);
 }
 
-Value KernelExpander::combineQuad(tile::Reduction kind, Value value) {
-  for (int64_t mask : {1, 2})
+Value KernelExpander::combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks) {
+  for (int64_t mask : masks)
     value = combine(kind, value, sched::ShuffleXorOp::create(builder, loc, value.getType(), value, mask));
   return value;
 }
 
 LogicalResult KernelExpander::expandOp(tile::ReduceOp op) {
-  if (op.getAxis() != "k" || layoutOf(buffers.lookup(op.getTile())).getRole() != FragmentRole::C)
-    return op.emitError("only reductions over k of an accumulator are supported here");
-  bool isMax = op.getKind() == tile::Reduction::Max;
-  Value source = buffers.lookup(op.getTile());
+  Value source = buffers.lookupOrNull(op.getTile());
+  if (!source || layoutOf(source).getRole() != FragmentRole::C || layoutOf(source).getColumnWarps() != 1)
+    return op.emitError("reduces what is no accumulator, or one whose columns several warps split (dv_warps)");
   Value buffer = bufferFor(op, op.getResult(), op.getInit() ? ValueRange(op.getInit()) : ValueRange());
+  if (isRowAxis(op.getTile(), op.getAxis()))
+    reduceRows(op, source, buffer);
+  else
+    reduceColumns(op, source, buffer);
+  buffers.map(op.getResult(), buffer);
+  return success();
+}
+
+static float neutralOf(tile::Reduction kind) {
+  return kind == tile::Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.0f;
+}
+
+void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer) {
+  bool isMax = op.getKind() == tile::Reduction::Max;
   int64_t columns = laneShape(source)[1];
   forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
     // A sum over all lanes takes its initial value once: after the lanes are combined.
     bool initFirst = op.getInit() && (isMax || op.getPerLane());
     Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
-    Value neutral = f32(isMax ? -std::numeric_limits<float>::infinity() : 0.0f);
-    set(initFirst ? init : neutral, buffer, at);
+    set(initFirst ? init : f32(neutralOf(op.getKind())), buffer, at);
     // A column pair first, then the running value: half as long a chain of dependent ops.
     repeat(columns, "j", [&](Value j) {
       Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
@@ -62,8 +75,50 @@ LogicalResult KernelExpander::expandOp(tile::ReduceOp op) {
       total = combine(op.getKind(), total, init);
     set(total, buffer, at);
   });
-  buffers.map(op.getResult(), buffer);
-  return success();
+}
+
+void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
+  const int64_t split = layoutOf(source).getWarps();
+  auto type = cast<TileType>(buffer.getType());
+  Value zero = i32(0), parts;
+  if (split > 1) {
+    TileType stored =
+        TileType::make(builder.getContext(), {{"stage", 1}, {"warp", split}, {type.axis(0), type.getShape()[0]}},
+                       builder.getF32Type(), MemorySpace::Shared);
+    parts = sched::SharedOp::create(builder, loc, stored, "column_parts");
+    meet();
+  }
+  auto init = [&](ArrayRef<Value> at) { return op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value(); };
+  Value column =
+      registers("column_part", fragmentType({{type.axis(0), 8}}, builder.getF32Type(), FragmentRole::Columns, warps));
+  Value writer = isWriter(source),
+        firstRow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, laneRow, zero);
+  writer = writer ? Value(arith::AndIOp::create(builder, loc, firstRow, writer)) : firstRow;
+  forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
+    set(f32(neutralOf(op.getKind())), column, {zero, c});
+    repeat(laneShape(source)[0], "i", [&](Value i) {
+      Value first = get(source, {i, j, c}), second = get(source, {i, j, add(c, 2)});
+      set(combine(op.getKind(), get(column, {zero, c}), combine(op.getKind(), first, second)), column, {zero, c});
+    });
+    Value ofWarp = combineLanes(op.getKind(), get(column, {zero, c}), {4, 8, 16});
+    if (!parts) {
+      Value start = init(at);
+      return set(start ? combine(op.getKind(), start, ofWarp) : ofWarp, buffer, at);
+    }
+    onlyIf(writer,
+           [&] { sched::StoreSharedOp::create(builder, loc, ofWarp, parts, zero, warp, columnInTile(type, j, c)); });
+  });
+  if (!parts)
+    return;
+  sched::BarrierOp::create(builder, loc);
+  forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
+    Value total = init(at), place = columnInTile(type, j, c);
+    for (int64_t of = 0; of < split; ++of) {
+      Value part = loadShared(builder.getF32Type(), parts, zero, i32(of), place);
+      total = total ? combine(op.getKind(), total, part) : part;
+    }
+    set(total, buffer, at);
+  });
 }
 
 LogicalResult KernelExpander::expandOp(tile::CombineLanesOp op) {

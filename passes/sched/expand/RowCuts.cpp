@@ -8,15 +8,15 @@ namespace attune::expansion {
 
 bool KernelExpander::comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
   auto column = dyn_cast<BlockArgument>(compare.getLhs());
-  if (!column || column != op.getCoordinate("k") || !matchPattern(op.originOf(column), m_Zero()) ||
-      layoutOf(op.getResult()).getRole() != FragmentRole::C)
+  TileType type = op.getResult().getType();
+  if (!column || layoutOf(op.getResult()).getRole() != FragmentRole::C || column != op.getCoordinate(type.axis(1)) ||
+      !matchPattern(op.originOf(column), m_Zero()))
     return false;
   auto atLeast = compare.getRhs().getDefiningOp<arith::MaxSIOp>();
   auto atMost = atLeast && matchPattern(atLeast.getRhs(), m_Zero()) ? atLeast.getLhs().getDefiningOp<arith::MinSIOp>()
                                                                     : arith::MinSIOp();
   APInt most;
-  return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) &&
-         most.getSExtValue() <= cast<TileType>(op.getResult().getType()).size("k");
+  return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) && most.getSExtValue() <= type.getShape()[1];
 }
 
 Value KernelExpander::columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j,
@@ -38,8 +38,8 @@ Value KernelExpander::lanePart(tile::MapOp op, arith::CmpIOp compare, Value colu
 
 bool KernelExpander::isCut(tile::MapOp op, Operation *user) {
   auto compare = dyn_cast<arith::CmpIOp>(user);
-  return compare && plan.getCopyWarps() && cast<TileType>(op.getResult().getType()).size("k") <= 128 &&
-         comparesColumn(op, compare) &&
+  return compare && plan.getCopyWarps() && comparesColumn(op, compare) &&
+         cast<TileType>(op.getResult().getType()).getShape()[1] <= 128 &&
          (compare.getPredicate() == arith::CmpIPredicate::slt || compare.getPredicate() == arith::CmpIPredicate::sge) &&
          followsFromRow(op, compare.getRhs());
 }
@@ -50,7 +50,8 @@ bool KernelExpander::followsFromRow(tile::MapOp op, Value value) {
     if (index < op.getInputs().size())
       return !inShared(op.getInputs()[index]) &&
              layoutOf(buffers.lookup(op.getInputs()[index])).getRole() == FragmentRole::Rows;
-    return argument == op.getCoordinate("q") && argument.getType().isInteger();
+    return argument.getType().isInteger() &&
+           isRowAxis(op.getResult(), cast<StringAttr>(op.getAxes()[index - op.getInputs().size()]));
   });
 }
 
@@ -59,8 +60,9 @@ IRMapping KernelExpander::rowOf(tile::MapOp op, Value i, Value r) {
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
     if (!argument.use_empty() && followsFromRow(op, argument))
       inner.map(argument, element(input, i, r, {}, {}));
-  if (BlockArgument q = op.getCoordinate("q"); q && q.getType().isInteger())
-    inner.map(q, tile::named(add(mapping.lookup(op.originOf(q)), rowInTile(i, r)), "q"));
+  StringRef axis = op.getResult().getType().axis(0);
+  if (BlockArgument row = op.getCoordinate(axis); row && row.getType().isInteger())
+    inner.map(row, tile::named(add(mapping.lookup(op.originOf(row)), rowInTile(op.getResult(), i, r)), axis));
   return inner;
 }
 

@@ -1,13 +1,27 @@
 //===- Stores.cpp - Results to global memory ---------------------------------===//
 
+#include "arch/ArchInfo.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
 
 LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
-  if (cast<TileType>(op.getTile().getType()).rank() == 1)
-    return storeRows(op);
-  return plan.getCopyWarps() ? storeByEngine(op) : storeThroughShared(op);
+  auto type = cast<TileType>(op.getTile().getType());
+  if (type.rank() == 2 && plan.getCopyWarps())
+    return storeByEngine(op);
+  tile::OperandAttr operand = tile::operandOf(op.getView());
+  auto store = [&] {
+    if (type.rank() == 1 || !operand.isTiled())
+      return storeElements(op);
+    return inShared(op.getTile()) ? storeShared(op) : storeThroughShared(op);
+  };
+  if (!op.getOptional())
+    return store();
+  LogicalResult result = success();
+  Value null = sched::IsNullOp::create(builder, loc, builder.getI1Type(), mapping.lookup(op.getView()));
+  onlyIf(arith::XOrIOp::create(builder, loc, null, arith::ConstantIntOp::create(builder, loc, 1, 1)),
+         [&] { result = store(); });
+  return result;
 }
 
 void KernelExpander::waitForBoxes(Value threadId) {
@@ -75,7 +89,8 @@ void KernelExpander::writeMatrices(Value buffer, Value shared) {
               high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
         matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
       }
-      Value row = add(add(firstRow, rowOfLane), mul(i, 16)), column = add(mul(jj, 16), mul(half, 8));
+      Value row = add(add(firstRowOf(cast<TileType>(buffer.getType())), rowOfLane), mul(i, 16)),
+            column = add(mul(jj, 16), mul(half, 8));
       sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, i32(0),
                                    row, column);
     });
@@ -92,7 +107,7 @@ void KernelExpander::writeFragments(Value buffer, Value shared, int64_t firstJ) 
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
         Value j = add(fromFirst, firstJ);
-        Value row = rowInTile(i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
+        Value row = rowInTile(buffer, i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
         if (element.isF32()) {
           sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
@@ -106,42 +121,47 @@ void KernelExpander::writeFragments(Value buffer, Value shared, int64_t firstJ) 
   });
 }
 
-LogicalResult KernelExpander::storeRows(tile::StoreOp op) {
+LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
+  if (inShared(op.getTile()))
+    return op.emitError(
+        "stores a shared tile to a view whose columns do not lie side by side; store it from registers");
   Value buffer = buffers.lookup(op.getTile());
-  Value view = mapping.lookup(op.getView());
-  auto write = [&] {
-    Value rows = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
-    Value firstLane = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, quad, i32(0));
-    // Warps that split the columns of O hold the same rows: the first of them writes.
-    if (dvWarp)
-      firstLane = arith::AndIOp::create(builder, loc, firstLane,
-                                        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, dvWarp, i32(0)));
-    forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-      Value row = tile::named(add(mapping.lookup(op.getIndices().back()), rowInTile(i, r)), "row");
-      Value inside = below(row, mapping.lookup(op.getLimit()));
-      onlyIf(arith::AndIOp::create(builder, loc, firstLane, inside),
-             [&] { sched::StoreElementOp::create(builder, loc, get(buffer, at), rows, row); });
-    });
-  };
-  if (!op.getOptional()) {
-    write();
-    return success();
-  }
-  Value present = arith::XOrIOp::create(builder, loc, sched::IsNullOp::create(builder, loc, builder.getI1Type(), view),
-                                        arith::ConstantIntOp::create(builder, loc, 1, 1));
-  onlyIf(present, write);
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
+  Value writer = isWriter(buffer);
+  forEachInside(
+      buffer, op.getView(), op.getIndices(), op.getLimit(),
+      [&](Value inside) { return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside; },
+      [&](ValueRange place, SmallVector<Value> at) {
+        sched::StoreElementOp::create(builder, loc, get(buffer, at), view, place);
+      });
   return success();
 }
 
 LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
-  Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
-  int64_t rows = type.getShape()[0], bytes = element.getIntOrFloatBitWidth() / 8;
-  Value shared = sched::SharedOp::create(builder, loc, stagedType(type, element), "o_tile");
-  writeFragments(buffer, shared);
+  Value shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
+  meet();
+  writeToShared(buffers.lookup(op.getTile()), shared);
   sched::BarrierOp::create(builder, loc);
-  Value view = slice(op.getView(), op.getIndices(), (tile::nameOf(op.getView()) + "_head").str());
+  copyToGlobal(op, shared, i32(0));
+  return success();
+}
+
+LogicalResult KernelExpander::storeShared(tile::StoreOp op) {
+  auto [shared, stage] = slotOf(op.getTile());
+  if (cast<TileType>(shared.getType()).getElementType() != op.getView().getType().getElementType() ||
+      cast<TileType>(shared.getType()).size("stage") != 1)
+    return op.emitError() << "copies " << op.getTile().getType() << " to " << op.getView().getType()
+                          << "; store it from registers";
+  copyToGlobal(op, shared, stage);
+  return success();
+}
+
+void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, Value) {
+  const int64_t rows = cast<TileType>(op.getTile().getType()).getShape()[0],
+                bytes = op.getView().getType().getElementType().getIntOrFloatBitWidth() / 8;
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   forEachChunk(rows, tile::operandOf(op.getView()).getColumns(), bytes, [&](Value row, Value column, Value inside) {
     Value viewRow = add(row0, row);
@@ -150,7 +170,49 @@ LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
       valid = arith::AndIOp::create(builder, loc, inside, valid);
     onlyIf(valid, [&] { sched::CopyToGlobalOp::create(builder, loc, shared, row, column, view, viewRow); });
   });
+}
+
+LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
+  if (inShared(op.getTile()))
+    return op.emitError("adds a shared tile; add it from registers");
+  Value buffer = buffers.lookup(op.getTile());
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
+  tile::OperandAttr operand = tile::operandOf(op.getView());
+  const ArchInfo *info = findArch(arch);
+  if (info && info->computeMajor >= 9 && layoutOf(buffer).getRole() == FragmentRole::C && operand.isTiled()) {
+    addPairs(op, buffer, view);
+    return success();
+  }
+  Value writer = isWriter(buffer);
+  forEachInside(
+      buffer, op.getView(), op.getIndices(), op.getLimit(),
+      [&](Value inside) { return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside; },
+      [&](ValueRange place, SmallVector<Value> at) {
+        sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
+      });
   return success();
+}
+
+void KernelExpander::addPairs(tile::AccumulateOp op, Value buffer, Value view) {
+  auto type = cast<TileType>(buffer.getType());
+  const int64_t columns = tile::operandOf(op.getView()).getColumns();
+  Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit()), writer = isWriter(buffer);
+  SmallVector<int64_t> shape = laneShape(buffer);
+  repeat(shape[0], "i", [&](Value i) {
+    repeat(2, "r", [&](Value r) {
+      Value row = tile::named(add(row0, rowInTile(buffer, i, r)), "row"), inside = below(row, limit);
+      onlyIf(writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside, [&] {
+        repeat(shape[1], "j", [&](Value j) {
+          Value column = tile::named(columnInTile(type, j, i32(0)), "column");
+          auto addPair = [&] {
+            Value pair[] = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
+            sched::AddElementsOp::create(builder, loc, pair, view, ValueRange{row, column});
+          };
+          columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), addPair) : addPair();
+        });
+      });
+    });
+  });
 }
 
 } // namespace attune::expansion

@@ -1,0 +1,112 @@
+//===- Exchanges.cpp - From lane to lane by way of shared memory -------------===//
+//
+// What other lanes or warps need of a register tile goes through shared memory: all threads meet, the first holder of
+// each element writes it, all meet again and read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+/// Whether `op`, or an op in it, touches shared memory or waits for what does.
+static bool touchesShared(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        const bool touches =
+            isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
+                sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp, sched::CopyToGlobalOp, sched::BarrierOp>(
+                inner);
+        return touches ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+void KernelExpander::meet() {
+  for (Operation *before = builder.getInsertionPoint() == builder.getInsertionBlock()->end()
+                               ? (builder.getInsertionBlock()->empty() ? nullptr : &builder.getInsertionBlock()->back())
+                               : builder.getInsertionPoint()->getPrevNode();
+       before; before = before->getPrevNode()) {
+    if (isa<sched::BarrierOp>(before))
+      return;
+    if (touchesShared(before))
+      break;
+  }
+  sched::BarrierOp::create(builder, loc);
+}
+
+Value KernelExpander::exchangeBuffer(TileType type, Type element, StringRef name) {
+  TileType stored = type.rank() == 2
+                        ? stagedType(type, element)
+                        : TileType::make(builder.getContext(), {{"stage", 1}, {type.axis(0), type.getShape()[0]}},
+                                         element, MemorySpace::Shared);
+  return sched::SharedOp::create(builder, loc, stored, name);
+}
+
+Value KernelExpander::isWriter(Value buffer) {
+  Value writer = isFirstHolder(cast<TileType>(buffer.getType()));
+  FragmentRole role = layoutOf(buffer).getRole();
+  if (role == FragmentRole::C)
+    return writer;
+  Value place = role == FragmentRole::Rows ? quad : laneRow;
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place, i32(0));
+  return writer ? Value(arith::AndIOp::create(builder, loc, first, writer)) : first;
+}
+
+void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {
+  if (Value writer = isWriter(buffer))
+    onlyIf(writer, body);
+  else
+    body();
+}
+
+void KernelExpander::writeToShared(Value buffer, Value shared) {
+  auto type = cast<TileType>(buffer.getType());
+  byWriters(buffer, [&] {
+    if (type.rank() == 2)
+      return writeFragments(buffer, shared);
+    forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+      Value place = coordinateInTile(buffer, type.axis(0), i, r, j, c);
+      sched::StoreSharedOp::create(builder, loc, get(buffer, at), shared, i32(0), i32(0), place);
+    });
+  });
+}
+
+LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
+  TileType from = op.getTile().getType(), to = op.getResult().getType();
+  const bool fromShared = inShared(op.getTile()), toShared = inShared(op.getResult());
+  if (fromShared && toShared)
+    return op.emitError("copies from shared to shared memory; use the first tile");
+  if (!toShared && to.getElementType() != (fromShared ? attn::valueType(from.getElementType()) : from.getElementType()))
+    return op.emitError() << "rounds to " << to.getElementType()
+                          << " in registers, where only what a product reads is rounded; keep f32";
+  if (to.rank() == 1 && to.getElementType().getIntOrFloatBitWidth() != 32)
+    return op.emitError("rounds a vector; keep f32");
+  StringRef name = tile::nameOf(op.getTile());
+  Value source = fromShared ? Value() : buffers.lookup(op.getTile()), shared;
+  if (!fromShared && from.getLayout() != to.getLayout()) {
+    shared = exchangeBuffer(to, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
+    meet();
+    writeToShared(source, shared);
+    sched::BarrierOp::create(builder, loc);
+  }
+  if (toShared) {
+    exchanged[op.getResult()] = shared;
+    return success();
+  }
+  Value buffer = newBuffer(op.getResult());
+  buffers.map(op.getResult(), buffer);
+  if (!fromShared && !shared) {
+    copyBuffer(source, buffer);
+    return success();
+  }
+  if (shared)
+    exchanged[op.getTile()] = shared;
+  forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    set(sharedElement(op.getTile(), op.getResult(), i, r, j, c), buffer, at);
+  });
+  exchanged.erase(op.getTile());
+  return success();
+}
+
+} // namespace attune::expansion

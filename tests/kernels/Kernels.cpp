@@ -1,0 +1,235 @@
+//===- Kernels.cpp - Programs that are not attention's forward pass ---------===//
+
+#include "kernels/Kernels.h"
+
+#include "KernelTexts.h"
+
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <random>
+
+using namespace attune;
+using namespace attune::tests;
+
+static float roundBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+Tensor Operand::tensor(void *data) const {
+  Tensor made;
+  made.data = data, made.dtype = dtype, made.rank = int(shape.size());
+  int64_t stride = 1;
+  for (int d = made.rank - 1; d >= 0; --d) {
+    made.shape[d] = shape[d], made.strides[d] = stride;
+    stride *= shape[d];
+  }
+  return made;
+}
+
+int64_t Operand::elements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+float Operand::get(int64_t index) const {
+  uint32_t bits = 0;
+  const size_t size = dtype == DType::F32 ? 4 : 2;
+  std::memcpy(reinterpret_cast<std::byte *>(&bits) + (4 - size), bytes.data() + size_t(index) * size, size);
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+void Operand::set(int64_t index, float value) {
+  const size_t size = dtype == DType::F32 ? 4 : 2;
+  if (size == 2 && !std::isnan(value))
+    value = roundBf16(value);
+  std::memcpy(bytes.data() + size_t(index) * size, reinterpret_cast<const std::byte *>(&value) + (4 - size), size);
+}
+
+LaunchArgs attune::tests::bindOperands(const std::vector<Operand> &operands, const std::vector<void *> &data) {
+  LaunchArgs args;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::string &name = operands[i].name;
+    Tensor tensor = operands[i].tensor(data[i]);
+    if (name == "q" || name == "k" || name == "v" || name == "o")
+      (name == "q" ? args.q : name == "k" ? args.k : name == "v" ? args.v : args.o) = tensor;
+    else if (name == "lse")
+      args.lse = tensor;
+    else
+      args.operands.push_back({name, tensor});
+  }
+  return args;
+}
+
+LaunchArgs attune::tests::bindOperands(std::vector<Operand> &operands) {
+  std::vector<void *> data;
+  for (Operand &operand : operands)
+    data.push_back(operand.bytes.data());
+  return bindOperands(operands, data);
+}
+
+std::string Sizes::text() const { return fmt::format("B {} H {} Sq {} Sk {}", batch, heads, queries, keys); }
+
+namespace {
+
+/// Numbers of a normal distribution, or one number everywhere.
+Operand random(std::string name, DType dtype, std::vector<int64_t> shape, uint64_t seed, float scale = 1) {
+  Operand operand{std::move(name), dtype, std::move(shape), {}};
+  operand.bytes.resize(size_t(operand.elements()) * (dtype == DType::F32 ? 4 : 2));
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> normal(0, scale);
+  for (int64_t i = 0; i < operand.elements(); ++i)
+    operand.set(i, normal(generator));
+  return operand;
+}
+
+Operand filled(std::string name, DType dtype, std::vector<int64_t> shape, float value) {
+  Operand operand = random(std::move(name), dtype, std::move(shape), 0);
+  for (int64_t i = 0; i < operand.elements(); ++i)
+    operand.set(i, value);
+  return operand;
+}
+
+const Operand &named(const std::vector<Operand> &operands, const std::string &name) {
+  for (const Operand &operand : operands)
+    if (operand.name == name)
+      return operand;
+  throw std::out_of_range(name);
+}
+
+/// Expected values, and what is compared with them.
+struct Expected64 {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// Each element within `limit` of the largest expected magnitude. NaN fails.
+std::string compare(const std::vector<Operand> &operands, const Expected64 &expected, double limit) {
+  const Operand &given = named(operands, expected.name);
+  double largest = 1e-6;
+  for (double value : expected.values)
+    if (std::isfinite(value))
+      largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    const double got = given.get(int64_t(i)), wanted = expected.values[i];
+    if (got == wanted || std::abs(got - wanted) <= limit * largest)
+      continue;
+    return fmt::format("{}[{}] is {}, not {} (largest {})", expected.name, i, got, wanted, largest);
+  }
+  return "";
+}
+
+std::vector<double> numbers(const Operand &operand) {
+  std::vector<double> values(size_t(operand.elements()));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = operand.get(int64_t(i));
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// The gradients of causal attention
+//===----------------------------------------------------------------------===//
+
+struct Plane {
+  int64_t queries, keys, d;
+  const double *q, *k, *v, *gradient;
+};
+
+/// Of one head: LSE and delta, and the three gradients of `scale * q k^T`, causal.
+void backwardOfHead(const Plane &of, double scale, double *lse, double *delta, double *dq, double *dk, double *dv) {
+  auto dot = [&](const double *a, const double *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < of.d; ++i)
+      sum += a[i] * b[i];
+    return sum;
+  };
+  std::vector<double> p(size_t(of.keys)), o(size_t(of.d));
+  for (int64_t row = 0; row < of.queries; ++row) {
+    const double *query = of.q + row * of.d, *gradient = of.gradient + row * of.d;
+    const int64_t seen = std::min(row + 1, of.keys);
+    double sum = 0;
+    for (int64_t key = 0; key < seen; ++key)
+      sum += p[key] = std::exp(scale * dot(query, of.k + key * of.d));
+    lse[row] = std::log(sum);
+    std::fill(o.begin(), o.end(), 0);
+    for (int64_t key = 0; key < seen; ++key) {
+      p[key] /= sum;
+      for (int64_t i = 0; i < of.d; ++i)
+        o[i] += p[key] * of.v[key * of.d + i];
+    }
+    delta[row] = dot(o.data(), gradient);
+    for (int64_t key = 0; key < seen; ++key) {
+      const double ds = p[key] * (dot(gradient, of.v + key * of.d) - delta[row]) * scale;
+      for (int64_t i = 0; i < of.d; ++i) {
+        dv[key * of.d + i] += p[key] * gradient[i];
+        dk[key * of.d + i] += ds * query[i];
+        dq[row * of.d + i] += ds * of.k[key * of.d + i];
+      }
+    }
+  }
+}
+
+Problem attentionBackward(const Sizes &sizes) {
+  constexpr int64_t d = 64;
+  const auto [batch, heads, queries, keys] = sizes;
+  Problem problem;
+  Operand q = random("q", DType::BF16, {batch, heads, queries, d}, 1),
+          k = random("k", DType::BF16, {batch, heads, keys, d}, 2),
+          v = random("v", DType::BF16, {batch, heads, keys, d}, 3),
+          gradient = random("d_o", DType::BF16, {batch, heads, queries, d}, 4);
+  const size_t rows = size_t(batch * heads * queries), columns = size_t(batch * heads * keys);
+  std::vector<double> lse(rows), delta(rows), dq(rows * d), dk(columns * d), dv(columns * d);
+  const std::vector<double> values[] = {numbers(q), numbers(k), numbers(v), numbers(gradient)};
+  for (int64_t head = 0; head < batch * heads; ++head) {
+    const int64_t row = head * queries, key = head * keys;
+    backwardOfHead({queries, keys, d, &values[0][row * d], values[1].data() + key * d, values[2].data() + key * d,
+                    &values[3][row * d]},
+                   0.125, &lse[row], &delta[row], &dq[row * d], dk.data() + key * d, dv.data() + key * d);
+  }
+  Operand rowsOf = filled("lse", DType::F32, {batch, heads, queries}, 0);
+  Operand deltas = rowsOf;
+  deltas.name = "delta";
+  for (size_t i = 0; i < rows; ++i) {
+    rowsOf.set(int64_t(i), float(lse[i]));
+    deltas.set(int64_t(i), float(delta[i]));
+  }
+  // What is added to what is there.
+  for (double &value : dq)
+    value += 0.5;
+  problem.operands = {q,
+                      k,
+                      v,
+                      gradient,
+                      rowsOf,
+                      deltas,
+                      filled("dq", DType::F32, {batch, heads, queries, d}, 0.5f),
+                      filled("dk", DType::F32, {batch, heads, keys, d}, NAN),
+                      filled("dv", DType::BF16, {batch, heads, keys, d}, NAN)};
+  problem.check = [=](const std::vector<Operand> &operands) {
+    for (const Expected64 &expected : {Expected64{"dv", dv}, {"dk", dk}, {"dq", dq}})
+      if (std::string fault = compare(operands, expected, 1.5e-2); !fault.empty())
+        return fault;
+    return std::string();
+  };
+  return problem;
+}
+
+} // namespace
+
+const std::vector<Program> &attune::tests::programs() {
+  static const std::vector<Program> all = {
+      {"attention_backward",
+       attentionBackwardText,
+       {{1, 2, 128, 128}, {2, 1, 100, 77}, {1, 1, 1, 1}, {1, 2, 65, 190}, {1, 1, 200, 64}},
+       attentionBackward},
+  };
+  return all;
+}

@@ -1,0 +1,62 @@
+//===- Kernels.h - Programs that are not attention's forward pass -----------===//
+//
+// Tile text written by hand, each with problems of several sizes, and plain loops over the formula that hold the results. Whoever runs them gives
+// the launch:
+//
+//     for (const Program &program : programs())
+//       for (const Sizes &sizes : program.sizes) {
+//         Problem problem = program.problem(sizes);
+//         launch(program.text, problem.operands);       // writes what is `out` and `accumulate` in host memory
+//         std::string fault = problem.check();          // "" if all is right
+//       }
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Kernel.h"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace attune::tests {
+
+/// An operand of a launch in host memory, contiguous.
+struct Operand {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  Tensor tensor(void *data) const;
+  int64_t elements() const;
+  float get(int64_t index) const;
+  void set(int64_t index, float value);
+};
+
+/// The operands bound to `data`, one address each, in their order. The names are not copied.
+LaunchArgs bindOperands(const std::vector<Operand> &operands, const std::vector<void *> &data);
+/// The same, to the operands' own bytes.
+LaunchArgs bindOperands(std::vector<Operand> &operands);
+
+struct Sizes {
+  int64_t batch, heads, queries, keys;
+  std::string text() const;
+};
+
+struct Problem {
+  std::vector<Operand> operands;
+  /// Compares what a launch has written with the formula: the first fault, or "".
+  std::function<std::string(const std::vector<Operand> &)> check;
+};
+
+struct Program {
+  std::string name, text;
+  std::vector<Sizes> sizes;
+  std::function<Problem(const Sizes &)> problem;
+};
+
+const std::vector<Program> &programs();
+
+} // namespace attune::tests
