@@ -211,11 +211,15 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
-        if (!type.isF32() && !type.isInteger(32))
+        StringRef load = type.isF32()           ? "load_shared"
+                         : type.isInteger(32) ? "load_shared_int"
+                         : type.isBF16()      ? "load_shared_bf16"
+                         : type.isF16()       ? "load_shared_f16"
+                                              : "";
+        if (load.empty())
           return fail(op, "from " + describe(o.getShared().getType()) +
-                              " has no printed form; only f32 and i32 are read element by element");
-        declare(cast<OpResult>(o.getResult()),
-                primitive(type.isF32() ? "load_shared" : "load_shared_int", {steppedAddress(o)}));
+                              " has no printed form; only f32, bf16, f16 and i32 are read element by element");
+        declare(cast<OpResult>(o.getResult()), primitive(load, {steppedAddress(o)}));
       })
       .Case([&](LoadPairOp o) {
         const bool isFloat = o.getFirst().getType().isF32();

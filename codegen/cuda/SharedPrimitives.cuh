@@ -64,6 +64,22 @@ __device__ __forceinline__ int load_shared_int(unsigned address) {
   return x;
 }
 
+//@ load_shared_bf16
+/// One bf16 widened to float. PTX 9.7.9.8, ld.shared.u16.
+__device__ __forceinline__ float load_shared_bf16(unsigned address) {
+  unsigned short x;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address));
+  return __uint_as_float(unsigned(x) << 16);
+}
+
+//@ load_shared_f16
+/// One f16 widened to float. PTX 9.7.9.8, ld.shared.u16; 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float load_shared_f16(unsigned address) {
+  float x;
+  asm volatile("{ .reg .b16 half; ld.shared.u16 half, [%1]; cvt.f32.f16 %0, half; }" : "=f"(x) : "r"(address));
+  return x;
+}
+
 //@ load_shared_pair
 /// Two floats side by side. PTX 9.7.9.8, ld.shared.v2.f32.
 __device__ __forceinline__ float2 load_shared_pair(unsigned address) {

@@ -107,11 +107,15 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     const int64_t row = at(1) + at(3), column = at(2) + at(4), count = 4 / bytesOf(buffer.element);
-    if (!inside(machine, warp, step, buffer, at(0), row, column, count) ||
-        !inside(machine, warp, step, buffer, at(0), at(1), at(2), count) ||
+    if (!inside(machine, warp, step, buffer, at(0), row, column, 1) ||
+        !inside(machine, warp, step, buffer, at(0), at(1), at(2), 1) ||
         !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)) ||
-        readWords(machine, warp, step, lane, at(0), row, column, 1) == Go::Stop)
+        readWords(machine, warp, step, lane, at(0), row, column / count * count, 1) == Go::Stop)
       return Go::Stop;
+    if (count == 1)
+      continue;
+    const uint16_t half = uint16_t(warp.get<uint32_t>(step.out[0], lane) >> (16 * (column % 2)));
+    warp.set(step.out[0], lane, buffer.element == Element::BF16 ? fromBf16(half) : fromF16(half));
   }
   return Go::Next;
 }

@@ -222,6 +222,67 @@ Problem attentionBackward(const Sizes &sizes) {
   return problem;
 }
 
+//===----------------------------------------------------------------------===//
+// K^T V
+//===----------------------------------------------------------------------===//
+
+Problem keyValue(const Sizes &sizes) {
+  constexpr int64_t d = 64, dv = 32;
+  const auto [batch, heads, queries, keys] = sizes;
+  Operand k = random("k", DType::BF16, {batch, heads, keys, d}, 5),
+          v = random("v", DType::BF16, {batch, heads, keys, dv}, 6);
+  std::vector<double> state(size_t(batch * heads * d * dv)), sums(size_t(batch * heads * d));
+  for (int64_t row = 0; row < batch * heads * keys; ++row) {
+    const int64_t head = row / keys;
+    for (int64_t i = 0; i < d; ++i) {
+      const double key = k.get(row * d + i);
+      sums[size_t(head * d + i)] += key;
+      for (int64_t j = 0; j < dv; ++j)
+        state[size_t((head * d + i) * dv + j)] += key * v.get(row * dv + j);
+    }
+  }
+  return {{k, v, filled("state", DType::F32, {batch, heads, d, dv}, NAN),
+           filled("sums", DType::F32, {batch, heads, d}, NAN)},
+          [=](const std::vector<Operand> &operands) {
+            std::string fault = compare(operands, {"state", state}, 1e-5);
+            return fault.empty() ? compare(operands, {"sums", sums}, 1e-5) : fault;
+          }};
+}
+
+//===----------------------------------------------------------------------===//
+// Attention with split keys
+//===----------------------------------------------------------------------===//
+
+Problem splitKeys(const Sizes &sizes) {
+  constexpr int64_t d = 16, dv = 24;
+  const auto [batch, heads, queries, keys] = sizes;
+  Operand q = random("q", DType::F32, {batch, heads, queries, d}, 7),
+          k = random("k", DType::F32, {batch, heads, keys, d}, 8),
+          v = random("v", DType::F32, {batch, heads, keys, dv}, 9);
+  std::vector<double> o(size_t(batch * heads * queries * dv)), lse(size_t(batch * heads * queries));
+  for (int64_t row = 0; row < batch * heads * queries; ++row) {
+    const int64_t first = row / queries * keys;
+    double sum = 0;
+    for (int64_t key = first; key < first + keys; ++key) {
+      double s = 0;
+      for (int64_t i = 0; i < d; ++i)
+        s += double(q.get(row * d + i)) * k.get(key * d + i);
+      sum += std::exp(0.25 * s);
+      for (int64_t i = 0; i < dv; ++i)
+        o[size_t(row * dv + i)] += std::exp(0.25 * s) * v.get(key * dv + i);
+    }
+    lse[size_t(row)] = std::log(sum);
+    for (int64_t i = 0; i < dv; ++i)
+      o[size_t(row * dv + i)] = keys ? o[size_t(row * dv + i)] / sum : 0;
+  }
+  return {{q, k, v, filled("o", DType::F32, {batch, heads, queries, dv}, NAN),
+           filled("lse", DType::F32, {batch, heads, queries}, NAN)},
+          [=](const std::vector<Operand> &operands) {
+            std::string fault = compare(operands, {"o", o}, 1e-5);
+            return fault.empty() ? compare(operands, {"lse", lse}, 1e-5) : fault;
+          }};
+}
+
 } // namespace
 
 const std::vector<Program> &attune::tests::programs() {
@@ -230,6 +291,15 @@ const std::vector<Program> &attune::tests::programs() {
        attentionBackwardText,
        {{1, 2, 128, 128}, {2, 1, 100, 77}, {1, 1, 1, 1}, {1, 2, 65, 190}, {1, 1, 200, 64}},
        attentionBackward},
+      {"key_value",
+       keyValueText,
+       {{1, 2, 0, 64}, {2, 1, 0, 100}, {1, 1, 0, 1}, {1, 1, 0, 0}, {2, 3, 0, 333}},
+       keyValue},
+      // Fewer keys than shares, ragged ones, none; queries of one row and of more than a tile.
+      {"split_keys",
+       splitKeysText,
+       {{2, 3, 1, 1}, {1, 2, 16, 128}, {2, 1, 37, 301}, {1, 1, 5, 40}, {1, 3, 20, 0}},
+       splitKeys},
   };
   return all;
 }

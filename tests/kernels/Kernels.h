@@ -1,7 +1,7 @@
 //===- Kernels.h - Programs that are not attention's forward pass -----------===//
 //
-// Tile text written by hand, each with problems of several sizes, and plain loops over the formula that hold the results. Whoever runs them gives
-// the launch:
+// Tile text written by hand, each with problems of several sizes, and plain loops over the formula that hold the
+// results. Whoever runs them gives the launch:
 //
 //     for (const Program &program : programs())
 //       for (const Sizes &sizes : program.sizes) {
