@@ -589,6 +589,11 @@ void describeSched(ModuleOp module, Lowered &result) {
   describeLaunch(kernels, result.summary.signature);
   for (ScheduleLine &line : describeSchedule(kernel))
     result.schedule.push_back(std::move(line));
+  for (const tile::LaunchedKernel &launched : kernels)
+    if (auto remarks = launched.op->getAttrOfType<ArrayAttr>(tile::remarksAttr))
+      for (StringRef text : remarks.getAsValueRange<StringAttr>())
+        result.remarks.push_back(
+            kernels.size() > 1 ? (SymbolTable::getSymbolName(launched.op).getValue() + ": " + text).str() : text.str());
   result.sharedBytes = size_t(kernel.getSharedBytes());
   kernel.walk([&](sched::SharedOp buffer) {
     result.buffers.push_back(

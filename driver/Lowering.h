@@ -47,6 +47,7 @@ struct Lowered {
   std::vector<PlacedBuffer> buffers;
   std::vector<std::pair<std::string, std::string>>
       schedule;                        ///< GPU: what the passes chose (ScheduleText.h), from sched on
+  std::vector<std::string> remarks;    ///< what the passes did not do, and why, of all kernels
   std::optional<PlanRequest> request;  ///< where the input had an attn op
   std::optional<RankedPlan> predicted; ///< the cost of `plan`
   double irMilliseconds = 0;

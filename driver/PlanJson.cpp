@@ -98,6 +98,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                       {"buffers", buffers}};
   for (const auto &[decision, text] : lowered.schedule)
     result["schedule"][decision] = text;
+  if (!lowered.remarks.empty())
+    result["remarks"] = lowered.remarks;
   if (target.isCuda()) {
     ordered_json registers = ordered_json::object();
     if (cost) {
@@ -140,6 +142,7 @@ static const ordered_json &planExample() {
       plan[flag] = false;
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};
+    plan["remarks?"] = ordered_json::array({""});
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
     plan["traffic?"] = {
         {"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};

@@ -245,6 +245,18 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
     Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
 }
 
+def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
+  let summary = "programs that warps cannot be specialised around lose their copy warps";
+  let description = [{
+    Requires: tiles without layouts.
+    Ensures: a plan has copy warps only where the program is a tile that is loaded once, a loop that loads two more and has a product with each, and a
+    result that is stored. Elsewhere products are warp-level, and the kernel's remarks say why.
+    Why here: layouts and copies follow from the plan.
+    Before: `plan <..., copy_warps = 4, persistent = true>` of a kernel with five products
+    After: `plan <...>` and `tile.remarks = ["products are warp-level ..."]`
+  }];
+}
+
 def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
   let summary = "choose which axis of a register tile is rows, and bring to shared memory what products read from there";
   let description = [{

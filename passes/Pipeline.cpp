@@ -83,6 +83,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
+  passes.addPass(createChoosePath());
   // Layouts follow from which axis is rows; rings and fragments inherit them.
   passes.addPass(createPlaceOperands());
   passes.addPass(createAssignLayouts());

@@ -121,8 +121,8 @@ struct Range {
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
 constexpr Range sizes = {1, int64_t(1) << 30}; // of tiles and blocks: up to the longest sequence
-constexpr Range headDims = {0, 512}; // 0: no operand has such an axis
-constexpr Range boxSides = {1, 256}; // of a tensor map
+constexpr Range headDims = {0, 512};           // 0: no operand has such an axis
+constexpr Range boxSides = {1, 256};           // of a tensor map
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
 constexpr Range sharedSizes = {0, int64_t(1) << 30}; // for the CPU, of scratch memory

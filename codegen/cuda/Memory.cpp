@@ -211,7 +211,7 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
-        StringRef load = type.isF32()           ? "load_shared"
+        StringRef load = type.isF32()         ? "load_shared"
                          : type.isInteger(32) ? "load_shared_int"
                          : type.isBF16()      ? "load_shared_bf16"
                          : type.isF16()       ? "load_shared_f16"

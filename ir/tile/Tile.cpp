@@ -77,6 +77,16 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
+void tile::remark(Operation *kernel, const Twine &text) {
+  Builder builder(kernel->getContext());
+  SmallVector<Attribute> all;
+  if (auto before = kernel->getAttrOfType<ArrayAttr>(remarksAttr))
+    llvm::append_range(all, before);
+  if (Attribute entry = builder.getStringAttr(text); !llvm::is_contained(all, entry))
+    all.push_back(entry);
+  kernel->setAttr(remarksAttr, builder.getArrayAttr(all));
+}
+
 int64_t tile::storedColumns(KernelOp kernel) {
   int64_t columns = 0;
   kernel.walk([&](StoreOp store) {

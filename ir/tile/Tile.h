@@ -94,6 +94,10 @@ mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensor
 #include "ir/tile/TileOps.h.inc"
 
 namespace attune::tile {
+/// What a pass did not do for `kernel`, and why: an entry of its `tile.remarks`, which `attune explain` shows. The same
+/// remark stands once.
+inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
+void remark(mlir::Operation *kernel, const llvm::Twine &text);
 /// Columns of the widest tile that the kernel stores to a tiled operand.
 int64_t storedColumns(KernelOp kernel);
 } // namespace attune::tile

@@ -55,8 +55,18 @@ Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
   return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
 }
 
+/// What a load is called in remarks: after its tensor.
+std::string nameOf(tile::LoadOp load) {
+  auto parameter = load.getView().getDefiningOp<tile::ParamOp>();
+  return parameter ? parameter.getOwnName().str() : "a tile";
+}
+
 /// The copy of a load where it stands, complete before what follows.
 void copyInPlace(tile::LoadOp load) {
+  const bool inLoop = load->getParentOfType<tile::ForBlocksOp>() || load->getParentOfType<sched::ForTilesOp>();
+  tile::remark(tile::kernelAround(load),
+               "nothing runs beside the copy of " + nameOf(load) + ", which " +
+                   (inLoop ? "goes by what the loop computes" : "no loop follows that could wait for it"));
   OpBuilder builder(load);
   Location loc = load.getLoc();
   Value buffer = makeRing(builder, load, 1), zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
@@ -90,7 +100,12 @@ public:
       rings.push_back({load, makeRing(builder, load, holdsLoops ? 1 : stages)});
     for (tile::LoadOp load : once)
       copyOnce(load);
-    if (holdsLoops || rings.empty() || (stages == 1 && !areReadInTurn()))
+    const bool waits = holdsLoops || (stages == 1 && !rings.empty() && !areReadInTurn());
+    if (waits)
+      tile::remark(kernel, "nothing runs beside the copies in the loop over " + sequence.domain.getAxis() + ", " +
+                               (holdsLoops ? "which holds another loop"
+                                           : "whose tiles are read beside each other, with one stage; give stages"));
+    if (waits || rings.empty())
       copyThenCompute(!once.empty());
     else
       stages == 1 ? alternate() : fillRings();

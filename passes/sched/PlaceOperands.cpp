@@ -156,6 +156,24 @@ public:
 
 private:
   void place(tile::MmaOp mma) {
+    const unsigned before = copies.size();
+    placeOperands(mma);
+    if (copies.size() > before)
+      tile::remark(tile::kernelAround(mma),
+                   "an operand of the product " + textOf(mma) +
+                       " goes through shared memory: its order of axes in registers is another product's");
+  }
+
+  /// (q, d) = (q, k) (k, d), by its axes.
+  static std::string textOf(tile::MmaOp mma) {
+    auto text = [](Value tile) {
+      auto type = cast<TileType>(tile.getType());
+      return ("(" + type.axis(0) + ", " + type.axis(1) + ")").str();
+    };
+    return text(mma.getResult()) + " = " + text(mma.getLhs()) + " " + text(mma.getRhs());
+  }
+
+  void placeOperands(tile::MmaOp mma) {
     auto lhs = cast<TileType>(mma.getLhs().getType());
     StringRef rows = mma.getResult().getType().axis(0);
     if (!lhs.hasAxis(rows)) {

@@ -59,6 +59,8 @@ std::string attune::cli::planText(const ordered_json &plan) {
     line("limited by", plan["predicted"].value("limitedBy", ""));
     line("busy", plan["predicted"].value("busy", ""));
   }
+  for (const ordered_json &remark : plan.value("remarks", ordered_json::array()))
+    line("remark", remark.get<std::string>());
   return text;
 }
 

@@ -36,6 +36,8 @@ LogicalResult KernelExpander::run() {
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
+  if (Attribute remarks = kernel->getAttr(tile::remarksAttr))
+    target->setAttr(tile::remarksAttr, remarks);
   kernel.erase();
   return success();
 }

@@ -66,6 +66,7 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
     return op.emitError() << "gives " << type.getElementType() << " of a view of "
                           << op.getView().getType().getElementType() << ", whose elements are "
                           << attn::valueType(op.getView().getType().getElementType()) << " in registers";
+  tile::remark(tile::kernelAround(op), nameOfView(op.getView()) + " is loaded to registers, element by element");
   Value buffer = newBuffer(op.getResult());
   buffers.map(op.getResult(), buffer);
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
