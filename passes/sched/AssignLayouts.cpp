@@ -146,6 +146,31 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
   }
 
+  /// An error where a tile's sizes are not made of whole fragments and panels.
+  static bool isMadeOfFragments(Value value) {
+    auto type = dyn_cast<TileType>(value.getType());
+    if (!type || type.rank() > 2)
+      return true;
+    auto refuse = [&](unsigned axis, int64_t unit, StringRef why) {
+      value.getDefiningOp()->emitError() << "has " << type.getShape()[axis] << " of " << type.axis(axis) << ", " << why
+                                         << "; make it a multiple of " << unit;
+      return false;
+    };
+    auto layout = dyn_cast_or_null<FragmentAttr>(type.getLayout());
+    const unsigned last = type.rank() - 1;
+    if (!layout) {
+      const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth(); // of 32 bytes
+      return type.rank() == 1 || type.getShape()[last] % columns == 0 ||
+             refuse(last, columns, "which lies along the rows of shared memory, in panels of 32 bytes");
+    }
+    const FragmentRole role = layout.getRole();
+    if ((role == FragmentRole::C || role == FragmentRole::A || role == FragmentRole::Rows) && type.getShape()[0] % 16)
+      return refuse(0, 16, "which matrix instructions take as rows, 16 at a time");
+    if ((role == FragmentRole::C || role == FragmentRole::Columns) && type.getShape()[last] % 8)
+      return refuse(last, 8, "which matrix instructions take as columns, 8 at a time");
+    return true;
+  }
+
   FragmentAttr vectorLayout(TileType type, bool isRows) {
     return isRows ? rowFragment(FragmentRole::Rows, type.getShape()[0])
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
@@ -268,6 +293,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       assignVectors(kernel);
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
+      WalkResult whole = kernel.walk([&](Operation *op) {
+        return llvm::all_of(op->getResults(), isMadeOfFragments) ? WalkResult::advance() : WalkResult::interrupt();
+      });
+      if (whole.wasInterrupted())
+        return signalPassFailure();
     }
   }
 

@@ -110,8 +110,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (!kernel.getPlan().getCopyWarps()) // all warps make it together
+    if (!kernel.getPlan().getCopyWarps() && !tile::isByDistance(type)) // all warps make it together
       return success();
+    if (!kernel.getPlan().getCopyWarps())
+      return convert.emitOpError(
+          "stages values by distance, but the plan has no copy_warps, one of which computes them; "
+          "compute them element by element");
     if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() ||
         !isa<tile::ForBlocksOp>(convert->getParentOp()))
       return convert.emitOpError(

@@ -85,9 +85,11 @@ TEST_CASE("an op without a printed form is an error that names it") {
   CHECK(error("%p = sched.registers \"p\" : !tile.tile<q 64 x k 16, bf16, register, #sched.fragment<c, warps 4>>") ==
         "sched.registers of q 64 x k 16 bf16 has no printed form; use f32, or 16 bits in a fragment a or b");
   CHECK(error("%y = sched.pack %x, %x : f32") == "sched.pack of type f32 has no printed form; use bf16 or f16");
-  CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %y = sched.load_shared %r[%c0, %c0, %c0] : !ring -> f32") ==
-        "sched.load_shared from stage 2 x k 64 x d 64 bf16 has no printed form; only f32 and i32 are read element by "
-        "element");
+  CHECK(
+      error("%r = sched.shared \"r\" at 0 : !tile.tile<stage 1 x k 64, i64, shared>\n"
+            "%y = sched.load_shared %r[%c0, %c0, %c0] : !tile.tile<stage 1 x k 64, i64, shared> -> f32") ==
+      "sched.load_shared from stage 1 x k 64 i64 has no printed form; only f32, bf16, f16 and i32 are read element by "
+      "element");
   CHECK(error("%r = sched.shared \"r\" at 0 : !tile\n %p = sched.registers \"p\" : !part\n"
               "sched.load_matrix %r[%c1, %c0, %c0] to %p[%c0, %c0] : !tile, !part") ==
         "sched.load_matrix gives a stage of k 64 x d 64 bf16, which has none; pass the constant 0");
@@ -301,7 +303,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   source = printed(text);
   INFO(source);
   CHECK(source.find("  wait_launch();\n") < source.find("  for (int count"));
-  CHECK(source.find("load_bound(p.ids_k") != std::string::npos);
+  CHECK(source.find("load_written(p.ids_k") != std::string::npos);
   CHECK(source.find("(const __grid_constant__ Params p) {\n  start_next_launch();\n") != std::string::npos);
 }
 

@@ -160,19 +160,24 @@ __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (wor
 
 __device__ __forceinline__ int load_i32(const int *address) { return __ldg(address); }
 
-/// An entry of a table that another kernel of the launch may still be writing when this one starts: the compiler leaves the load behind
-/// wait_launch. PTX 9.7.9.8, ld.global.
-__device__ __forceinline__ int load_bound(const int *address) {
+/// An element that this kernel or one before it in the launch writes: the compiler leaves the load behind wait_launch, and takes it from no cache
+/// for constants. PTX 9.7.9.8, ld.global.
+__device__ __forceinline__ float load_written(const float *address) {
+  float x;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
+  return x;
+}
+__device__ __forceinline__ int load_written(const int *address) {
   int n;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(n) : "l"(address));
   return n;
 }
-__device__ __forceinline__ long long load_bound(const long long *address) {
+__device__ __forceinline__ long long load_written(const long long *address) {
   long long n;
   asm volatile("ld.global.b64 %0, [%1];" : "=l"(n) : "l"(address));
   return n;
 }
-__device__ __forceinline__ bool load_bound(const unsigned char *address) {
+__device__ __forceinline__ bool load_written(const unsigned char *address) {
   unsigned n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address));
   return n != 0;
@@ -701,26 +706,26 @@ documents(const __grid_constant__ Params p) {
         const int q_end = min(wrap_add(q0, 128), p.query_length);
         const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
         const int q_entry = wrap_mul(q0 / 128, 2);
-        const int ids_q_min = load_bound(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
+        const int ids_q_min = load_written(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
         const int q_entry2 = wrap_add(q_entry, 1);
-        const int ids_q_max = load_bound(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
+        const int ids_q_max = load_written(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
         const int n = p.query_length - 1;
         const int seen_row = min(q0, n);
         const int q_entry3 = wrap_mul(seen_row / 64, 2);
-        const int ids_q_min2 = load_bound(p.ids_part + q_entry3 * p.ids_part_stride[0]);  // mask:1
+        const int ids_q_min2 = load_written(p.ids_part + q_entry3 * p.ids_part_stride[0]);  // mask:1
         const int q_entry4 = wrap_add(q_entry3, 1);
-        const int ids_q_max2 = load_bound(p.ids_part + q_entry4 * p.ids_part_stride[0]);  // mask:1
+        const int ids_q_max2 = load_written(p.ids_part + q_entry4 * p.ids_part_stride[0]);  // mask:1
         const int seen_row2 = min(q0 + 64, n);
         const int q_entry5 = wrap_mul(seen_row2 / 64, 2);
-        const int ids_q_min3 = load_bound(p.ids_part + q_entry5 * p.ids_part_stride[0]);  // mask:1
+        const int ids_q_min3 = load_written(p.ids_part + q_entry5 * p.ids_part_stride[0]);  // mask:1
         const int q_entry6 = wrap_add(q_entry5, 1);
-        const int ids_q_max3 = load_bound(p.ids_part + q_entry6 * p.ids_part_stride[0]);  // mask:1
+        const int ids_q_max3 = load_written(p.ids_part + q_entry6 * p.ids_part_stride[0]);  // mask:1
         int part_begin[2];
         const FoundTile next_tile = next_visible_parts(0, tiles_end, part_begin, [&](int n2) -> PartsAnswer<2> {
           const int k_entry = wrap_mul(n2, 2);
-          const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
+          const int ids_k_min = load_written(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
           const int k_entry2 = wrap_add(k_entry, 1);
-          const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
+          const int ids_k_max = load_written(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
           return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min, {ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2, ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3}};
         });
         const int next_number = shuffle(claimed, 0);
@@ -744,9 +749,9 @@ documents(const __grid_constant__ Params p) {
           const FoundTile next_tile3 = next_visible(next_tile2, tiles_end, origin, visible, full,
               [&](int n2) -> TileAnswer {
             const int k_entry = wrap_mul(n2, 2);
-            const int ids_k_min = load_bound(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
+            const int ids_k_min = load_written(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
             const int k_entry2 = wrap_add(k_entry, 1);
-            const int ids_k_max = load_bound(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
+            const int ids_k_max = load_written(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
             return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
           });
           const bool flag = !((((unsigned)full >> (tile - origin)) & 1) != 0);

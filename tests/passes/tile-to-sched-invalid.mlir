@@ -17,6 +17,20 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
-  // expected-error @below {{only reductions over k of an accumulator are supported here}}
-  %m = tile.reduce max %s over "q" : !tile.tile<q 64 x k 32, f32, register> -> !tile.tile<k 32, f32, register>
+  %l = tile.splat %zero : f32 -> <k 32, f32, register>
+  %rows = tile.reduce max %s over "q" init %l : !tile.tile<k 32, f32, register>, !tile.tile<q 64 x k 32, f32, register> -> !tile.tile<k 32, f32, register>
+  // expected-error @below {{asks of a tile that does not lie along the rows of products; ask of a vector that a reduction along their columns gives}}
+  %any = tile.any %rows : !tile.tile<k 32, f32, register> {
+  ^bb0(%x: f32):
+    %is = arith.cmpf une, %x, %zero : f32
+    tile.yield %is : i1
+  }
+}
+
+// -----
+
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0.0 : f32
+  // expected-error @below {{has 24 of d, which matrix instructions take as rows, 16 at a time; make it a multiple of 16}}
+  %s = tile.splat %zero : f32 -> <d 24 x k 32, f32, register>
 }

@@ -192,7 +192,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
     ^bb0(%d: i32):
       tile.yield %d : i32
     }
-    // expected-error @below {{'tile.convert' op stages a tile, but the plan has no copy_warps, one of which computes it; read it element by element}}
+    // expected-error @below {{'tile.convert' op stages values by distance, but the plan has no copy_warps, one of which computes them; compute them element by element}}
     %s = tile.convert %t : <distance 95, i32, register> -> <distance 95, i32, shared>
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }

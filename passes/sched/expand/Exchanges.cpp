@@ -44,12 +44,13 @@ Value KernelExpander::exchangeBuffer(TileType type, Type element, StringRef name
 }
 
 Value KernelExpander::isWriter(Value buffer) {
-  Value writer = isFirstHolder(cast<TileType>(buffer.getType()));
+  auto type = cast<TileType>(buffer.getType());
   FragmentRole role = layoutOf(buffer).getRole();
   if (role == FragmentRole::C)
-    return writer;
+    return isFirstHolder(type);
   Value place = role == FragmentRole::Rows ? quad : laneRow;
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place, i32(0));
+  Value writer = isFirstHolder(type);
   return writer ? Value(arith::AndIOp::create(builder, loc, first, writer)) : first;
 }
 

@@ -14,7 +14,7 @@ void Lanes::writeLane() {
   laneColumn = tile::named(mul(quadLane, 2), "lane_column");
   dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
   firstRows.clear();
-  lastOfLane = (dvWarp ? dvWarp : laneColumn).getDefiningOp();
+  lastOfLane = laneColumn.getDefiningOp();
 }
 
 Value Lanes::firstRowOf(TileType type) {
@@ -38,7 +38,9 @@ Value Lanes::isFirstHolder(TileType type) {
   const int64_t holders = (byRow ? 1 : layout.getWarps()) * layout.getColumnWarps();
   if (holders == warps)
     return {};
-  return below(warp, i32(holders));
+  return dvWarp && holders == rowWarps
+             ? arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, dvWarp, i32(0)).getResult()
+             : below(warp, i32(holders));
 }
 
 Value Lanes::columnInTile(TileType type, Value j, Value c) {
