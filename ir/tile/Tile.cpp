@@ -612,9 +612,9 @@ LogicalResult SplatOp::verify() {
 
 LogicalResult ConvertOp::verify() {
   TileType from = getTile().getType(), to = getResult().getType();
-  // A fragment takes a tile from shared memory by its rows or by its columns.
-  if (to.getLayout() && from.rank() == 2 && to.rank() == 2 && from.axis(0) == to.axis(1) &&
-      from.axis(1) == to.axis(0) && from.getShape()[0] == to.getShape()[1] && from.getShape()[1] == to.getShape()[0])
+  // Rows and columns may change places.
+  if (from.rank() == 2 && to.rank() == 2 && from.axis(0) == to.axis(1) && from.axis(1) == to.axis(0) &&
+      from.getShape()[0] == to.getShape()[1] && from.getShape()[1] == to.getShape()[0])
     return success();
   return verifySameShape(*this, from, to);
 }

@@ -300,7 +300,7 @@ def SplatOp : TileOp<"splat", [Pure]> {
 def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
-    Floats are rounded to nearest even. Same axes and sizes. In a loop, what becomes shared is staged: with copy warps, computed by one of
+    Floats are rounded to nearest even. Same axes and sizes, of two axes in either order. In a loop, what becomes shared is staged: with copy warps, computed by one of
     them ahead of those that read it.
 
     ```mlir

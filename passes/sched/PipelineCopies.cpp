@@ -177,7 +177,8 @@ private:
                               i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
     // What reads it before the loop (fragments kept in registers) has to wait for it there.
-    for (Operation *user : llvm::make_early_inc_range(load.getResult().getUsers()))
+    const llvm::SetVector<Operation *> users(load.getResult().user_begin(), load.getResult().user_end());
+    for (Operation *user : users)
       if (user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop)) {
         earlyReaders.push_back(user);
         user->replaceUsesOfWith(load.getResult(), slot);
@@ -354,6 +355,10 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (kernel.getPlan().getCopyWarps())
         continue;
+      kernel.walk([](tile::LoadOp load) {
+        if (load->use_empty())
+          load.erase();
+      });
       SmallVector<tile::ForBlocksOp> loops; // inner ones first
       kernel.walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
       for (tile::ForBlocksOp loop : loops) {

@@ -37,6 +37,14 @@ bool isRegisterTile(Value value) {
   return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register;
 }
 
+/// The order of the axes of `type` in which `rows` comes first.
+TileType withRows(TileType type, StringAttr rows) {
+  const int first = type.getAxes()[0] == rows ? 0 : 1, second = 1 - first;
+  return TileType::get(type.getContext(), {type.getAxes()[first], type.getAxes()[second]},
+                       {type.getShape()[first], type.getShape()[second]}, type.getElementType(), type.getSpace(),
+                       type.getLayout());
+}
+
 /// Register tiles of two axes that have one order, and what the orders cost.
 class RowChoice {
 public:
@@ -45,49 +53,56 @@ public:
       TypeSwitch<Operation *>(op)
           .Case([&](tile::MapOp map) { tieAll(map->getOperands(), map.getResult()); })
           .Case([&](tile::ConvertOp convert) { tieAll(convert->getOperands(), convert.getResult()); })
-          .Case([&](tile::DropoutOp dropout) {
-            tieAll(dropout->getOperands(), dropout.getResult());
-            pin(dropout.getResult());
-          })
           .Case([&](tile::ForBlocksOp loop) {
             for (auto [result, init, carried, next] :
                  llvm::zip(loop.getResults(), loop.getInits(), loop.getCarried(), loop.getYield().getValues()))
-              if (isRegisterTile(result))
-                tieAll({init, carried, next}, result);
+              tieAll({init, carried, next}, result);
           })
           .Case([&](tile::MmaOp mma) { weigh(mma); })
           .Case([&](tile::ReduceOp reduce) { weigh(reduce.getTile(), reduce.getAxis(), 1); })
           .Case<tile::SplatOp, tile::YieldOp>([](auto) {})
-          // What has the order of memory keeps it.
-          .Default([&](Operation *other) {
-            llvm::for_each(other->getOperands(), [&](Value value) { pin(value); });
-            llvm::for_each(other->getResults(), [&](Value value) { pin(value); });
-          });
+          .Default([&](Operation *other) { keepOrder(other); });
     });
   }
 
-  /// Turns the tiles whose other order costs less.
+  /// Gives each tile the order that costs least. What takes or gives a tile in the order of memory gets it by a
+  /// conversion where that is another.
   void apply(tile::KernelOp kernel) {
-    auto turn = [&](Value value) {
-      if (isRegisterTile(value) && isTurned(value)) {
-        auto type = cast<TileType>(value.getType());
-        value.setType(TileType::get(type.getContext(), {type.getAxes()[1], type.getAxes()[0]},
-                                    {type.getShape()[1], type.getShape()[0]}, type.getElementType(), type.getSpace(),
-                                    type.getLayout()));
-      }
+    SmallVector<std::pair<Value, StringAttr>> turned;
+    auto collect = [&](Value value) {
+      if (!isRegisterTile(value))
+        return;
+      if (StringAttr rows = rowsOf(value); rows != cast<TileType>(value.getType()).getAxes()[0])
+        turned.push_back({value, rows});
     };
-    kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), turn); });
-    kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), turn); });
+    kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), collect); });
+    kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), collect); });
+    for (auto [value, rows] : turned)
+      value.setType(withRows(cast<TileType>(value.getType()), rows));
+    for (auto [use, rows] : takenInOrder)
+      if (cast<TileType>(use->get().getType()).getAxes()[0] != rows)
+        use->set(reordered(OpBuilder(use->getOwner()), use->get(), rows));
+    for (auto [value, rows] : givenInOrder)
+      if (StringAttr chosen = cast<TileType>(value.getType()).getAxes()[0]; chosen != rows) {
+        OpBuilder builder(value.getContext());
+        builder.setInsertionPointAfterValue(value);
+        value.setType(withRows(cast<TileType>(value.getType()), rows));
+        Value convert = reordered(builder, value, chosen);
+        value.replaceAllUsesExcept(convert, convert.getDefiningOp());
+      }
   }
 
 private:
   using Key = void *;
-  struct Cost {
-    int asWritten = 0, turned = 0;
-    bool pinned = false;
-  };
 
   static Key key(Value value) { return value.getAsOpaquePointer(); }
+  static StringAttr firstAxis(Value value) { return cast<TileType>(value.getType()).getAxes()[0]; }
+
+  static Value reordered(OpBuilder builder, Value value, StringAttr rows) {
+    auto type = cast<TileType>(value.getType());
+    auto convert = tile::ConvertOp::create(builder, value.getLoc(), withRows(type, rows), value);
+    return tile::named(convert.getResult(), tile::nameOf(value));
+  }
 
   void tieAll(ValueRange values, Value with) {
     if (!isRegisterTile(with))
@@ -95,53 +110,71 @@ private:
     classes.insert(key(with));
     for (Value value : values)
       if (isRegisterTile(value))
-        classes.unionSets(key(value), key(with));
+        classes.unionSets(key(with), key(value));
   }
 
   void tieAll(std::initializer_list<Value> values, Value with) { tieAll(ValueRange(ArrayRef(values)), with); }
 
-  void pin(Value value) {
-    if (isRegisterTile(value))
-      costs[key(value)].pinned = true;
+  /// Memory, dropout: what they take and give has the order that is written.
+  void keepOrder(Operation *op) {
+    constexpr int exchange = 4;
+    auto keep = [&](Value value) {
+      classes.insert(key(value));
+      costs[key(value)][cast<TileType>(value.getType()).getAxes()[1]] += exchange;
+    };
+    for (OpOperand &use : op->getOpOperands())
+      if (isRegisterTile(use.get())) {
+        keep(use.get());
+        takenInOrder.push_back({&use, firstAxis(use.get())});
+      }
+    for (Value value : op->getResults())
+      if (isRegisterTile(value)) {
+        keep(value);
+        givenInOrder.push_back({value, firstAxis(value)});
+      }
   }
 
-  /// `weight` where `axis`, which is run along or contracted, is rows.
-  void weigh(Value value, StringRef axis, int weight) {
+  /// `cost` where `axis`, which is run along or contracted, is rows.
+  void weigh(Value value, StringRef axis, int cost) {
     if (!isRegisterTile(value))
       return;
-    Cost &cost = costs[key(value)];
-    (cast<TileType>(value.getType()).axis(0) == axis ? cost.asWritten : cost.turned) += weight;
+    classes.insert(key(value));
+    costs[key(value)][StringAttr::get(value.getContext(), axis)] += cost;
   }
 
   void weigh(tile::MmaOp mma) {
     classes.insert(key(mma.getResult()));
     if (mma.getAcc())
-      classes.unionSets(key(mma.getAcc()), key(mma.getResult()));
+      classes.unionSets(key(mma.getResult()), key(mma.getAcc()));
     auto lhs = cast<TileType>(mma.getLhs().getType()), rhs = cast<TileType>(mma.getRhs().getType());
     StringRef contracted = rhs.hasAxis(lhs.axis(0)) ? lhs.axis(0) : lhs.axis(1);
     weigh(mma.getLhs(), contracted, 4);
     weigh(mma.getRhs(), contracted, 4);
   }
 
-  bool isTurned(Value value) {
+  StringAttr rowsOf(Value value) {
     auto leader = classes.findLeader(key(value));
     if (leader == classes.member_end())
-      return false;
-    auto [known, isNew] = decided.try_emplace(*leader, false);
-    if (isNew) {
-      Cost total;
-      for (auto member = leader; member != classes.member_end(); ++member) {
-        const Cost cost = costs.lookup(*member);
-        total.asWritten += cost.asWritten, total.turned += cost.turned, total.pinned |= cost.pinned;
+      return firstAxis(value);
+    auto [known, isNew] = decided.try_emplace(*leader, StringAttr());
+    if (!isNew)
+      return known->second;
+    // As written, unless the other order costs less.
+    auto type = cast<TileType>(value.getType());
+    int asWritten = 0, other = 0;
+    for (auto member = leader; member != classes.member_end(); ++member)
+      if (auto found = costs.find(*member); found != costs.end()) {
+        asWritten += found->second.lookup(type.getAxes()[0]);
+        other += found->second.lookup(type.getAxes()[1]);
       }
-      known->second = !total.pinned && total.turned < total.asWritten;
-    }
-    return known->second;
+    return known->second = type.getAxes()[other < asWritten ? 1 : 0];
   }
 
   llvm::EquivalenceClasses<Key> classes;
-  llvm::DenseMap<Key, Cost> costs;
-  llvm::DenseMap<Key, bool> decided;
+  llvm::DenseMap<Key, llvm::SmallDenseMap<StringAttr, int, 2>> costs; ///< where an axis is rows
+  llvm::DenseMap<Key, StringAttr> decided;                            ///< rows, by leader
+  SmallVector<std::pair<OpOperand *, StringAttr>> takenInOrder;
+  SmallVector<std::pair<Value, StringAttr>> givenInOrder;
 };
 
 /// Makes each operand of the products one that an instruction can read.

@@ -4,6 +4,7 @@
 
 #include "KernelTexts.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -20,16 +21,7 @@ static float roundBf16(float value) {
   return value;
 }
 
-Tensor Operand::tensor(void *data) const {
-  Tensor made;
-  made.data = data, made.dtype = dtype, made.rank = int(shape.size());
-  int64_t stride = 1;
-  for (int d = made.rank - 1; d >= 0; --d) {
-    made.shape[d] = shape[d], made.strides[d] = stride;
-    stride *= shape[d];
-  }
-  return made;
-}
+Tensor Operand::tensor(void *data) const { return Tensor::contiguous(data, dtype, shape); }
 
 int64_t Operand::elements() const {
   int64_t count = 1;
@@ -39,6 +31,11 @@ int64_t Operand::elements() const {
 }
 
 float Operand::get(int64_t index) const {
+  if (dtype == DType::F16) {
+    uint16_t half;
+    std::memcpy(&half, bytes.data() + size_t(index) * 2, 2);
+    return float(std::bit_cast<_Float16>(half));
+  }
   uint32_t bits = 0;
   const size_t size = dtype == DType::F32 ? 4 : 2;
   std::memcpy(reinterpret_cast<std::byte *>(&bits) + (4 - size), bytes.data() + size_t(index) * size, size);
@@ -48,6 +45,11 @@ float Operand::get(int64_t index) const {
 }
 
 void Operand::set(int64_t index, float value) {
+  if (dtype == DType::F16) {
+    const auto half = _Float16(value);
+    std::memcpy(bytes.data() + size_t(index) * 2, &half, 2);
+    return;
+  }
   const size_t size = dtype == DType::F32 ? 4 : 2;
   if (size == 2 && !std::isnan(value))
     value = roundBf16(value);

@@ -1,11 +1,13 @@
 //===- KernelsTest.cpp - Hand-written programs on the CPU and in the simulator ---===//
 
 #include "kernels/Kernels.h"
+#include "kernels/RandomProgram.h"
 
 #include "attune/Compile.h"
 #include "attune/Simulate.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 using namespace attune;
 using namespace attune::tests;
@@ -69,6 +71,32 @@ TEST_CASE("hand-written programs are right in the simulator", "[kernels]") {
         return simulation.run(args, {.seed = seed++});
       };
     });
+  }
+}
+
+TEST_CASE("random programs give in the simulator what they give on the CPU target", "[random]") {
+  const uint64_t first = std::getenv("ATTUNE_SEED") ? std::strtoull(std::getenv("ATTUNE_SEED"), nullptr, 10) : 0,
+                 count = std::getenv("ATTUNE_COUNT") ? std::strtoull(std::getenv("ATTUNE_COUNT"), nullptr, 10) : 60;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Program program = randomProgram(seed);
+    INFO("seed " << seed << "\n" << program.text);
+    Problem expected = program.problem(program.sizes.front()), given = expected;
+    Expected<Kernel> kernel = compileFromText({program.text, "random.mlir"}, {}, Target::cpu());
+    REQUIRE((kernel ? "" : kernel.error().text()) == "");
+    Expected<void> ran = kernel->launch(nullptr, bindOperands(expected.operands));
+    REQUIRE((ran ? "" : ran.error().text()) == "");
+    const char *arch = seed % 2 ? "sm_90a" : "sm_80";
+    Expected<std::string> text = emitFromText({program.text, "random.mlir"}, {}, Target::cuda(arch), Stage::Sched);
+    REQUIRE((text ? "" : text.error().text()) == "");
+    Expected<Simulation> simulation = Simulation::load({*text, "random.sched.mlir"});
+    REQUIRE((simulation ? "" : simulation.error().text()) == "");
+    Expected<void> simulated = simulation->run(bindOperands(given.operands), {.seed = seed});
+    REQUIRE((simulated ? "" : simulated.error().text()) == "");
+    CHECK(difference(expected.operands, given.operands, 2e-2) == "");
+    if (seed % 10 > 1) // NVRTC takes longer than all else
+      continue;
+    Expected<std::string> cubin = emitFromText({program.text, "random.mlir"}, {}, Target::cuda(arch), Stage::Cubin);
+    CHECK((cubin ? "" : cubin.error().text()) == "");
   }
 }
 

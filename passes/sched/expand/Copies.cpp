@@ -107,6 +107,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   auto type = cast<TileType>(ring.getType());
   if (op.getRing())
     return copyByEngine(op, ring, stage);
+  meetReaders();
   int64_t rows = type.getShape()[1], columns = type.getShape()[2];
   int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");

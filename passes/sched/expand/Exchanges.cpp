@@ -22,17 +22,44 @@ static bool touchesShared(Operation *op) {
       .wasInterrupted();
 }
 
+/// The op in front of which the builder writes the next one; null at the start of its block.
+static Operation *opBefore(OpBuilder &builder) {
+  Block *block = builder.getInsertionBlock();
+  if (builder.getInsertionPoint() != block->end())
+    return builder.getInsertionPoint()->getPrevNode();
+  return block->empty() ? nullptr : &block->back();
+}
+
 void KernelExpander::meet() {
-  for (Operation *before = builder.getInsertionPoint() == builder.getInsertionBlock()->end()
-                               ? (builder.getInsertionBlock()->empty() ? nullptr : &builder.getInsertionBlock()->back())
-                               : builder.getInsertionPoint()->getPrevNode();
-       before; before = before->getPrevNode()) {
+  for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
     if (isa<sched::BarrierOp>(before))
       return;
     if (touchesShared(before))
       break;
   }
   sched::BarrierOp::create(builder, loc);
+}
+
+void KernelExpander::meetReaders() {
+  OpBuilder::InsertionGuard guard(builder);
+  while (auto branch = dyn_cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp()))
+    builder.setInsertionPoint(branch);
+  for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
+    if (isa<sched::BarrierOp>(before))
+      return;
+    const bool reads =
+        before
+            ->walk([](Operation *inner) {
+              return isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::CopyToGlobalOp>(inner)
+                         ? WalkResult::interrupt()
+                         : WalkResult::advance();
+            })
+            .wasInterrupted();
+    if (reads) {
+      sched::BarrierOp::create(builder, loc);
+      return;
+    }
+  }
 }
 
 Value KernelExpander::exchangeBuffer(TileType type, Type element, StringRef name) {
@@ -85,8 +112,8 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
     return op.emitError("rounds a vector; keep f32");
   StringRef name = tile::nameOf(op.getTile());
   Value source = fromShared ? Value() : buffers.lookup(op.getTile()), shared;
-  if (!fromShared && from.getLayout() != to.getLayout()) {
-    shared = exchangeBuffer(to, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
+  if (!fromShared && (from.getLayout() != to.getLayout() || from.getAxes() != to.getAxes())) {
+    shared = exchangeBuffer(from, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
     meet();
     writeToShared(source, shared);
     sched::BarrierOp::create(builder, loc);

@@ -216,6 +216,8 @@ private:
   void byWriters(Value buffer, function_ref<void()> body);
   /// All threads wait for each other, unless nothing in shared memory has been touched since they did.
   void meet();
+  /// The same before copies, where something has been read since: a copy may take the place of what is read no more.
+  void meetReaders();
 
   // Copies.cpp
   LogicalResult expandOp(sched::SlotOp op);

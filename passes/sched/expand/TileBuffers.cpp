@@ -45,8 +45,11 @@ Value TileBuffers::bufferFor(Operation *op, Value result, ValueRange reusable) {
   for (Value operand : reusable)
     if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op) &&
         (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() ||
-         tile::nameOf(operand) == tile::nameOf(result)))
-      return buffers.lookup(operand);
+         tile::nameOf(operand) == tile::nameOf(result))) {
+      Value buffer = buffers.lookup(operand);
+      heirs[buffer] = result;
+      return buffer;
+    }
   return newBuffer(result);
 }
 
@@ -69,13 +72,17 @@ Value TileBuffers::destination(Value result) {
 }
 
 Value TileBuffers::unlessRead(Value value, Operation *op) {
-  return value.getType() == op->getResult(0).getType() && !isReadBehind(value, op) ? buffers.lookupOrNull(value)
-                                                                                   : Value();
+  if (value.getType() != op->getResult(0).getType() || isReadBehind(value, op))
+    return {};
+  Value buffer = buffers.lookupOrNull(value), heir = buffer ? heirs.lookup(buffer) : Value();
+  return heir && isReadBehind(heir, op) ? Value() : buffer;
 }
 
 Value TileBuffers::newBuffer(Value result) {
-  if (Value place = destination(result))
+  if (Value place = destination(result)) {
+    heirs[place] = result;
     return place;
+  }
   StringRef name = tile::nameOf(result);
   return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
 }

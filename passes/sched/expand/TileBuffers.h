@@ -35,7 +35,8 @@ public:
   /// Where `result` goes, if nothing reads what lies there any more: to the loop's carried tile whose next value it is,
   /// or to what a branch yields on its other side.
   Value destination(Value result);
-  /// The buffer of `value`, unless it is of another type than the result of `op` or read behind `op`.
+  /// The buffer of `value`, unless it is of another type than the result of `op`, or read behind `op` as that of
+  /// `value` or of a tile that has taken it over.
   Value unlessRead(Value value, Operation *op);
   Value newBuffer(Value result);
   /// Each tile to its buffer, all at once: one whose buffer is another's is read before that is written.
@@ -50,6 +51,7 @@ public:
 
 protected:
   IRMapping buffers;                                  ///< tiles to the buffers that hold them
+  llvm::DenseMap<Value, Value> heirs;                 ///< buffers to the last tile that took them over from another
   llvm::DenseMap<Operation *, Operation *> chainEnds; ///< of the other parts of chains: where they are written
 };
 
