@@ -232,6 +232,7 @@ private:
   tile::KernelOp kernel;
   StringRef arch;
   Block *workBlock = nullptr;
+  SmallVector<Value> place; ///< of the tile of work along each axis of the grid, in a kernel without roles
   Value queryBuffer; ///< shared memory of Q, once a product has read it
   IRMapping mapping; ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
