@@ -11,7 +11,7 @@ using Predicate = arith::CmpIPredicate;
 
 WorkOrder::WorkOrder(OpBuilder &builder, Location loc, ArrayAttr grid, Options options)
     : builder(builder), loc(loc), axes(llvm::to_vector(grid.getAsRange<tile::AxisAttr>())), options(options) {
-  if (axes.size() == 1)
+  if (axes.size() < 2)
     this->options.acrossFirstAxis = false;
 }
 
@@ -55,6 +55,8 @@ Value WorkOrder::headsTogether() {
 Value WorkOrder::total() {
   if (totalTiles)
     return totalTiles;
+  if (axes.empty())
+    return totalTiles = constant(1);
   totalTiles = count(axes.size() - 1);
   for (size_t i = axes.size() - 1; i-- > 0;)
     totalTiles = make<arith::MulIOp>(totalTiles, count(i));
@@ -145,6 +147,8 @@ Value WorkOrder::tileOf(Value turn) {
 }
 
 SmallVector<Value> WorkOrder::place(Value number) {
+  if (axes.empty())
+    return {};
   if (options.acrossFirstAxis)
     number = alongFirstAxis(number);
   auto [head, turn] = headAndTurn(number);

@@ -42,7 +42,7 @@ public:
     Deal deal = Deal::Once;
     bool longestFirst = false;
     /// Tiles at one place, or pair of places, of all positions of the first axis stand side by side: what they read in
-    /// common then comes from L2. Not for claims, and nothing where the grid has one axis.
+    /// common then comes from L2. Not for claims, and nothing where the grid has fewer than two axes.
     bool acrossFirstAxis = false;
   };
 

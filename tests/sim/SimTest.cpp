@@ -415,7 +415,7 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
         std::optional<Case> fitted = scheduled(test, "sm_90a", next, text);
         REQUIRE(fitted);
         claimed +=
-            text.find("sched.for_work claimed") != std::string::npos && text.find("\"bias_ring\"") != std::string::npos;
+            text.find("sched.claim_work") != std::string::npos && text.find("\"bias_ring\"") != std::string::npos;
         staged += text.find("\"bias_ring\"") != std::string::npos;
         runText(*fitted, "sm_90a", text, {next, next + 1});
         ran.insert(next++ % all.size());
@@ -520,8 +520,13 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
   schedule.applyTo(test.options);
   Expected<std::string> text = schedText(test, schedule);
   REQUIRE(text);
-  std::string loop = std::regex_replace(*text, std::regex("for_work grid (.*)\\((%b, %h, %q0)\\)"),
-                                        "for_work persistent $1($2, %count)");
+  const std::string tiles = std::to_string(2 * 2 * ((150 + schedule.tileQ - 1) / schedule.tileQ));
+  std::string loop = std::regex_replace(
+      *text, std::regex("( *)sched.for_work grid \\(%number\\) ([^]*?)\n\\1\\}"),
+      "%own_block = sched.block_id : i32\n%all_blocks = sched.grid_size : i32\n%all_tiles = arith.constant " + tiles +
+          " : i32\n$1sched.for_work persistent from %own_block below %all_tiles (%number, %count) $2\n"
+          "%following = arith.addi %number, %all_blocks : i32\nsched.next %following : i32\n$1}");
+  loop = std::regex_replace(loop, std::regex("sched.read_block_id"), "sched.read_again %number");
   Expected<Expectation> expected = expect(test);
   REQUIRE(expected);
   auto verdictOf = [&](const std::string &kernel, int64_t blocks) {
