@@ -139,7 +139,8 @@ Value WorkOrder::tileOf(Value turn) {
   Value last = tile::named(make<arith::SubIOp>(count(axes.size() - 1), constant(1)), "last_tile");
   if (options.deal != Deal::Rounds)
     return make<arith::SubIOp>(last, turn);
-  turn = tile::named(turn, "turn");
+  if (axes.size() > 1) // else it is the number itself
+    tile::named(turn, "turn");
   Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_turn");
   Value odd =
       arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
@@ -164,7 +165,7 @@ SmallVector<Value> WorkOrder::place(Value number) {
     const int64_t by = axis.getBy();
     index = sched::NaturalOp::create(builder, loc, builder.getI32Type(), index);
     if (by > 1) {
-      tile::named(index, (axis.getName().getValue() + "_tile").str());
+      tile::named(index, (axis.getName().getValue() + "_index").str());
       index = arith::MulIOp::create(builder, loc, index, constant(by), arith::IntegerOverflowFlags::nsw);
     }
     tile::named(index, (axis.getName().getValue() + (by > 1 ? "0" : "")).str());

@@ -234,7 +234,7 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
     %f = arith.sitofp %sum : i32 to f32
     %two = arith.constant 2 : i32
     %tile_bits = arith.remui %number, %two : i32
-    %tile = sched.natural %tile_bits {tile.name = "q_tile"} : i32
+    %tile = sched.natural %tile_bits {tile.name = "q_index"} : i32
     sched.store_element %f, %L[%c0, %c0, %tile] : f32, !tile.view<3, f32>
     %a1 = arith.addi %a, %c1 overflow<nsw> : i32
     %same = sched.uniform %d {tile.name = "same"} : i32
@@ -246,7 +246,7 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
   for (const char *text : {"  unsigned number = 0;\n"
                            "  #pragma unroll 1\n"
                            "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1; number < 1u; ++count) {\n",
-                           "(float)(carried + count)", "    const int q_tile = (int)(number % 2u);\n",
+                           "(float)(carried + count)", "    const int q_index = (int)(number % 2u);\n",
                            "    const int same = uniform(carried2);\n"
                            "    const int next_carried2 = carried;\n"
                            "    const int next_carried3 = carried + 1;\n"

@@ -47,7 +47,7 @@ const std::vector<Change> &changes() {
 
 /// Whether the line gives the number of a tile of work along q.
 bool isQueryTile(const std::string &line) {
-  return line.find("sched.natural ") != std::string::npos && line.find("tile.name = \"q_tile\"") != std::string::npos;
+  return line.find("sched.natural ") != std::string::npos && line.find("tile.name = \"q_index\"") != std::string::npos;
 }
 
 /// How many rows a tile of the kernel has.

@@ -511,6 +511,32 @@ TEST_CASE("the dropout pattern is the formula's", "[numerics]") {
     }
 }
 
+TEST_CASE("grids of other axes", "[numerics]") {
+  // Shares of an axis that no operand has all compute the same. Persistent blocks take turns, and longest first, pairs.
+  Case test =
+      makeCase("grids", busy(), bf16,
+               {.batch = 2, .heads = 2, .headsKv = 1, .queries = 150, .keys = 90, .headDim = 64, .headDimV = 64}, 6);
+  Expected<Expectation> expected = expect(test);
+  REQUIRE(expected);
+  for (const Schedule &schedule : {schedulesFor("sm_80")[0], Schedule{"sm_90a", 128, 32, 8, 2, false},
+                                   Schedule{"sm_90a", 128, 32, 8, 2, false, 1, 2}}) {
+    schedule.applyTo(test.options);
+    const std::string rows = fmt::format("q by {}", schedule.tileQ);
+    for (const std::string &grid : {"h, b, " + rows, rows + ", b, h", "b, h, split 2, " + rows, "b, " + rows + ", h"}) {
+      INFO(schedule.describe() << ", grid " << grid);
+      Expected<std::string> text = schedText(test, schedule, grid);
+      REQUIRE(text);
+      CHECK(text->find(" grid [" + grid + "]") != std::string::npos);
+      Expected<Simulation> simulation = Simulation::load({*text, "kernel.mlir"});
+      if (!simulation)
+        FAIL(simulation.error().text());
+      Verdict verdict = simulate(*simulation, test, *expected, 3);
+      INFO(verdict.text);
+      CHECK(verdict.pass);
+    }
+  }
+}
+
 TEST_CASE("a persistent grid by hand", "[numerics]") {
   // By hand: the tile of work ends with a barrier, so that the next one's copies do not overwrite O before it is read.
   Case test =
