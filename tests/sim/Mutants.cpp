@@ -126,11 +126,11 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
     if (std::smatch part; kind == "natural" && std::count_if(lines.begin(), lines.end(), isQueryTile) > 1 &&
                           std::regex_search(lines[i], part, std::regex("natural (%[^ ]*) ")))
       add("from the other end", [&](auto &changed) {
-        changed[i] = fmt::format("%rows = arith.constant {} : i32\n%one_more = arith.constant 1 : i32\n"
-                                 "%queries = tile.axis_extent \"q\" : i32\n"
-                                 "%number_of_tiles = arith.ceildivui %queries, %rows : i32\n"
-                                 "%end = arith.subi %number_of_tiles, %one_more : i32\n"
-                                 "%other_tile = arith.subi %end, {} : i32\n",
+        changed[i] = fmt::format("%tile_rows_ = arith.constant {} : i32\n%one_more = arith.constant 1 : i32\n"
+                                 "%all_queries_ = tile.axis_extent \"q\" : i32\n"
+                                 "%number_of_tiles = arith.ceildivui %all_queries_, %tile_rows_ : i32\n"
+                                 "%last_tile_ = arith.subi %number_of_tiles, %one_more : i32\n"
+                                 "%other_tile = arith.subi %last_tile_, {} : i32\n",
                                  tileRows(text), part[1].str()) +
                      lines[i].substr(0, part.position(1)) + "%other_tile" +
                      lines[i].substr(part.position(1) + part.length(1));
