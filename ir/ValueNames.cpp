@@ -57,9 +57,9 @@ std::string listedName(Operation *op, size_t i, StringRef fallback) {
 std::string argumentName(sched::ForWorkOp loop, size_t i) {
   Value argument = loop.getBody().getArgument(i);
   return listedName(loop, i,
-                    argument == loop.getNumber()                                                     ? "number"
+                    argument == loop.getNumber()                                               ? "number"
                     : loop.getOrder() != sched::WorkOrder::Grid && argument == loop.getCount() ? "count"
-                                                                                                     : "carried");
+                                                                                               : "carried");
 }
 
 std::string argumentName(sched::ForTilesOp loop, size_t i) {

@@ -98,8 +98,8 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-         isa<tile::MulFiniteOp, NaturalOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp,
-             IsMappedOp>(op);
+         isa<tile::MulFiniteOp, NaturalOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp,
+             ExtentOp, IsMappedOp>(op);
 }
 
 bool KernelPrinter::canInline(Operation *op) {

@@ -193,7 +193,7 @@ private:
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
   llvm::DenseMap<Value, unsigned> mapIndices;     ///< of tensor maps among the parameters
-  unsigned firstThread = 0; ///< of the role that is printed
+  unsigned firstThread = 0;                       ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
   llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms

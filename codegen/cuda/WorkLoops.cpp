@@ -57,9 +57,8 @@ bool KernelPrinter::printWork(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](ForWorkOp o) { printForWork(o); })
       .Case([&](ReadBlockIdOp o) { declare(o->getResult(0), bitPattern(primitive("read_block_id", {}))); })
-      .Case([&](ReadAgainOp o) {
-        declare(o->getResult(0), bitPattern(primitive("read_again", {value(o.getValue())})));
-      })
+      .Case(
+          [&](ReadAgainOp o) { declare(o->getResult(0), bitPattern(primitive("read_again", {value(o.getValue())}))); })
       .Case([&](ClaimWorkOp o) { declare(o->getResult(0), primitive("claim_work", {{"p.workspace"}})); })
       .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
       .Default([&](Operation *) { isKnown = false; });

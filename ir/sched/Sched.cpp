@@ -488,9 +488,7 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
                      (view.getOwnName() + "_map").str());
 }
 
-bool attune::sched::claimsWork(KernelOp kernel) {
-  return holds<ClaimWorkOp>(kernel);
-}
+bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }
 
 bool attune::sched::waitsForBounds(KernelOp kernel) { return !kernel.getBody().getOps<WaitBoundsOp>().empty(); }
 

@@ -115,8 +115,8 @@ public:
       return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                                 "ask one that follows from tile.part_row");
     if (plan.getPersistent() || domain.skips())
-      tasks = declareMessages("tasks", plan.getQStages(),
-                              taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
+      tasks =
+          declareMessages("tasks", plan.getQStages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
@@ -245,7 +245,10 @@ private:
   SmallVector<Value> ringStart() { return plan.getPersistent() ? SmallVector<Value>(2, i32(0)) : SmallVector<Value>(); }
 
   WorkOrder workOrder(WorkOrder::Deal deal) {
-    return {builder, loc, kernel.getGrid(), {deal, plan.getLongestFirst(), sharesWindows && deal != WorkOrder::Deal::Claims}};
+    return {builder,
+            loc,
+            kernel.getGrid(),
+            {deal, plan.getLongestFirst(), sharesWindows && deal != WorkOrder::Deal::Claims}};
   }
 
   Work numberedWork(WorkOrder::Deal deal) {
@@ -254,7 +257,8 @@ private:
       return {sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid), numbers};
     numbers.prepare();
     Value first = numbers.first();
-    auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Persistent, first, numbers.total(), ringStart());
+    auto loop =
+        sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Persistent, first, numbers.total(), ringStart());
     loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"number", "count", "first_stage", "first_phase"}));
     return {loop, numbers};
   }

@@ -27,7 +27,8 @@ Value WorkOrder::count(size_t i) {
   Value extent = tile::AxisExtentOp::create(builder, loc, builder.getI32Type(), axes[i].getName());
   if (axes[i].getBy() == 1)
     return extent;
-  return tile::named(make<arith::CeilDivUIOp>(extent, constant(axes[i].getBy())), (axes[i].getName().getValue() + "_tiles").str());
+  return tile::named(make<arith::CeilDivUIOp>(extent, constant(axes[i].getBy())),
+                     (axes[i].getName().getValue() + "_tiles").str());
 }
 
 Value WorkOrder::heads() {
@@ -86,8 +87,8 @@ Value WorkOrder::first() {
 
 Value WorkOrder::next(Value count) {
   Value block = blockId(), blocks = gridSize();
-  Value round = tile::named(
-      arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw), "round");
+  Value round =
+      tile::named(arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw), "round");
   Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, round), block);
   if (!inPairs())
     return tile::named(single, "next_number");
@@ -107,12 +108,13 @@ Value WorkOrder::alongFirstAxis(Value number) {
   // A run of tiles stays together: a pair, or, where pairs would be of two positions of the axis, one.
   Value run, place = number;
   if (inPairs()) {
-    Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(tiles, constant(2)),
-                                      constant(0));
+    Value odd =
+        arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(tiles, constant(2)), constant(0));
     run = tile::named(arith::SelectOp::create(builder, loc, odd, constant(1), constant(2)), "run");
     place = tile::named(make<arith::DivUIOp>(number, run), "run_number");
   }
-  Value before = make<arith::MulIOp>(make<arith::RemUIOp>(place, firsts), tiles), within = make<arith::DivUIOp>(place, firsts);
+  Value before = make<arith::MulIOp>(make<arith::RemUIOp>(place, firsts), tiles),
+        within = make<arith::DivUIOp>(place, firsts);
   if (run)
     within = make<arith::AddIOp>(make<arith::MulIOp>(within, run), make<arith::RemUIOp>(number, run));
   return tile::named(make<arith::AddIOp>(before, within), "ordered_number");
@@ -128,8 +130,7 @@ std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
   Value group = headsTogether(), ofGroup = make<arith::MulIOp>(tiles, group);
   Value first = tile::named(make<arith::MulIOp>(make<arith::DivUIOp>(number, ofGroup), group), "first_head");
   Value size = tile::named(make<arith::MinUIOp>(group, make<arith::SubIOp>(heads(), first)), "group_heads");
-  Value inGroup =
-      tile::named(make<arith::SubIOp>(number, make<arith::MulIOp>(tiles, first)), "number_in_group");
+  Value inGroup = tile::named(make<arith::SubIOp>(number, make<arith::MulIOp>(tiles, first)), "number_in_group");
   return {make<arith::AddIOp>(first, make<arith::RemUIOp>(inGroup, size)), make<arith::DivUIOp>(inGroup, size)};
 }
 
@@ -142,8 +143,7 @@ Value WorkOrder::tileOf(Value turn) {
   if (axes.size() > 1) // else it is the number itself
     tile::named(turn, "turn");
   Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_turn");
-  Value odd =
-      arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
+  Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
   return arith::SelectOp::create(builder, loc, odd, half, make<arith::SubIOp>(last, half));
 }
 

@@ -16,17 +16,17 @@
 //
 // Which numbers a block takes, of n blocks in the grid:
 //
-//     | deal   | numbers                                                                                                |
+//     | deal   | numbers |
 //     |--------|--------------------------------------------------------------------------------------------------------|
-//     | Once   | its own index: the grid has a block for each tile                                                      |
-//     | Rounds | one of each n in turn. Longest first, where there are more tiles than blocks, pairs of neighbours: the |
-//     |        | tiles of a head then run from both ends, so that each pair is equally long together. Pairs are dealt   |
-//     |        | shifted by the golden section of the grid against each other: where a head has an odd number of tiles, |
-//     |        | some pairs are of two heads, and each block gets its share of them                                     |
-//     | Claims | its own index, then what `sched.claim_work` gives. Tiles at one place of several heads stand side by   |
-//     |        | side: they are about equally long, and what blocks take in the end are the short ones of all these     |
-//     |        | heads. There are as many heads together as three blocks of 128 rows, or two of 192, share one: with    |
-//     |        | fewer blocks to a head, HBM is what long sequences wait for                                            |
+//     | Once   | its own index: the grid has a block for each tile | | Rounds | one of each n in turn. Longest first,
+//     where there are more tiles than blocks, pairs of neighbours: the | |        | tiles of a head then run from both
+//     ends, so that each pair is equally long together. Pairs are dealt   | |        | shifted by the golden section of
+//     the grid against each other: where a head has an odd number of tiles, | |        | some pairs are of two heads,
+//     and each block gets its share of them                                     | | Claims | its own index, then what
+//     `sched.claim_work` gives. Tiles at one place of several heads stand side by   | |        | side: they are about
+//     equally long, and what blocks take in the end are the short ones of all these     | |        | heads. There are
+//     as many heads together as three blocks of 128 rows, or two of 192, share one: with    | |        | fewer blocks
+//     to a head, HBM is what long sequences wait for                                            |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
