@@ -638,18 +638,11 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   return {};
 }
 
-/// What schedules for a GPU can launch: one kernel, with a block for each tile of queries of a head.
+/// What schedules for a GPU can launch: one kernel.
 Expected<void> checkGpuLaunch(const std::vector<KernelEntry> &entries) {
   if (entries.size() > 1)
     return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
                              entries.size())};
-  std::string grid;
-  for (const AxisParam &axis : entries.front().grid)
-    grid += (grid.empty() ? "" : ", ") + axis.name;
-  if (entries.front().grid.size() != 3)
-    return Error{fmt::format("the kernel has a grid over [{}], and only the CPU target runs other grids than over "
-                             "[b, h, q] so far; use --target cpu",
-                             grid)};
   return {};
 }
 

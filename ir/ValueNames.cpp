@@ -55,12 +55,11 @@ std::string listedName(Operation *op, size_t i, StringRef fallback) {
 }
 
 std::string argumentName(sched::ForWorkOp loop, size_t i) {
-  const bool received = loop.getOrder() == sched::WorkOrder::Received;
-  static constexpr StringRef positions[] = {"b", "h", "q0"};
-  if (!received && i < 3)
-    return listedName(loop, i, positions[i]);
-  const bool isCount = i == (received ? 0 : 3);
-  return listedName(loop, i, !isCount ? "carried" : loop.getOrder() == sched::WorkOrder::Split ? "share" : "count");
+  Value argument = loop.getBody().getArgument(i);
+  return listedName(loop, i,
+                    argument == loop.getNumber()                                               ? "number"
+                    : loop.getOrder() != sched::WorkOrder::Grid && argument == loop.getCount() ? "count"
+                                                                                               : "carried");
 }
 
 std::string argumentName(sched::ForTilesOp loop, size_t i) {
@@ -189,7 +188,9 @@ std::string resultName(Operation *op) {
       .Case([](sched::ThreadIdOp op) { return op.getInRole() ? "role_thread" : "thread"; })
       .Case([](sched::ReadThreadIdOp) { return "thread"; })
       .Case([](sched::ElectOp) { return "elected"; })
-      .Case([](sched::MoreWorkOp) { return "more"; })
+      .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([](auto) { return "block"; })
+      .Case([](sched::GridSizeOp) { return "blocks"; })
+      .Case<sched::ReadAgainOp, sched::NaturalOp>([](auto op) { return baseName(op.getValue()); })
       .Case([](sched::ClaimWorkOp) { return "claimed"; })
       .Case([](sched::TensorMapOp op) { return derivedName(op.getView(), "_map"); })
       .Case([](sched::SlotOp op) { return derivedName(op.getRing(), "_slot"); })
@@ -205,15 +206,13 @@ std::string resultName(Operation *op) {
 /// The base name of result `i`. Results of a message and of random numbers are one group, of the first's name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
-  static constexpr StringRef work[] = {"b", "h", "q0"}, split[] = {"big", "small"}, pair[] = {"first", "second"};
+  static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
   if (auto loop = dyn_cast<sched::ForTilesOp>(op))
     return resultName(loop, i);
   if (isa<tile::ForBlocksOp, scf::ForOp>(op))
     return carriedName(carriedBy(op), i);
   if (isa<sched::NextVisibleOp>(op) && i > 0)
     return search[std::min<size_t>(i, 4)].str();
-  if (isa<sched::ReadWorkOp>(op))
-    return listedName(op, i, work[i]);
   if (isa<sched::SplitTf32Op>(op))
     return listedName(op, i, split[i]);
   if (isa<sched::LoadPairOp>(op))

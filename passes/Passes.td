@@ -305,7 +305,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
-    its own, unless warps compute by distance. Where the search reads bounds of tensors, persistent blocks claim tiles of work (`for_work claimed`). What maps read by key lies beside K, in stages of
+    its own, unless warps compute by distance. Where the search reads bounds of tensors, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
+    work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
     Why here: lifetimes of stages follow the tile ops that read them.
@@ -384,8 +385,8 @@ def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "compute a lane's place again rather than keep it in registers through the loop";
   let description = [{
     Requires: `sched.kernel` with `sched.for_work grid` or `persistent`.
-    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id`, from the arguments of `sched.for_work` or from what is
-    received before the loop. Loops that hold no tiles in registers count as what follows.
+    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id`, from the number of the tile of work or from what is
+    received before the loop; what follows from a thread and a number both is kept. Loops that hold no tiles in registers count as what follows.
     Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
     Before: `%row = arith.divui %thread, %c4` before the loop, used after it
     After: `%t = sched.read_thread_id`, `%row = arith.divui %t, %c4` after the loop
@@ -407,8 +408,7 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
   let summary = "check what is left, places in shared memory and the sides of rings; in kernels without roles every wait and barrier too: the end of sched";
   let description = [{
     Requires: nothing.
-    Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; `sched.for_work` hands out the plan's
-    tile_q rows; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
+    Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
     else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
     a vote of one warp.
 

@@ -120,13 +120,15 @@ Expr KernelPrinter::overflowing(Operation *op, StringRef sign, Level level, Stri
   Expr a = value(op->getOperand(0)), b = value(op->getOperand(1));
   if (op->getResult(0).getType().isInteger(1))
     return sign == "*" ? infix(a, "&&", b, And) : infix(a, "!=", b, Equality);
-  if (a.isUnsigned && b.isUnsigned) {
+  const bool isWrapping = !cast<arith::ArithIntegerOverflowFlagsInterface>(op).hasNoSignedWrap();
+  if ((a.isUnsigned && b.isUnsigned) || (isWrapping && (a.isUnsigned || b.isUnsigned))) {
+    a = asUnsigned(a), b = asUnsigned(b);
     Expr result = infix(a, sign, b, level);
     result.isUnsigned = true;
     return result;
   }
   a = asSigned(a), b = asSigned(b);
-  if (cast<arith::ArithIntegerOverflowFlagsInterface>(op).hasNoSignedWrap())
+  if (!isWrapping)
     return natural(infix(a, sign, b, level), sign != "-" && a.isNatural && b.isNatural);
   return primitive(wrapping, {a, b});
 }
@@ -173,6 +175,13 @@ std::optional<Expr> KernelPrinter::integerArithmetic(Operation *op) {
       })
       .Case([&](arith::RemUIOp) {
         return areNatural() ? integers("%", Product) : fromUnsigned(isWide, infix(bits(0), "%", bits(1), Product));
+      })
+      .Case([&](arith::CeilDivUIOp) {
+        Expr more = bits(0), by = bits(1), less = infix(by, "-", {"1"}, Sum);
+        StringRef digits = by.text;
+        if (uint64_t number; digits.consume_back("u") && !digits.getAsInteger(10, number))
+          less = {std::to_string(number - 1) + "u"};
+        return fromUnsigned(isWide, infix({"(" + infix(more, "+", less, Sum).text + ")"}, "/", by, Product));
       })
       .Case([&](arith::FloorDivSIOp) { return primitive("floor_div", {asSigned(operand(0)), asSigned(operand(1))}); })
       .Case([&](arith::CeilDivSIOp) { return primitive("ceil_div", {asSigned(operand(0)), asSigned(operand(1))}); })

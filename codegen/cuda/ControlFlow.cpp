@@ -122,15 +122,15 @@ static bool mentions(StringRef text, StringRef name) {
 }
 
 /// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
-/// variable assigned before gets a constant of its own.
-void KernelPrinter::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried) {
+/// variable assigned before gets a constant of its own. The first `numbers` are unsigned.
+void KernelPrinter::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried, size_t numbers) {
   SmallVector<std::string> nexts;
-  for (Value value : next)
-    nexts.push_back(integer(value).text);
+  for (auto [i, value] : llvm::enumerate(next))
+    nexts.push_back((i < numbers ? asUnsigned(this->value(value)) : integer(value)).text);
   for (size_t i = 1; i < nexts.size(); ++i)
     if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
       std::string name = names.take("next_" + carried[i]);
-      line("const int " + name + " = " + nexts[i] + ";");
+      line((i < numbers ? "const unsigned " : "const int ") + name + " = " + nexts[i] + ";");
       nexts[i] = name;
     }
   for (auto [name, value] : llvm::zip(carried, nexts)) {

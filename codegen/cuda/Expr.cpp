@@ -21,6 +21,12 @@ Expr natural(Expr expr, bool is) {
   return expr;
 }
 
+Expr bitPattern(Expr expr) {
+  expr.isUnsigned = true;
+  expr.isNatural = false;
+  return expr;
+}
+
 Expr asSigned(const Expr &expr) { return expr.isUnsigned ? castTo("int", expr) : expr; }
 
 Expr asUnsigned(const Expr &expr, bool wide) {

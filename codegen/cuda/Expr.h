@@ -36,6 +36,9 @@ Expr castTo(llvm::StringRef type, const Expr &expr);
 /// `expr`, of which it is known that it is not negative, if `is` and it is no bit pattern.
 Expr natural(Expr expr, bool is = true);
 
+/// `expr`, which is of type `unsigned` in C++.
+Expr bitPattern(Expr expr);
+
 /// `expr` as an `int`.
 Expr asSigned(const Expr &expr);
 

@@ -56,6 +56,7 @@ bool KernelPrinter::hasManyTerms(Block *block) {
 std::optional<Expr> KernelPrinter::expression(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
       .Case([&](ThreadIdOp) { return castTo("int", {"threadIdx.x"}); })
+      .Case([&](NaturalOp o) { return natural(integer(o.getValue())); })
       .Case([&](GetOp get) {
         Expr expr{element(get.getBuffer(), get.getIndices())};
         auto type = cast<TileType>(get.getBuffer().getType());
@@ -97,8 +98,8 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-         isa<tile::MulFiniteOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp, ExtentOp,
-             IsMappedOp>(op);
+         isa<tile::MulFiniteOp, NaturalOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp,
+             ExtentOp, IsMappedOp>(op);
 }
 
 bool KernelPrinter::canInline(Operation *op) {

@@ -117,6 +117,10 @@ void KernelPrinter::printOp(Operation *op) {
     values[extent.getResult()] = extentOf(extent.getAxis());
     return;
   }
+  if (isa<BlockIdOp, GridSizeOp>(op)) {
+    values[op->getResult(0)] = bitPattern({isa<BlockIdOp>(op) ? "blockIdx.x" : "gridDim.x"});
+    return;
+  }
   if (std::optional<Expr> expr = expression(op)) {
     if (error)
       return;

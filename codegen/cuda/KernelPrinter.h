@@ -133,16 +133,10 @@ private:
   void printIf(mlir::scf::IfOp op);
   void printForTiles(sched::ForTilesOp op);
   void printNextVisible(sched::NextVisibleOp op);
-  void assignCarried(sched::NextOp op, mlir::ValueRange next, ArrayRef<std::string> carried);
+  void assignCarried(sched::NextOp op, mlir::ValueRange next, ArrayRef<std::string> carried, size_t numbers = 0);
 
   // Work.
-  Expr workNumber(sched::ForWorkOp op, Expr round);
-  Expr workTiles(sched::ForWorkOp op);
-  Expr gridTile(sched::ForWorkOp op, Expr number);
   void printForWork(sched::ForWorkOp op);
-  void printTile(sched::ForWorkOp op, const std::string &number);
-  void breakIf(const std::string &condition);
-  void printReadWork(sched::ReadWorkOp op);
 
   // Expressions.
   /// The expression of a scalar op without regions or effects; nothing where `op` is not such an op.
@@ -200,10 +194,7 @@ private:
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
   llvm::DenseMap<Value, unsigned> mapIndices;     ///< of tensor maps among the parameters
-  /// Of loops over work in order persistent: how many tiles there are.
-  llvm::DenseMap<Operation *, std::string> workTotals;
-  std::string claimedHeads; ///< of the loop over work in order claimed: heads whose tiles stand side by side
-  unsigned firstThread = 0; ///< of the role that is printed
+  unsigned firstThread = 0;                       ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
   llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms

@@ -145,6 +145,9 @@ Run integerStep(Operation *op) {
       .Case([](arith::CeilDivSIOp o) { return integers<[](auto a, decltype(a) b) { return divideUp(a, b); }>(o); })
       .Case([](arith::MinSIOp o) { return integers<[](auto a, decltype(a) b) { return std::min(a, b); }>(o); })
       .Case([](arith::MaxSIOp o) { return integers<[](auto a, decltype(a) b) { return std::max(a, b); }>(o); })
+      .Case([](arith::CeilDivUIOp o) {
+        return integers<[](auto a, decltype(a) b) { return divideUnsigned(a, b) + (remainderUnsigned(a, b) != 0); }>(o);
+      })
       .Case([](arith::MinUIOp o) {
         return integers<[](auto a, decltype(a) b) { return natural(a) < natural(b) ? a : b; }>(o);
       })

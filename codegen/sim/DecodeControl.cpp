@@ -100,59 +100,44 @@ void Decoder::role(sched::RoleOp op) {
 }
 
 void Decoder::work(sched::ForWorkOp op) {
-  const bool persistent = op.getOrder() == sched::WorkOrder::Persistent,
-             received = op.getOrder() == sched::WorkOrder::Received,
-             claimed = op.getOrder() == sched::WorkOrder::Claimed;
-  if (op.getOrder() == sched::WorkOrder::Split)
-    return fail(opIndex(op), "in order 'split' cannot be simulated; use grid, persistent, claimed or received");
-  if (program->tileQ && program->tileQ != int64_t(op.getTileQ()))
-    return fail(opIndex(op), "has tiles of " + std::to_string(op.getTileQ()) + " rows, another role's have " +
-                                 std::to_string(program->tileQ) + "; give all roles the same");
-  program->tileQ = int64_t(op.getTileQ());
-  program->persistent |= persistent || claimed;
-  program->claims |= claimed;
-  const Slot nowhere = allocate(IntegerType::get(op.getContext(), 32), false);
-  auto take = [&](Step &step) {
-    step.flag = op.getLongestFirst();
-    step.number[0] = op.getAcrossBatches();
-    step.out.fill(nowhere);
-    for (auto [i, argument] : llvm::enumerate(op.getBody().getArguments().drop_back(op.getInits().size())))
-      step.out[i] = slot(argument);
+  program->hasWork = true;
+  if (op.getOrder() == sched::WorkOrder::Grid) {
+    emit(op, sim::blockId).out[0] = slot(op.getNumber());
+    return block(op.getBody().front());
+  }
+  const bool received = op.getOrder() == sched::WorkOrder::Received;
+  program->persistent |= !received;
+  program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
+  // The number is the same in all lanes, also where it comes from a shuffle.
+  auto take = [&](Step &step, size_t target) {
+    step.out[0] = slot(received ? op.getCount() : op.getNumber());
+    step.out[1] = slot(op.getCount());
+    step.target = uint32_t(target);
   };
   moveAll(op, op.getInits(), op.getCarried());
   size_t begin = program->steps.size();
-  if (received) {
-    emit(op, sim::receiveBegin).out[0] = slot(op.getCount());
-    block(op.getBody().front());
-    if (error)
-      return;
-    Value more = op.getNext().getValues().front();
-    moveAll(op, op.getNextCarried(), op.getCarried());
-    Step &next = emit(op, sim::receiveNext, more);
-    next.out[0] = slot(op.getCount());
-    next.target = uint32_t(begin + 1);
-    return;
-  }
-  take(emit(op, claimed ? sim::claimBegin : sim::workBegin));
+  SmallVector<Value> from;
+  if (!received)
+    from = {op.getFirst(), op.getBound()};
+  take(emit(op, received ? sim::receiveBegin : sim::workBegin, from), begin + 1);
   block(op.getBody().front());
   if (error)
     return;
-  if (claimed) {
-    Value number = op.getNext().getValues().front();
-    moveAll(op, op.getNextCarried(), op.getCarried());
-    Step &next = emit(op, sim::claimNext, number);
-    take(next);
-    next.target = uint32_t(begin + 1);
-    return;
-  }
-  if (persistent) {
-    if (op.getNext())
-      moveAll(op, op.getNextCarried(), op.getCarried());
-    Step &next = emit(op, sim::workNext);
-    take(next);
-    next.target = uint32_t(begin + 1);
-  }
-  program->steps[begin].target = uint32_t(program->steps.size());
+  // Taken before the carried values move, of which it may be one.
+  Value next = op.getNext().getValues().front();
+  const Slot following = allocate(next.getType(), varies(next));
+  Step &keep = emit(op, sim::move, next);
+  keep.out[0] = following;
+  keep.number[0] = widthOf(next.getType());
+  moveAll(op, op.getNextCarried(), op.getCarried());
+  from = {next};
+  if (!received)
+    from.push_back(op.getBound());
+  Step &step = emit(op, received ? sim::receiveNext : sim::workNext, from);
+  step.in[0] = following;
+  take(step, begin + 1);
+  if (!received)
+    program->steps[begin].target = uint32_t(program->steps.size());
 }
 
 void Decoder::search(sched::NextVisibleOp op) {

@@ -40,10 +40,10 @@ bool Decoder::valueOp(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([&](auto o) { emit(o, sim::threadId); })
       .Case([&](sched::ElectOp o) { emit(o, sim::elect); })
-      .Case([&](sched::ReadWorkOp o) { emit(o, sim::readWork); })
-      .Case([&](sched::MoreWorkOp o) {
-        emit(o, sim::moreWork, o->getOperands(), {}, {}, cast<sched::ForWorkOp>(o->getParentOp()).getLongestFirst());
-      })
+      .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([&](auto o) { emit(o, sim::blockId); })
+      .Case([&](sched::GridSizeOp o) { emit(o, sim::gridSize); })
+      .Case<sched::ReadAgainOp, sched::NaturalOp>(
+          [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
       // Bounds are made before a simulation starts.
       .Case([&](sched::WaitBoundsOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })

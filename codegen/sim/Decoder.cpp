@@ -183,13 +183,13 @@ Expected<std::shared_ptr<const Program>> Decoder::run() {
   program->warps = int(kernel.getThreads() / lanes);
   program->agents = program->warps;
   program->sharedBytes = kernel.getSharedBytes();
-  for (auto [extent, axis] : llvm::zip(program->workExtents, ArrayRef<StringRef>{"b", "h", "q"}))
-    extent = tile::findExtent(signature, axis);
+  for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
+    program->grid.push_back({tile::findExtent(signature, axis.getName()), axis.getSize(), axis.getBy()});
   block(kernel.getBody().front());
   emit(kernel, sim::finishWarp);
   if (error)
     return *error;
-  if (!program->tileQ)
+  if (!program->hasWork)
     return Error{"the kernel has no sched.for_work; the simulator runs whole kernels"};
   program->valueBytes = (program->valueBytes + 7) / 8 * 8;
   return std::shared_ptr<const Program>(program);

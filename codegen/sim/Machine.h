@@ -58,9 +58,8 @@ struct Warp {
   std::vector<uint32_t> registers;
   std::vector<RegisterState> buffers;
 
-  // The tile of work.
-  int64_t tile = 0, tilesBefore = 0;
-  std::array<int32_t, 3> work = {};
+  // Tiles of work that its loop over these has had.
+  int64_t tilesBefore = 0;
 
   // Order.
   uint32_t now = 1;
@@ -144,7 +143,6 @@ constexpr int64_t outside = std::numeric_limits<int64_t>::min();
 
 struct Launch {
   const LaunchParams *params = nullptr;
-  int64_t batch = 1, heads = 1, queryTiles = 0; ///< extents of the work
   std::vector<Memory> tensors;
   std::vector<int64_t> parameters; ///< bits of Program::parameters
   int64_t tiles = 0, blocks = 0;
@@ -242,18 +240,16 @@ Go loopTest(Machine &, Warp &, const Step &);  ///< in: counter, bound; by lane 
 Go move(Machine &, Warp &, const Step &);      ///< in: from; out: to; number[0]: bytes; active lanes only
 Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
 Go roleEnd(Machine &, Warp &, const Step &);
-Go workBegin(Machine &, Warp &, const Step &);    ///< out: batch, head, row, count; flag: longest first
+Go workBegin(Machine &, Warp &, const Step &);    ///< in: number of the tile, bound; out: number, count
 Go workNext(Machine &, Warp &, const Step &);     ///< the same
-Go claimBegin(Machine &, Warp &, const Step &);   ///< out: batch, head, row, count; flag: longest first
-Go claimNext(Machine &, Warp &, const Step &);    ///< the same; in: number of the tile
 Go receiveBegin(Machine &, Warp &, const Step &); ///< out: count
 Go receiveNext(Machine &, Warp &, const Step &);  ///< in: whether another tile comes; out: count
 Go finishWarp(Machine &, Warp &, const Step &);
 
 Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
-Go readWork(Machine &, Warp &, const Step &);
-Go moreWork(Machine &, Warp &, const Step &);       ///< in: the number claimed, or nothing; flag: longest first
+Go blockId(Machine &, Warp &, const Step &);
+Go gridSize(Machine &, Warp &, const Step &);
 Go claimWork(Machine &, Warp &, const Step &);      ///< out: number of a tile, in the first lane
 Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
 Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: how many

@@ -10,8 +10,8 @@
 //     | loop, uniform bounds      | i = lower; H: loopTest i < n -> F; body; i = next; jump -> H; F:       |
 //     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
 //     | next_visible              | searchBegin; H: searchTurn -> F; region; searchAnswer -> H; F:         |
-//     | for_work                  | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
-//     | for_work claimed          | i = init; claimBegin; H: body; i = next; claimNext -> H                |
+//     | for_work grid             | blockId; body                                                          |
+//     | for_work persistent       | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
 //     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |
 //
 //===----------------------------------------------------------------------===//
@@ -159,6 +159,13 @@ struct Parameter {
   Element type = Element::I32;
 };
 
+/// An axis of the grid.
+struct Axis {
+  std::optional<size_t> offset; ///< of its extent in the packed parameters; nothing where no operand has it
+  int64_t size = 0;             ///< its fixed extent, or 0
+  int64_t by = 1;
+};
+
 struct Program {
   std::string name;
   std::vector<Step> steps;
@@ -174,9 +181,8 @@ struct Program {
   std::vector<Parameter> parameters;
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
-  int64_t tileQ = 0;
-  /// In the packed parameters, of the extents of batch, heads and queries: the axes of the work.
-  std::array<std::optional<size_t>, 3> workExtents = {};
+  std::vector<Axis> grid;
+  bool hasWork = false;
   bool persistent = false; ///< a block has several tiles of work
   bool claims = false;     ///< which it claims
 };

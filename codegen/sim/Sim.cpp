@@ -68,11 +68,11 @@ static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t block
 Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &settings) const {
   Launch launch;
   launch.params = params;
-  auto extent = [&](int axis) { return program->workExtents[axis] ? word(params, *program->workExtents[axis]) : 1; };
-  launch.batch = extent(0);
-  launch.heads = extent(1);
-  launch.queryTiles = (extent(2) + program->tileQ - 1) / program->tileQ;
-  launch.tiles = launch.queryTiles * launch.heads * launch.batch;
+  launch.tiles = 1;
+  for (const Axis &axis : program->grid) {
+    const int64_t extent = axis.size ? axis.size : axis.offset ? word(params, *axis.offset) : 1;
+    launch.tiles *= (extent + axis.by - 1) / axis.by;
+  }
   launch.blocks = !program->persistent
                       ? launch.tiles
                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);

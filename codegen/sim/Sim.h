@@ -91,7 +91,7 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// For the grid of `for_work persistent` or `claimed`, at least 1: as many blocks as persistentBlocks
+  /// For the grid of `for_work persistent`, at least 1: as many blocks as persistentBlocks
   /// (LaunchParams.h) gives. Order grid has one for each tile.
   int64_t multiprocessors = 1;
 };
@@ -100,7 +100,7 @@ struct SimulatorRun {
 class Simulator {
 public:
   /// Of the one `sched.kernel` of `module`, which the simulator does not keep. Errors: an op that is not expanded or
-  /// that the simulator lacks, naming it; the work order split.
+  /// that the simulator lacks, naming it.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
   /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds

@@ -215,16 +215,18 @@ LogicalResult RoleOp::verify() {
 }
 
 /// Arguments of the body besides the carried ones.
-static size_t positions(WorkOrder order) { return order == WorkOrder::Received ? 1 : order == WorkOrder::Grid ? 3 : 4; }
+static size_t positions(WorkOrder order) { return order == WorkOrder::Persistent ? 2 : 1; }
 
-void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, int64_t tileQ, bool longestFirst,
+void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, Value first, Value bound,
                       ValueRange inits) {
   auto &properties = state.getOrAddProperties<Properties>();
   properties.order = WorkOrderAttr::get(builder.getContext(), order);
-  properties.tile_q = builder.getI64IntegerAttr(tileQ);
-  if (longestFirst)
-    properties.longest_first = builder.getUnitAttr();
+  for (Value limit : {first, bound})
+    if (limit)
+      state.addOperands(limit);
   state.addOperands(inits);
+  llvm::copy(ArrayRef<int32_t>{bool(first), bool(bound), int32_t(inits.size())},
+             properties.operandSegmentSizes.begin());
   OpBuilder::InsertionGuard guard(builder);
   size_t arguments = positions(order) + inits.size();
   builder.createBlock(state.addRegion(), {}, SmallVector<Type>(arguments, builder.getI32Type()),
@@ -238,96 +240,78 @@ OperandRange ForWorkOp::getNextCarried() { return getNext().getValues().take_bac
 ParseResult ForWorkOp::parse(OpAsmParser &parser, OperationState &result) {
   StringRef order;
   SMLoc loc = parser.getCurrentLocation();
-  int64_t tileQ;
-  if (parser.parseKeyword(&order) || parser.parseKeyword("tile_q") || parser.parseInteger(tileQ))
+  if (parser.parseKeyword(&order))
     return failure();
   std::optional<WorkOrder> parsed = symbolizeWorkOrder(order);
   if (!parsed)
-    return parser.emitError(loc, "expected grid, persistent, claimed, split or received");
-  result.addAttribute("order", WorkOrderAttr::get(parser.getContext(), *parsed));
-  result.addAttribute("tile_q", parser.getBuilder().getI64IntegerAttr(tileQ));
-  if (succeeded(parser.parseOptionalKeyword("longest_first")))
-    result.addAttribute("longest_first", parser.getBuilder().getUnitAttr());
-  if (succeeded(parser.parseOptionalKeyword("across_batches")))
-    result.addAttribute("across_batches", parser.getBuilder().getUnitAttr());
-  if (succeeded(parser.parseOptionalKeyword("splits"))) {
-    int64_t splits;
-    if (parser.parseInteger(splits))
+    return parser.emitError(loc, "expected grid, persistent or received");
+  auto &properties = result.getOrAddProperties<Properties>();
+  properties.order = WorkOrderAttr::get(parser.getContext(), *parsed);
+  const Type i32 = parser.getBuilder().getI32Type();
+  SmallVector<OpAsmParser::UnresolvedOperand> limits, inits;
+  if (succeeded(parser.parseOptionalKeyword("from")))
+    if (parser.parseOperand(limits.emplace_back()) || parser.parseKeyword("below") ||
+        parser.parseOperand(limits.emplace_back()))
       return failure();
-    result.addAttribute("splits", parser.getBuilder().getI64IntegerAttr(splits));
-  }
-  SmallVector<OpAsmParser::UnresolvedOperand> inits;
   if (succeeded(parser.parseOptionalKeyword("carries")))
-    if (parser.parseOperandList(inits, OpAsmParser::Delimiter::Paren) ||
-        parser.resolveOperands(inits, parser.getBuilder().getI32Type(), result.operands))
+    if (parser.parseOperandList(inits, OpAsmParser::Delimiter::Paren))
       return failure();
+  if (parser.resolveOperands(limits, i32, result.operands) || parser.resolveOperands(inits, i32, result.operands))
+    return failure();
+  llvm::copy(ArrayRef<int32_t>{!limits.empty(), !limits.empty(), int32_t(inits.size())},
+             properties.operandSegmentSizes.begin());
   SmallVector<OpAsmParser::Argument> arguments;
   if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
     return failure();
   for (OpAsmParser::Argument &argument : arguments)
-    argument.type = parser.getBuilder().getI32Type();
+    argument.type = i32;
   return failure(parser.parseRegion(*result.addRegion(), arguments) || parser.parseOptionalAttrDict(result.attributes));
 }
 
 void ForWorkOp::print(OpAsmPrinter &printer) {
-  printer << " " << stringifyWorkOrder(getOrder()) << " tile_q " << getTileQ()
-          << (getLongestFirst() ? " longest_first" : "") << (getAcrossBatches() ? " across_batches" : "");
-  if (getSplits())
-    printer << " splits " << *getSplits();
+  printer << " " << stringifyWorkOrder(getOrder());
+  if (getFirst())
+    printer << " from " << getFirst() << " below " << getBound();
   if (!getInits().empty())
     printer << " carries (" << getInits() << ")";
   printer << " (";
   llvm::interleaveComma(getBody().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "tile_q", "longest_first", "across_batches", "splits"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"order", "operandSegmentSizes"});
 }
 
 LogicalResult ForWorkOp::verify() {
-  bool counts = getOrder() != WorkOrder::Grid, received = getOrder() == WorkOrder::Received,
-       claimed = getOrder() == WorkOrder::Claimed;
-  if (!getInits().empty() && (getOrder() == WorkOrder::Grid || getOrder() == WorkOrder::Split))
+  const WorkOrder order = getOrder();
+  const bool persistent = order == WorkOrder::Persistent;
+  if (!getInits().empty() && order == WorkOrder::Grid)
     return emitOpError("carries values, but a block has one tile in this order");
-  StringRef arguments = received             ? "a count, and the carried values"
-                        : !counts            ? "batch, head and first query row"
-                        : getInits().empty() ? "batch, head, first query row, and a count or share"
-                                             : "batch, head, first query row, a count, and the carried values";
-  if (getBody().getNumArguments() != positions(getOrder()) + getInits().size())
+  if (persistent != bool(getFirst()) || persistent != bool(getBound()))
+    return emitOpError("`from` and `below` belong to the order persistent, which has both");
+  StringRef arguments = order == WorkOrder::Received ? "a count, and the carried values"
+                        : !persistent                ? "the number of a tile"
+                                                     : "the number of a tile, a count, and the carried values";
+  if (getBody().getNumArguments() != positions(order) + getInits().size())
     return emitOpError("the body takes ") << arguments;
-  if ((getOrder() == WorkOrder::Split) != getSplits().has_value() || getSplits().value_or(1) < 1)
-    return emitOpError("`splits`, at least 1, belongs to the order split");
-  if (getAcrossBatches() && getOrder() != WorkOrder::Grid && getOrder() != WorkOrder::Persistent)
-    return emitOpError("`across_batches` belongs to the orders grid and persistent");
   TypeRange next = getNext() ? TypeRange(getNext().getValues()) : TypeRange();
-  if (received || claimed) {
+  if (order != WorkOrder::Grid) {
     if (next.empty() || !next.front().isInteger(32))
       return emitOpError("`sched.next` must say first ")
-             << (claimed ? "which tile of work is the next: its number, i32"
-                         : "whether there is another tile of work: 1 or 0, i32");
+             << (persistent ? "which tile of work is the next: its number, i32"
+                            : "whether there is another tile of work: 1 or 0, i32");
     next = next.drop_front();
   }
   if (next != TypeRange(getInits()) || next != TypeRange(ValueRange(getCarried())))
     return emitOpError("initial, carried and next values differ in number or type");
-  if (auto kernel = (*this)->getParentOfType<KernelOp>(); claimed && kernel && kernel.getBounds().empty())
-    return emitOpError(
-        "claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return success();
 }
-
-static WorkOrder orderAround(Operation *op) { return cast<ForWorkOp>(op->getParentOp()).getOrder(); }
 
 LogicalResult ClaimWorkOp::verify() {
-  if (orderAround(*this) != WorkOrder::Claimed)
-    return emitOpError() << "is for the order claimed, not " << stringifyWorkOrder(orderAround(*this));
-  return success();
-}
-
-LogicalResult MoreWorkOp::verify() {
-  WorkOrder order = orderAround(*this);
-  if (order != (getNumber() ? WorkOrder::Claimed : WorkOrder::Persistent))
-    return emitOpError() << (getNumber() ? "with a number is for the order claimed, not "
-                                         : "without a number is for the order persistent, not ")
-                         << stringifyWorkOrder(order);
+  const WorkOrder order = cast<ForWorkOp>((*this)->getParentOp()).getOrder();
+  if (order != WorkOrder::Persistent)
+    return emitOpError() << "is for the order persistent, not " << stringifyWorkOrder(order);
+  if (auto kernel = (*this)->getParentOfType<KernelOp>(); kernel && kernel.getBounds().empty())
+    return emitOpError("is in a kernel without bounds of tensors; the kernel that makes these resets the counter");
   return success();
 }
 
@@ -504,9 +488,7 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
                      (view.getOwnName() + "_map").str());
 }
 
-bool attune::sched::claimsWork(KernelOp kernel) {
-  return holds<ForWorkOp>(kernel, [](ForWorkOp work) { return work.getOrder() == WorkOrder::Claimed; });
-}
+bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }
 
 bool attune::sched::waitsForBounds(KernelOp kernel) { return !kernel.getBody().getOps<WaitBoundsOp>().empty(); }
 

@@ -76,78 +76,65 @@ def ElectOp : SchedOp<"elect", [Effects]> {
 }
 
 def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
-    [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">,
-     I32EnumAttrCase<"Claimed", 2, "claimed">, I32EnumAttrCase<"Split", 3, "split">, I32EnumAttrCase<"Received", 4, "received">]> {
+    [I32EnumAttrCase<"Grid", 0, "grid">, I32EnumAttrCase<"Persistent", 1, "persistent">, I32EnumAttrCase<"Received", 2, "received">]> {
   let cppNamespace = "::attune::sched";
   let genSpecializedAttr = 0;
 }
 def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 
-def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects, AttrSizedOperandSegments]> {
   let summary = "the tiles of work of a block";
   let description = [{
-    The body takes batch, head and the first query row of a tile of `tile_q` rows. `longest_first` starts with a head's last tile; in order
-    persistent a block then takes pairs of tiles from both ends of a head, its last and its first, which together are equally long. `across_batches`
-    puts the tiles of all batches at one place, or pair of places, side by side: what they read in common then comes from L2. In order claimed the tiles
-    at one place of many heads stand side by side: they are about equally long, so that, longest first, blocks end with the short ones of all these
-    heads. There are `blocks * tile_q / 384` of them at most: three blocks of 128 rows then share the keys of a head.
+    The body takes the number of a tile of work (i32, as an unsigned number). Where that tile lies along the axes of the kernel's grid is arithmetic in the
+    body (passes/sched/WorkOrder.h writes it), as is which number follows.
 
-        | order      | tiles of a block                                                                             |
-        |------------|----------------------------------------------------------------------------------------------|
-        | grid       | one; query tiles of a head side by side                                                      |
-        | persistent | one of every n, n blocks in the grid; the body also takes how many came before (i32)         |
-        | claimed    | first that with the block's own number, then those that `sched.claim_work` gives; the body also takes how many came before (i32) |
-        | split      | one, with one of `splits` equal shares of its keys; the body also takes the share (i32)      |
+        | order      | tiles of a block                                                                                          |
+        |------------|-----------------------------------------------------------------------------------------------------------|
+        | grid       | one: the body takes its number, which is that of the block                                                |
+        | persistent | from number `from` on while the number is `below` a bound: the body takes the number, and how many tiles came before (i32) |
         | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive` |
 
-    Where a block has several tiles, i32 values may be carried from one to the next: `sched.next` ends the body then. In order claimed the first value
-    of `sched.next` is the next tile's number, of which there may be none; in order received it says whether there is another tile: 1 or 0.
+    Where a block has several tiles, i32 values may be carried from one to the next. `sched.next` ends the body then; its first value is the next tile's number
+    in order persistent, and in order received whether there is another tile: 1 or 0.
 
     ```mlir
-    sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) { ... }
-    sched.for_work grid tile_q 128 across_batches (%b, %h, %q0) { ... }
-    sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) { ... }
-    sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
+    sched.for_work grid (%number) { ... }
+    sched.for_work persistent from %block below %tiles carries (%zero, %zero) (%number, %count, %stage, %phase) {
       ...
-      sched.next %stage1, %phase1 : i32, i32
+      sched.next %next_number, %stage1, %phase1 : i32, i32, i32
     }
-    sched.for_work claimed tile_q 128 carries (%zero) (%b, %h, %q0, %count, %stage) {
-      %number = sched.claim_work : i32
-      ...
-      sched.next %next, %stage1 : i32, i32
-    }
-    sched.for_work split tile_q 128 splits 4 (%b, %h, %q0, %share) { ... }
-    sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
+    sched.for_work received carries (%zero) (%count, %stage) {
       %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       ...
       sched.next %work#3, %stage1 : i32, i32
     }
     ```
   }];
-  let arguments = (ins WorkOrderAttr:$order, I64Attr:$tile_q, UnitAttr:$longest_first, UnitAttr:$across_batches, OptionalAttr<I64Attr>:$splits,
-                       Variadic<I32>:$inits);
+  let arguments = (ins WorkOrderAttr:$order, Optional<I32>:$first, Optional<I32>:$bound, Variadic<I32>:$inits);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, "int64_t":$tileQ, "bool":$longestFirst,
+  let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, CArg<"::mlir::Value", "{}">:$first, CArg<"::mlir::Value", "{}">:$bound,
                                  CArg<"::mlir::ValueRange", "{}">:$inits)>];
   let extraClassDeclaration = [{
     /// The carried values in the body.
     ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
-    /// What ends the body where values are carried, else null.
+    /// What ends the body where a block has several tiles, else null.
     NextOp getNext();
     /// The values of `getNext` for the carried ones.
     ::mlir::OperandRange getNextCarried();
+    /// The number of the tile; null in order received.
+    ::mlir::Value getNumber() { return getOrder() == WorkOrder::Received ? ::mlir::Value() : getBody().getArgument(0); }
     /// How many tiles of work came before, where a block has several.
-    ::mlir::Value getCount() { return getBody().getArgument(getOrder() == WorkOrder::Received ? 0 : 3); }
+    ::mlir::Value getCount() { return getBody().getArgument(getOrder() == WorkOrder::Received ? 0 : 1); }
   }];
 }
 
 def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
   let summary = "number of the next tile of work that no block has taken, in the first lane";
   let description = [{
-    In a `sched.for_work` of order claimed, for a whole warp: its first lane gets the number, which may be past the last tile; what the others
+    In a `sched.for_work` of order persistent, for a whole warp: its first lane gets the number, which may be past the last tile; what the others
     get is undefined. A round trip to global memory: take the number to the other lanes by `sched.shuffle` where it is needed. The numbers after those of the
     grid's blocks are counted in the first word of the workspace, which the kernel that makes the bounds of tensors sets to 0.
 
@@ -160,20 +147,72 @@ def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
   let hasVerifier = 1;
 }
 
-def MoreWorkOp : SchedOp<"more_work", [Pure, HasParent<"ForWorkOp">]> {
-  let summary = "whether the block has another tile of work after this one: 1 or 0";
+def BlockIdOp : SchedOp<"block_id", [Pure]> {
+  let summary = "index of the block within the grid";
   let description = [{
-    In a `sched.for_work` of order persistent, or of order claimed with the number that the block has claimed.
+    The grid has one dimension. PTX ISA 10, %ctaid.x.
 
     ```mlir
-    %0 = sched.more_work : i32
-    %1 = sched.more_work %next : i32
+    %0 = sched.block_id : i32
     ```
   }];
-  let arguments = (ins Optional<I32>:$number);
   let results = (outs I32:$result);
-  let assemblyFormat = "($number^)? attr-dict `:` type($result)";
-  let hasVerifier = 1;
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def GridSizeOp : SchedOp<"grid_size", [Pure]> {
+  let summary = "how many blocks the grid has";
+  let description = [{
+    PTX ISA 10, %nctaid.x.
+
+    ```mlir
+    %0 = sched.grid_size : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def ReadBlockIdOp : SchedOp<"read_block_id", [Effects]> {
+  let summary = "index of the block, read again here";
+  let description = [{
+    The value of `sched.block_id`, with an effect, as `sched.read_thread_id`.
+
+    ```mlir
+    %0 = sched.read_block_id : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def ReadAgainOp : SchedOp<"read_again", [Effects]> {
+  let summary = "the same number, which the device compiler takes for another";
+  let description = [{
+    What is computed from the result is computed here, and not kept from where the same was computed from `value`.
+
+    ```mlir
+    %1 = sched.read_again %number : i32
+    ```
+  }];
+  let arguments = (ins I32:$value);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def NaturalOp : SchedOp<"natural", [Pure]> {
+  let summary = "an unsigned number below 2^31, as a signed one";
+  let description = [{
+    The bits stay the same. Arithmetic of numbers of tiles is unsigned; places in tensors are signed numbers, of which it is known from here on that they are
+    not negative.
+
+    ```mlir
+    %1 = sched.natural %0 : i32
+    ```
+  }];
+  let arguments = (ins I32:$value);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
 def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
@@ -323,19 +362,6 @@ def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
   }];
   let results = (outs I32:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
-}
-
-def ReadWorkOp : SchedOp<"read_work", [Effects, HasParent<"ForWorkOp">]> {
-  let summary = "batch, head and first query row of the tile of work, derived again here";
-  let description = [{
-    The first three arguments of the `sched.for_work` around it (order grid or persistent), with an effect, as `sched.read_thread_id`.
-
-    ```mlir
-    %b, %h, %q0 = sched.read_work
-    ```
-  }];
-  let results = (outs I32:$batch, I32:$head, I32:$row);
-  let assemblyFormat = "attr-dict";
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,11 +11,25 @@ using namespace attune;
 
 namespace {
 
-/// One run of a kernel: extents, a query tile, and what to take for values that are not computed here.
+/// One run of a kernel: extents, a tile of work by its number, of how many, and what to take for values that are not
+/// computed here.
 struct Launch {
-  int64_t queries, keys, firstRow;
+  int64_t queries, keys, number, tiles;
   bool choice;
 };
+
+/// The extent of an axis; of those that are not queries or keys any serves.
+int64_t extentOf(StringRef axis, int64_t queries, int64_t keys) {
+  return axis == "q" ? queries : axis == "k" ? keys : 1;
+}
+
+/// How many tiles of work the grid has.
+int64_t countTiles(sched::KernelOp kernel, int64_t queries, int64_t keys) {
+  int64_t tiles = 1;
+  for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
+    tiles *= llvm::divideCeil(axis.isFixed() ? axis.getSize() : extentOf(axis.getName(), queries, keys), axis.getBy());
+  return tiles;
+}
 
 //===----------------------------------------------------------------------===//
 // What is in shared memory
@@ -262,7 +276,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  if (isa<sched::NextVisibleOp, sched::ReadWorkOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
+  if (isa<sched::NextVisibleOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
           sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::AnyLaneOp>(op))
@@ -399,7 +413,8 @@ private:
   static SmallVector<Value, 3> operandsOf(Operation *op) {
     if (auto visible = dyn_cast<sched::NextVisibleOp>(op))
       return {visible.getFrom(), visible.getBound()};
-    if (isa<arith::ArithDialect>(op->getDialect()) &&
+    if ((isa<arith::ArithDialect>(op->getDialect()) ||
+         isa<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>(op)) &&
         llvm::all_of(op->getOperandTypes(), [](Type type) { return type.isSignlessIntOrIndex(); }))
       return SmallVector<Value, 3>(op->getOperands());
     return {};
@@ -509,12 +524,12 @@ private:
   LogicalResult control(const Step &step) {
     if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
       // A block that takes several tiles takes two: the second meets what the first left.
-      bool several = work.getOrder() == sched::WorkOrder::Persistent || work.getOrder() == sched::WorkOrder::Claimed;
+      bool several = work.getOrder() == sched::WorkOrder::Persistent;
       for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
-        int64_t arguments[] = {0, 0, launch.firstRow, count};
-        for (auto [i, argument] : llvm::enumerate(work.getBody().getArguments()))
-          if (int at = slot(argument); at >= 0)
-            values[at] = arguments[i];
+        if (int at = slot(work.getNumber()); at >= 0)
+          values[at] = launch.number;
+        if (int at = several ? slot(work.getCount()) : -1; at >= 0)
+          values[at] = count;
         if (failed(run(step.bodies[0])) || (!stopped && failed(state.finish())))
           return failure();
       }
@@ -578,10 +593,6 @@ private:
 
   int64_t parameter(tile::ParamOp op) { return op.getName() == "group" ? 1 : guess(op.getResult().getType()); }
 
-  int64_t extent(tile::AxisExtentOp op) {
-    return op.getAxis() == "q" ? launch.queries : op.getAxis() == "k" ? launch.keys : 1;
-  }
-
   int64_t evaluate(const Step &step) {
     Operation *op = step.op;
     Type type = op->getResult(step.resultNumber).getType();
@@ -589,9 +600,11 @@ private:
     if (auto param = dyn_cast<tile::ParamOp>(op))
       return parameter(param);
     if (auto axis = dyn_cast<tile::AxisExtentOp>(op))
-      return extent(axis);
-    if (isa<sched::ReadWorkOp>(op))
-      return step.resultNumber == 2 ? launch.firstRow : 0;
+      return extentOf(axis.getAxis(), launch.queries, launch.keys);
+    if (isa<sched::BlockIdOp, sched::ReadBlockIdOp>(op))
+      return launch.number;
+    if (isa<sched::GridSizeOp>(op))
+      return launch.tiles;
     auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };
     if (isa<sched::NextVisibleOp>(op)) {
       guessed = true;
@@ -613,7 +626,7 @@ private:
       return width == 64 ? int64_t(value) : llvm::SignExtend64(value, width);
     };
     bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::CeilDivSIOp, arith::FloorDivSIOp>(op);
-    if ((isSigned || isa<arith::DivUIOp, arith::RemUIOp>(op)) && a(1) == 0)
+    if ((isSigned || isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op)) && a(1) == 0)
       return guess(type);
     if (isSigned && a(1) == -1)
       return isa<arith::RemSIOp>(op) ? 0 : wrap(-uint64_t(a(0)));
@@ -639,7 +652,8 @@ private:
         .Case([&](arith::ShRUIOp) { return bits(1) < width ? wrap(bits(0) >> bits(1)) : 0; })
         .Case([&](arith::ShRSIOp) { return bits(1) < width ? a(0) >> bits(1) : 0; })
         .Case([&](arith::SelectOp) { return a(0) ? a(1) : a(2); })
-        .Case([&](sched::UniformOp) { return a(0); })
+        .Case<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>([&](auto) { return a(0); })
+        .Case([&](arith::CeilDivUIOp) { return wrap(llvm::divideCeil(bits(0), bits(1))); })
         .Case([&](arith::ExtSIOp) { return asSigned(0); })
         .Case([&](arith::ExtUIOp) { return int64_t(bits(0)); })
         .Case([&](arith::TruncIOp) { return wrap(uint64_t(a(0))); })
@@ -674,21 +688,20 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
           stages = kernel.getPlan().getStages();
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
     // As many queries as keys, for masks that compare them, but two tiles at least.
-    int64_t queries = std::max(tileQ, keys) + 1, tiles = llvm::divideCeil(queries, tileQ);
-    SmallVector<int64_t> rows{0, tiles / 2 * tileQ, (tiles - 1) * tileQ};
-    rows.erase(llvm::unique(rows), rows.end());
-    for (int64_t row : rows)
+    int64_t queries = std::max(tileQ, keys) + 1, tiles = countTiles(kernel, queries, keys);
+    SmallVector<int64_t> numbers{0, tiles / 2, tiles - 1};
+    numbers.erase(llvm::unique(numbers), numbers.end());
+    for (int64_t number : tiles ? numbers : SmallVector<int64_t>())
       for (bool choice : {false, true}) {
         if (choice && !skeleton.guessed)
           continue;
         bool failedHere;
         {
           ScopedDiagnosticHandler where(kernel.getContext(), [&](Diagnostic &diagnostic) {
-            diagnostic.attachNote() << "with Sq " << queries << " and Sk " << keys << ", in the query tile at row "
-                                    << row;
+            diagnostic.attachNote() << "with Sq " << queries << " and Sk " << keys << ", in tile of work " << number;
             return failure();
           });
-          failedHere = failed(skeleton.run({queries, keys, row, choice}));
+          failedHere = failed(skeleton.run({queries, keys, number, tiles, choice}));
         }
         if (failedHere)
           return failure();

@@ -131,12 +131,58 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return renewed.lookup(value);
   }
 
+  /// Whether `value`, from before the loop, follows from the number of the tile of work and what is the same for all
+  /// tiles, by operations on numbers.
+  static bool followsNumber(Value value, sched::ForWorkOp work, Operation *loop) {
+    if (value == work.getNumber())
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isBefore(op, loop) || !(isa<arith::ArithDialect>(op->getDialect()) || isa<sched::NaturalOp>(op)))
+      return false;
+    bool follows = false;
+    for (Value operand : op->getOperands()) {
+      const bool ofNumber = followsNumber(operand, work, loop);
+      if (!ofNumber && !isSameForAllWork(operand, work))
+        return false;
+      follows |= ofNumber;
+    }
+    return follows;
+  }
+
+  /// Whether `value` follows from constants and parameters alone, or is from outside of the tile of work.
+  static bool isSameForAllWork(Value value, sched::ForWorkOp work) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return false;
+    if (!work->isProperAncestor(op) || isa<tile::ParamOp, tile::AxisExtentOp, sched::GridSizeOp>(op))
+      return true;
+    return isa<arith::ArithDialect>(op->getDialect()) &&
+           llvm::all_of(op->getOperands(), [&](Value operand) { return isSameForAllWork(operand, work); });
+  }
+
+  /// `value` from the number of the tile of work, which is read again.
+  static Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
+    if (Value known = renewed.lookupOrNull(value))
+      return known;
+    const Type type = value.getType();
+    if (value == work.getNumber()) {
+      Value again = work.getOrder() == sched::WorkOrder::Grid
+                        ? sched::ReadBlockIdOp::create(builder, loop->getLoc(), type).getResult()
+                        : sched::ReadAgainOp::create(builder, loop->getLoc(), type, value).getResult();
+      renewed.map(value, tile::named(again, work.getOrder() == sched::WorkOrder::Grid ? "block" : "number"));
+      return again;
+    }
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      if (followsNumber(operand, work, loop))
+        renewPlace(operand, work, loop, builder, renewed);
+    return builder.clone(*op, renewed)->getResult(0);
+  }
+
   void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
-    Block *block = loop->getBlock();
     IRMapping renewed;
     OpBuilder builder(loop->getContext());
     builder.setInsertionPointAfter(loop);
-    sched::ReadWorkOp position;
     sched::ReceiveOp received;
     SmallVector<OpOperand *> uses;
     for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
@@ -146,12 +192,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       });
     for (OpOperand *use : uses) {
       Value value = use->get();
-      if (auto argument = dyn_cast<BlockArgument>(value);
-          argument && argument.getOwner() == block && argument.getArgNumber() < 3) {
-        if (!position)
-          position =
-              sched::ReadWorkOp::create(builder, loop.getLoc(), value.getType(), value.getType(), value.getType());
-        use->set(position->getResult(argument.getArgNumber()));
+      if (work.getNumber() && followsNumber(value, work, loop)) {
+        use->set(renewPlace(value, work, loop, builder, renewed));
       } else if (followsReceived(value, loop)) {
         use->set(renewReceived(value, loop, received, builder, renewed));
       } else if (isLaneValue(value) && isBefore(value.getDefiningOp(), loop)) {

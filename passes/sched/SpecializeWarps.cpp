@@ -38,6 +38,7 @@
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
+#include "passes/sched/WorkOrder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -114,8 +115,8 @@ public:
       return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                                 "ask one that follows from tile.part_row");
     if (plan.getPersistent() || domain.skips())
-      tasks = declareMessages("tasks", plan.getQStages(),
-                              (plan.getPersistent() ? 4 : 0) + (domain.skips() ? 1 : 0) + searchedParts());
+      tasks =
+          declareMessages("tasks", plan.getQStages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
     if (domain.skips())
       visits = declareMessages("visits", plan.getStages(), 2);
     initialise();
@@ -127,10 +128,10 @@ public:
     if (failed(writeProducer(producer, original)))
       return failure();
     builder.setInsertionPointToStart(consumer);
-    sched::ForWorkOp work = forWork(plan.getPersistent() ? sched::WorkOrder::Received : sched::WorkOrder::Grid);
+    auto [work, numbers] = plan.getPersistent() ? receivedWork() : numberedWork(WorkOrder::Deal::Once);
     for (Operation *op : original)
       op->moveBefore(&work.getBody().front(), work.getBody().front().end());
-    return writeConsumer(work, original);
+    return writeConsumer(work, numbers, original);
   }
 
 private:
@@ -182,11 +183,11 @@ private:
                               (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
   }
 
-  /// Whether the batch decides what a window shows.
+  /// Whether the place along the grid's first axis, of batches, decides what a window shows.
   static bool followsBatch(tile::WindowOp window) {
     auto isBatch = [](Operation *op) {
       auto index = dyn_cast<tile::BlockIndexOp>(op);
-      return index && index.getAxis() == "b";
+      return index && index.getPosition() == 0;
     };
     return llvm::any_of(window.getIndices(), [&](Value index) { return followsFrom(index, isBatch); });
   }
@@ -234,18 +235,38 @@ private:
             tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")};
   }
 
-  /// The tiles of work of a role. Persistent blocks carry where the rings of K and V are.
-  sched::ForWorkOp forWork(sched::WorkOrder order) {
-    SmallVector<Value> start;
-    if (plan.getPersistent())
-      start.assign(2, i32(0));
-    auto work = sched::ForWorkOp::create(builder, loc, order, plan.getTileQ(), plan.getLongestFirst(), start);
-    work.setAcrossBatches(sharesWindows && (order == sched::WorkOrder::Grid || order == sched::WorkOrder::Persistent));
-    if (order == sched::WorkOrder::Received)
-      work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
-    else if (order != sched::WorkOrder::Grid)
-      work->setAttr(tile::namesAttr, builder.getStrArrayAttr({"b", "h", "q0", "count", "first_stage", "first_phase"}));
-    return work;
+  /// The tiles of work of a role, and what computes where they are and which come next.
+  struct Work {
+    sched::ForWorkOp loop;
+    WorkOrder numbers;
+  };
+
+  /// Persistent blocks carry where the rings of K and V are.
+  SmallVector<Value> ringStart() { return plan.getPersistent() ? SmallVector<Value>(2, i32(0)) : SmallVector<Value>(); }
+
+  WorkOrder workOrder(WorkOrder::Deal deal) {
+    return {builder,
+            loc,
+            kernel.getGrid(),
+            {deal, plan.getLongestFirst(), sharesWindows && deal != WorkOrder::Deal::Claims}};
+  }
+
+  Work numberedWork(WorkOrder::Deal deal) {
+    WorkOrder numbers = workOrder(deal);
+    if (deal == WorkOrder::Deal::Once)
+      return {sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid), numbers};
+    numbers.prepare();
+    Value first = numbers.first();
+    auto loop =
+        sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Persistent, first, numbers.total(), ringStart());
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"number", "count", "first_stage", "first_phase"}));
+    return {loop, numbers};
+  }
+
+  Work receivedWork() {
+    auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Received, Value(), Value(), ringStart());
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
+    return {loop, workOrder(WorkOrder::Deal::Once)};
   }
 
   /// Where the rings of K and V are when a tile of work begins.
@@ -265,15 +286,13 @@ private:
             tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
   }
 
-  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of a claimed one's next,
-  /// or says whether a received one has a next.
+  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of the next, or says
+  /// whether a received one has a next.
   void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
     if (!plan.getPersistent())
       return;
     builder.setInsertionPointToEnd(&work.getBody().front());
-    SmallVector<Value> next;
-    if (following)
-      next.push_back(following);
+    SmallVector<Value> next{following};
     for (Value position : tiles.getKept().slice(1, 2))
       next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
     sched::NextOp::create(builder, loc, next);
@@ -340,13 +359,9 @@ private:
     auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(copies.thenBlock());
     Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-    auto copyOnce = [&](IRMapping &mapping, Position query, sched::ForWorkOp work, Value first, ArrayRef<Value> begins,
-                        Value number) {
-      SmallVector<Value> task;
-      if (plan.getPersistent()) {
-        llvm::append_range(task, work.getBody().getArguments().take_front(3));
-        task.push_back(tile::named(sched::MoreWorkOp::create(builder, loc, builder.getI32Type(), number), "more"));
-      }
+    auto copyOnce = [&](IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
+                        ArrayRef<Value> begins) {
+      SmallVector<Value> task(place);
       if (visits)
         task.push_back(first);
       llvm::append_range(task, begins);
@@ -415,19 +430,19 @@ private:
 
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
   using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
-  /// `first` is the first tile of keys, `begins` are those of parts where they are searched, `number` is that of the
-  /// tile of work which has been claimed, or null.
-  using AtWork = function_ref<void(IRMapping &mapping, Position query, sched::ForWorkOp work, Value first,
-                                   ArrayRef<Value> begins, Value number)>;
+  /// `place` says of a persistent block's tile of work where it is, and whether another one follows; `first` is the
+  /// first tile of keys, `begins` are those of parts where they are searched.
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
+                                   ArrayRef<Value> begins)>;
 
   /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and
   /// `each` in it. Without `before` a warp follows the first one, where that searches, by what it tells the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
     const bool follows = visits && !before, receives = follows && plan.getPersistent();
-    sched::ForWorkOp work = forWork(!plan.getPersistent() ? sched::WorkOrder::Grid
-                                    : receives            ? sched::WorkOrder::Received
-                                    : claims              ? sched::WorkOrder::Claimed
-                                                          : sched::WorkOrder::Persistent);
+    auto [work, numbers] = receives ? receivedWork()
+                                    : numberedWork(!plan.getPersistent() ? WorkOrder::Deal::Once
+                                                   : claims              ? WorkOrder::Deal::Claims
+                                                                         : WorkOrder::Deal::Rounds);
     builder.setInsertionPointToStart(&work.getBody().front());
     Value claimed, following;
     if (claims && before)
@@ -438,13 +453,20 @@ private:
     if (follows)
       std::tie(following, first.tile) =
           receiveTask(queryPosition(work), original,
-                      [&](tile::BlockIndexOp index, Value place) { mapping.map(index.getResult(), place); });
+                      [&](tile::BlockIndexOp index, Value at) { mapping.map(index.getResult(), at); });
+    SmallVector<Value> place;
+    if (!receives) {
+      place = numbers.place(work.getNumber());
+      for (Operation *op : original)
+        if (auto index = dyn_cast<tile::BlockIndexOp>(op))
+          mapping.map(index.getResult(), place[index.getPosition()]);
+    }
     for (Operation *op : original) {
       if (op == loop)
         break;
       const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) &&
                             !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
-      if (computes && !isOfOwnBegin(op) && !(receives && isa<tile::BlockIndexOp>(op)))
+      if (computes && !isOfOwnBegin(op) && !isa<tile::BlockIndexOp>(op))
         builder.clone(*op, mapping);
     }
     auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
@@ -462,8 +484,12 @@ private:
     if (claimed)
       following =
           tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
+    else if (plan.getPersistent() && !receives)
+      following = numbers.next(work.getCount());
+    if (plan.getPersistent() && before)
+      place.push_back(hasNext(work, following));
     if (before)
-      before(mapping, queryPosition(work), work, first.tile, begins, following);
+      before(mapping, queryPosition(work), plan.getPersistent() ? place : ArrayRef<Value>(), first.tile, begins);
     SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
     llvm::append_range(carried, first.window);
     auto tiles =
@@ -496,6 +522,15 @@ private:
     domain.erase();
     return success();
   }
+
+  /// Whether there is a tile of work of this number: 1 or 0.
+  Value hasNext(sched::ForWorkOp work, Value number) {
+    Value is = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, number, work.getBound());
+    return tile::named(arith::ExtUIOp::create(builder, loc, builder.getI32Type(), is), "more");
+  }
+
+  /// Fields of a message that say where a tile of work is, and whether another one follows.
+  int64_t taskPlaceFields() { return plan.getPersistent() ? int64_t(kernel.getGrid().size()) + 1 : 0; }
 
   /// Parts of the tile's rows whose first tiles are searched.
   int64_t searchedParts() { return ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0; }
@@ -576,7 +611,17 @@ private:
   // The consumers
   //===--------------------------------------------------------------------===//
 
-  LogicalResult writeConsumer(sched::ForWorkOp work, ArrayRef<Operation *> original) {
+  /// The places of the block's tile of work along the axes of the grid take the place of the ops that ask for them.
+  void placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
+    SmallVector<Value> place = numbers.place(work.getNumber());
+    for (Operation *op : original)
+      if (auto index = dyn_cast<tile::BlockIndexOp>(op)) {
+        index.getResult().replaceAllUsesWith(place[index.getPosition()]);
+        index.erase();
+      }
+  }
+
+  LogicalResult writeConsumer(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
     builder.setInsertionPoint(loop);
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     FailureOr<TileSequence> sequence = TileSequence::create(domain);
@@ -598,6 +643,8 @@ private:
               index.erase();
             },
             &begins);
+      if (!plan.getPersistent())
+        placeWork(work, numbers, original);
     }
     if (ownBegin)
       chooseOwnBegin(begins);
@@ -718,7 +765,7 @@ private:
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr) {
     sched::WaitOp::create(builder, loc, queries.barriers, query.stage, query.phase);
-    const unsigned place = plan.getPersistent() ? 4 : 0, parts = begins ? searchedParts() : 0;
+    const unsigned place = taskPlaceFields(), parts = begins ? searchedParts() : 0;
     auto task = sched::ReceiveOp::create(
         builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
     Value first = visits ? field(task, place, "first_tile") : Value();
@@ -729,7 +776,7 @@ private:
     for (Operation *op : ops)
       if (auto index = dyn_cast<tile::BlockIndexOp>(op))
         tell(index, field(task, index.getPosition(), tile::nameOf(index.getResult())));
-    return {task.getResult(3), first};
+    return {task.getResult(place - 1), first};
   }
 
   /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so:

@@ -107,7 +107,7 @@ LogicalResult verifySides(sched::RingOp ring) {
       filled = true;
       auto work = user->getParentOfType<sched::ForWorkOp>();
       refilled |= user->getParentOfType<sched::ForTilesOp>() || user->getParentOfType<scf::ForOp>() ||
-                  (work && work.getOrder() != sched::WorkOrder::Grid && work.getOrder() != sched::WorkOrder::Split);
+                  (work && work.getOrder() != sched::WorkOrder::Grid);
     }
     waitedFor |= isa<sched::WaitOp>(user);
     acquired |= isa<sched::AcquireOp>(user);
@@ -142,10 +142,6 @@ LogicalResult verify(sched::KernelOp kernel) {
       result = verifyExpanded(op);
     if (succeeded(result))
       result = verifyTogether(op);
-    if (auto work = dyn_cast<sched::ForWorkOp>(op);
-        work && succeeded(result) && work.getTileQ() != uint64_t(kernel.getPlan().getTileQ()))
-      result = work.emitOpError() << "hands out " << work.getTileQ() << " rows at a time, the plan's tile_q is "
-                                  << kernel.getPlan().getTileQ();
     if (auto ring = dyn_cast<sched::RingOp>(op); ring && succeeded(result))
       result = verifySides(ring);
   });

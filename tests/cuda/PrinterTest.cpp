@@ -23,7 +23,7 @@ std::string read(const std::string &name) {
   return text.str();
 }
 
-const std::string grid = "grid tile_q 64 (%b, %h, %q0)";
+const std::string grid = "grid (%number)";
 
 /// A kernel around `body`, for which %zero and %one (i32), %c0, %c1, %x (f32), %t (i32) and %L (view of LSE) exist.
 std::string kernel(const std::string &body, const std::string &work = grid, const std::string &name = "k") {
@@ -64,8 +64,6 @@ std::string print(const std::string &body, const std::string &name = "k", const 
 } // namespace
 
 TEST_CASE("an op without a printed form is an error that names it") {
-  CHECK(error("", "split tile_q 64 splits 2 (%b, %h, %q0, %share)") ==
-        "sched.for_work in order 'split' has no printed form; use grid, persistent, claimed or received");
   CHECK(error("%r = sched.shared \"r\" at 0 : !ring\n %s = sched.slot %r[%c0] : !ring -> !tile") ==
         "sched.slot is not expanded; run the scheduling passes to their end before printing");
   CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==
@@ -236,25 +234,25 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
       print(R"(
     %sum = arith.addi %a, %n overflow<nsw> : i32
     %f = arith.sitofp %sum : i32 to f32
-    sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
+    %two = arith.constant 2 : i32
+    %tile_bits = arith.remui %number, %two : i32
+    %tile = sched.natural %tile_bits {tile.name = "q_index"} : i32
+    sched.store_element %f, %L[%c0, %c0, %tile] : f32, !tile.view<3, f32>
     %a1 = arith.addi %a, %c1 overflow<nsw> : i32
     %same = sched.uniform %d {tile.name = "same"} : i32
-    sched.next %same, %a, %a1 : i32, i32, i32)",
-            "k", "persistent tile_q 64 longest_first carries (%zero, %one, %one) (%b, %h, %q0, %n, %a, %d, %e)");
+    %blocks = sched.grid_size : i32
+    %following = arith.addi %number, %blocks : i32
+    sched.next %following, %same, %a, %a1 : i32, i32, i32, i32)",
+            "k", "persistent from %zero below %one carries (%zero, %one, %one) (%number, %n, %a, %d, %e)");
   INFO(source);
-  for (const char *text : {"  const unsigned work_tiles_ = work_tiles<64>(p.query_length, p.heads, p.batch);\n"
+  for (const char *text : {"  unsigned number = 0;\n"
                            "  #pragma unroll 1\n"
-                           "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1;; ++count) {\n"
-                           "    const unsigned number = work_number<true>(count, work_tiles_);\n"
-                           "    if (number >= work_tiles_) {\n"
-                           "      break;\n"
-                           "    }\n"
-                           "    const GridTile work = grid_tile<64, both_ends>(number, p.query_length, p.heads);\n"
-                           "    const int b = work.batch, h = work.head, q0 = work.row;\n",
-                           "(float)(carried + count)",
+                           "  for (int count = 0, carried = 0, carried2 = 1, carried3 = 1; number < 1u; ++count) {\n",
+                           "(float)(carried + count)", "    const int q_index = (int)(number % 2u);\n",
                            "    const int same = uniform(carried2);\n"
                            "    const int next_carried2 = carried;\n"
                            "    const int next_carried3 = carried + 1;\n"
+                           "    number = number + gridDim.x;\n"
                            "    carried = same;\n"
                            "    carried2 = next_carried2;\n"
                            "    carried3 = next_carried3;\n"
@@ -269,14 +267,20 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   std::string text = kernel(R"(
     %claimed = sched.claim_work : i32
     %next = sched.shuffle %claimed, %c0 {tile.name = "next"} : i32
-    %more = sched.more_work %next : i32
+    %is_more = arith.cmpi ult, %next, %tiles : i32
+    %more = arith.extui %is_more {tile.name = "more"} : i1 to i32
     %f = arith.sitofp %more : i32 to f32
-    sched.store_element %f, %L[%b, %h, %q0] : f32, !tile.view<3, f32>
+    %two = arith.constant 2 : i32
+    %b_bits = arith.divui %number, %two : i32
+    %b = sched.natural %b_bits {tile.name = "b"} : i32
+    sched.store_element %f, %L[%b, %c0, %c0] : f32, !tile.view<3, f32>
     %ids = tile.param "ids.k" : !tile.view<1, i32>
     %id = tile.element %ids[%c0] in_range [true] : !tile.view<1, i32> (i32) -> i32
     %a1 = arith.addi %a, %id : i32
     sched.next %next, %a1 : i32, i32)",
-                            "claimed tile_q 64 longest_first carries (%zero) (%b, %h, %q0, %n, %a)");
+                            "persistent from %block below %tiles carries (%zero) (%number, %n, %a)");
+  text.insert(text.find("  sched.for_work"), "  %block = sched.block_id : i32\n  %blocks = sched.grid_size : i32\n"
+                                             "  %tiles = arith.muli %blocks, %one {tile.name = \"tiles\"} : i32\n");
   text.insert(text.find("{\n  %zero"), bounded);
   mlir::MLIRContext context;
   auto printed = [&](const std::string &text) {
@@ -286,15 +290,15 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   std::string source = printed(text);
   INFO(source);
   for (const char *part :
-       {"  for (int count = 0, number = int(blockIdx.x), carried = 0; (unsigned)number < work_tiles_; ++count) {\n"
+       {"  unsigned number = blockIdx.x;\n"
+        "  #pragma unroll 1\n"
+        "  for (int count = 0, carried = 0; number < tiles; ++count) {\n"
+        "    const int thread = threadIdx.x;\n"
         "    const int n = claim_work(p.workspace);\n"
-        "    const GridTile work = claimed_tile<64, last_first>((unsigned)number, heads_together, p.query_length, "
-        "p.heads,\n"
-        "        p.batch);\n"
-        "    const int b = work.batch, h = work.head, q0 = work.row;\n",
-        "    const int next = shuffle(n, 0);\n",
-        "  const unsigned heads_together = claimed_heads<64>(p.heads, p.batch);\n",
-        "(unsigned)next < work_tiles_ ? 1 : 0", "load_i32(p.ids_k", "    number = next;\n    carried = ",
+        "    const int next = shuffle(n, 0);\n"
+        "    const int more = (int)((unsigned)next < tiles);\n"
+        "    const int b = (int)(number / 2u);\n",
+        "load_i32(p.ids_k", "    number = (unsigned)next;\n    carried = ",
         "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
     CHECK(source.find(part) != std::string::npos);
   CHECK(source.find("wait_launch") == std::string::npos);

@@ -34,8 +34,11 @@
 // CHECK:      extern "C" __global__ void __launch_bounds__(128, 2)
 // CHECK-NEXT: softcap_causal(const __grid_constant__ Params p) {
 // CHECK-NEXT:   extern __shared__ __align__(1024) unsigned char shared_memory[];
-// CHECK:        const GridTile work = grid_tile<128, last_first>(blockIdx.x, p.query_length, p.heads);
-// CHECK-NEXT:   const int b = work.batch, h = work.head, q0 = work.row;
+// CHECK:        const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
+// CHECK-NEXT:   const unsigned head = blockIdx.x / q_tiles;
+// CHECK-NEXT:   const int b = (int)(head / (unsigned)p.heads);
+// CHECK-NEXT:   const int h = (int)(head % (unsigned)p.heads);
+// CHECK-NEXT:   const int q0 = (int)(q_tiles - 1u - blockIdx.x % q_tiles) * 128;
 // CHECK:        const unsigned k_tile = shared_base + 16384;  // stage 1 x k 64 x d 64 bf16
 // CHECK:        float scores[2][8][4];  // q 128 x k 64 f32
 // CHECK:        const bf16 *const k_head = p.k + b * p.k_stride[0] + {{.*}} * p.k_stride[1];
@@ -76,7 +79,22 @@
 sched.kernel @softcap_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
     attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], scalars = [#attn.scalar<cap, f32>]} {
-  sched.for_work grid tile_q 128 longest_first (%b, %h, %q0) {
+  sched.for_work grid (%number) {
+    %tile_rows = arith.constant 128 : i32
+    %work_queries = tile.axis_extent "q" : i32
+    %work_heads = tile.axis_extent "h" : i32
+    %work_tiles = arith.ceildivui %work_queries, %tile_rows {tile.name = "q_tiles"} : i32
+    %work_place = arith.divui %number, %work_tiles {tile.name = "head"} : i32
+    %work_turn = arith.remui %number, %work_tiles : i32
+    %one_tile = arith.constant 1 : i32
+    %last_tile = arith.subi %work_tiles, %one_tile : i32
+    %from_last = arith.subi %last_tile, %work_turn : i32
+    %b_bits = arith.divui %work_place, %work_heads : i32
+    %h_bits = arith.remui %work_place, %work_heads : i32
+    %b = sched.natural %b_bits {tile.name = "b"} : i32
+    %h = sched.natural %h_bits {tile.name = "h"} : i32
+    %row_tile = sched.natural %from_last : i32
+    %q0 = arith.muli %row_tile, %tile_rows overflow<nsw> {tile.name = "q0"} : i32
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %c2 = arith.constant 2 : i32

@@ -42,7 +42,16 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arc
   %on = tile.param "scalars.on" : i1
   %seed = tile.param "seed" : i64
   // ALL: const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
-  sched.for_work grid tile_q 128 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
+    %tile_rows = arith.constant 128 : i32
+    %work_queries = tile.axis_extent "q" : i32
+    %work_heads = tile.axis_extent "h" : i32
+    %work_tiles = arith.ceildivui %work_queries, %tile_rows {tile.name = "q_tiles"} : i32
+    %work_place = arith.divui %number, %work_tiles {tile.name = "head"} : i32
+    %b_bits = arith.divui %work_place, %work_heads : i32
+    %h_bits = arith.remui %work_place, %work_heads : i32
+    %b = sched.natural %b_bits {tile.name = "b"} : i32
+    %h = sched.natural %h_bits {tile.name = "h"} : i32
     %t = sched.thread_id : i32
     %c0 = arith.constant 0 : i32
     // ALL: const float x = load_f32(p.x + thread * p.x_stride[0]);

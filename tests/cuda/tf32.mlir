@@ -28,7 +28,19 @@
 
 sched.kernel @exact(k: in [b, hkv, k, d 8] f32, o: out [b, h, q, dv 8] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 8192 dtype f32
     plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false> {
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
+    %tile_rows = arith.constant 64 : i32
+    %work_queries = tile.axis_extent "q" : i32
+    %work_heads = tile.axis_extent "h" : i32
+    %work_tiles = arith.ceildivui %work_queries, %tile_rows {tile.name = "q_tiles"} : i32
+    %work_place = arith.divui %number, %work_tiles {tile.name = "head"} : i32
+    %work_turn = arith.remui %number, %work_tiles : i32
+    %b_bits = arith.divui %work_place, %work_heads : i32
+    %h_bits = arith.remui %work_place, %work_heads : i32
+    %b = sched.natural %b_bits {tile.name = "b"} : i32
+    %h = sched.natural %h_bits {tile.name = "h"} : i32
+    %row_tile = sched.natural %work_turn : i32
+    %q0 = arith.muli %row_tile, %tile_rows overflow<nsw> {tile.name = "q0"} : i32
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %c2 = arith.constant 2 : i32

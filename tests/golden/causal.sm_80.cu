@@ -108,20 +108,6 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   return r;
 }
 
-/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
-/// last, or from both ends: its last, its first, its last but one, ...
-struct GridTile {
-  int batch, head, row;
-};
-enum TileOrder { first_first, last_first, both_ends };
-template <int Rows, TileOrder order>
-__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
-  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = number / tiles, n = number % tiles;
-  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
-  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
-}
-
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
@@ -224,8 +210,13 @@ extern "C" __global__ void __launch_bounds__(128, 1)
 causal(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
-  const GridTile work = grid_tile<128, last_first>(blockIdx.x, p.query_length, p.heads);
-  const int b = work.batch, h = work.head, q0 = work.row;
+  const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
+  const unsigned head = blockIdx.x / q_tiles;
+  const unsigned last_tile = q_tiles - 1u;
+  const int b = (int)(head / (unsigned)p.heads);
+  const int h = (int)(head % (unsigned)p.heads);
+  const int q_index = (int)(last_tile - blockIdx.x % q_tiles);
+  const int q0 = q_index * 128;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
   const int warp = thread / 32;
@@ -555,13 +546,18 @@ causal(const __grid_constant__ Params p) {
     tile = next_tile;
     slot = (int)next_slot;
   }
-  const GridTile work2 = grid_tile<128, last_first>(read_block_id(), p.query_length, p.heads);
+  const unsigned block = read_block_id();
+  const unsigned head2 = block / q_tiles;
+  const int b2 = (int)(head2 / (unsigned)p.heads);
+  const int h2 = (int)(head2 % (unsigned)p.heads);
   const int thread2 = read_thread_id();
   const int lane2 = thread2 % 32;
   const int quad_lane = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
   const int lane_row = lane2 / 4;
+  const int q_index2 = (int)(last_tile - block % q_tiles);
+  const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane * 2;
   wait_copies<0>();
   __syncthreads();
@@ -607,14 +603,14 @@ causal(const __grid_constant__ Params p) {
       m[i][r] = x == 0.0f ? -infinity : m[i][r] * 0.088388346f + fast_log(x);
     }
   }
-  float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];
+  float *const lse_head = p.lse + b2 * p.lse_stride[0] + h2 * p.lse_stride[1];
   if (!(p.lse == nullptr)) {
     const bool flag2 = quad_lane == 0;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = work2.row + (warp_row2 + lane_row + i * 16 + r * 8);
+        const int row = q0_2 + (warp_row2 + lane_row + i * 16 + r * 8);
         if (flag2 && row < p.query_length) {
           lse_head[row * p.lse_stride[2]] = m[i][r];
         }
@@ -635,12 +631,12 @@ causal(const __grid_constant__ Params p) {
     }
   }
   __syncthreads();
-  bf16 *const o_head = p.o + work2.batch * p.o_stride[0] + work2.head * p.o_stride[1];
+  bf16 *const o_head = p.o + b2 * p.o_stride[0] + h2 * p.o_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 16; ++copy) {
     const int n = thread2 / 16 + copy * 8;
     const int column = thread2 % 16 * 8;
-    const int n2 = work2.row + n;
+    const int n2 = q0_2 + n;
     if (n2 < p.query_length) {
       copy_to_global_16(o_head + n2 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n, column * 2));
     }

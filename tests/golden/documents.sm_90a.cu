@@ -197,48 +197,6 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
-/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
-/// last, or from both ends: its last, its first, its last but one, ...
-struct GridTile {
-  int batch, head, row;
-};
-enum TileOrder { first_first, last_first, both_ends };
-template <int Rows, TileOrder order>
-__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
-  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = number / tiles, n = number % tiles;
-  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
-  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
-}
-
-/// Heads whose tiles of work stand side by side where blocks claim them. Three blocks of 128 rows, or two of 192, then share the keys and values of a
-/// head at a time: with fewer, HBM is what long sequences wait for.
-template <int Rows> __device__ __forceinline__ unsigned claimed_heads(int heads, int batch) {
-  const unsigned all = heads * batch, most = max(gridDim.x * Rows / 384, 1u), groups = (all + most - 1) / most;
-  return (all + groups - 1) / groups;
-}
-
-/// A tile of queries by its number where blocks take the next one when they are free. Tiles at one place of `group` heads stand side by side: they are
-/// about equally long, and what blocks take in the end are the short ones of all these heads.
-template <int Rows, TileOrder order>
-__device__ __forceinline__ GridTile claimed_tile(unsigned number, unsigned group, int query_length, int heads, int batch) {
-  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  unsigned first = 0, count = group;
-  if (number >= tiles * group) {
-    first = number / (tiles * group) * group;
-    count = min(group, unsigned(heads * batch) - first);
-    number -= first * tiles;
-  }
-  const unsigned n = number / count, batch_head = first + number % count, tile = order == first_first ? n : tiles - 1 - n;
-  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
-}
-
-/// Tiles of queries of all heads and batches.
-template <int Rows>
-__device__ __forceinline__ unsigned work_tiles(int query_length, int heads, int batch) {
-  return unsigned(query_length + Rows - 1) / Rows * unsigned(heads) * unsigned(batch);
-}
-
 /// In lane 0 of a warp the number of the next tile of work that no block has taken, elsewhere 0: `counter` counts those after the grid's
 /// first ones, one a block. PTX 9.7.13.5, atom.global.add.
 __device__ __forceinline__ int claim_work(void *counter) {
@@ -693,19 +651,29 @@ documents(const __grid_constant__ Params p) {
     }
     if (thread2 < 32) {
       const bool elected = elect_one();
-      const unsigned work_tiles_ = work_tiles<128>(p.query_length, p.heads, p.batch);
-      const unsigned heads_together = claimed_heads<128>(p.heads, p.batch);
+      const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
+      const unsigned work_tiles = q_tiles * (unsigned)p.heads * (unsigned)p.batch;
+      const int all_heads = p.batch * p.heads;
+      const unsigned most_heads = max(gridDim.x * 128u / 384u, 1u);
+      const unsigned head_groups = ((unsigned)all_heads + most_heads - 1u) / most_heads;
+      const unsigned heads_together = ((unsigned)all_heads + head_groups - 1u) / head_groups;
+      unsigned number = blockIdx.x;
       #pragma unroll 1
-      for (int count = 0, number = int(blockIdx.x), first_stage = 0,
-          first_phase = 0; (unsigned)number < work_tiles_; ++count) {
+      for (int count = 0, first_stage = 0, first_phase = 0; number < work_tiles; ++count) {
         const int claimed = claim_work(p.workspace);
-        const GridTile work = claimed_tile<128, last_first>((unsigned)number, heads_together, p.query_length,
-            p.heads, p.batch);
-        const int b = work.batch, h = work.head, q0 = work.row;
+        const unsigned first_head = number / (q_tiles * heads_together) * heads_together;
+        const unsigned group_heads = min(heads_together, (unsigned)all_heads - first_head);
+        const unsigned number_in_group = number - q_tiles * first_head;
+        const unsigned head = first_head + number_in_group % group_heads;
+        const unsigned last_tile = q_tiles - 1u;
+        const int b = (int)(head / (unsigned)p.heads);
+        const int h = (int)(head % (unsigned)p.heads);
+        const int q_index = (int)(last_tile - number_in_group / group_heads);
+        const int q0 = q_index * 128;
         const int kv_head = h / p.group;
         const int q_end = min(wrap_add(q0, 128), p.query_length);
         const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
-        const int q_entry = wrap_mul(q0 / 128, 2);
+        const int q_entry = wrap_mul(q_index, 2);
         const int ids_q_min = load_written(p.ids_q + q_entry * p.ids_q_stride[0]);  // mask:1
         const int q_entry2 = wrap_add(q_entry, 1);
         const int ids_q_max = load_written(p.ids_q + q_entry2 * p.ids_q_stride[0]);  // mask:1
@@ -729,9 +697,9 @@ documents(const __grid_constant__ Params p) {
           return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min, {ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2, ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3}};
         });
         const int next_number = shuffle(claimed, 0);
+        const int more = (int)((unsigned)next_number < work_tiles);
         const int q_stage = count % 2;
         const int q_phase = (count / 2) & 1;
-        const int more = (unsigned)next_number < work_tiles_ ? 1 : 0;
         if (elected) {
           wait_barrier(q_barriers + 16 + q_stage * 8, q_phase ^ 1);
           send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile.tile, part_begin[0], part_begin[1]});
@@ -796,7 +764,7 @@ documents(const __grid_constant__ Params p) {
         }
         const int n2 = uniform(stage);
         const int n3 = uniform(phase);
-        number = next_number;
+        number = (unsigned)next_number;
         first_stage = n2;
         first_phase = n3;
       }

@@ -134,20 +134,6 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
-/// A tile of queries by its number: the tiles of a head side by side, then heads, then batches. Those of a head run from its first, from its
-/// last, or from both ends: its last, its first, its last but one, ...
-struct GridTile {
-  int batch, head, row;
-};
-enum TileOrder { first_first, last_first, both_ends };
-template <int Rows, TileOrder order>
-__device__ __forceinline__ GridTile grid_tile(unsigned number, int query_length, int heads) {
-  const unsigned tiles = unsigned(query_length + Rows - 1) / Rows;
-  const unsigned batch_head = number / tiles, n = number % tiles;
-  const unsigned tile = order == first_first ? n : order == last_first ? tiles - 1 - n : n % 2 ? n / 2 : tiles - 1 - n / 2;
-  return {int(batch_head / heads), int(batch_head % heads), int(tile) * Rows};
-}
-
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
@@ -266,8 +252,12 @@ extern "C" __global__ void __launch_bounds__(128, 2)
 gemma_local(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
-  const GridTile work = grid_tile<128, first_first>(blockIdx.x, p.query_length, p.heads);
-  const int b = work.batch, h = work.head, q0 = work.row;
+  const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
+  const unsigned head = blockIdx.x / q_tiles;
+  const int b = (int)(head / (unsigned)p.heads);
+  const int h = (int)(head % (unsigned)p.heads);
+  const int q_index = (int)(blockIdx.x % q_tiles);
+  const int q0 = q_index * 128;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
   const int warp = thread / 32;
@@ -312,7 +302,7 @@ gemma_local(const __grid_constant__ Params p) {
       }
     }
   }
-  const int head = wrap_add(wrap_mul(b, p.heads), h);
+  const int head2 = wrap_add(wrap_mul(b, p.heads), h);
   const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
   const long long offset = p.offset_pointer ? *p.offset_pointer : p.offset;
   const float slopes = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);  // score:1
@@ -640,7 +630,7 @@ gemma_local(const __grid_constant__ Params p) {
             }
           }
         }
-        const uint4 random = philox((n5 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head, offset_low,
+        const uint4 random = philox((n5 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head2, offset_low,
             key0, key1);
         const int n6 = kk * 2;
         s[i][n6][0] = (random.x << 16) >= high_threshold ? s[i][n6][0] : 0.0f;
@@ -693,8 +683,13 @@ gemma_local(const __grid_constant__ Params p) {
   const int warp_row2 = warp2 * 32;
   const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
-  const GridTile work2 = grid_tile<128, first_first>(read_block_id(), p.query_length, p.heads);
+  const unsigned block = read_block_id();
+  const unsigned head3 = block / q_tiles;
+  const int b2 = (int)(head3 / (unsigned)p.heads);
+  const int h2 = (int)(head3 % (unsigned)p.heads);
   const int quad_lane2 = lane2 % 4;
+  const int q_index2 = (int)(block % q_tiles);
+  const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane2 * 2;
   wait_copies<0>();
   __syncthreads();
@@ -741,14 +736,14 @@ gemma_local(const __grid_constant__ Params p) {
       m[i][r] = x3 == 0.0f ? -infinity : x4 * 50.0f + fast_log(x3);
     }
   }
-  float *const lse_head = p.lse + work2.batch * p.lse_stride[0] + work2.head * p.lse_stride[1];
+  float *const lse_head = p.lse + b2 * p.lse_stride[0] + h2 * p.lse_stride[1];
   if (!(p.lse == nullptr)) {
     const bool flag2 = quad_lane2 == 0;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = work2.row + (warp_row2 + lane_row2 + i * 16 + r * 8);
+        const int row = q0_2 + (warp_row2 + lane_row2 + i * 16 + r * 8);
         if (flag2 && row < p.query_length) {
           lse_head[row * p.lse_stride[2]] = m[i][r];
         }
@@ -769,12 +764,12 @@ gemma_local(const __grid_constant__ Params p) {
     }
   }
   __syncthreads();
-  bf16 *const o_head = p.o + work2.batch * p.o_stride[0] + work2.head * p.o_stride[1];
+  bf16 *const o_head = p.o + b2 * p.o_stride[0] + h2 * p.o_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 8; ++copy) {
     const int n3 = thread2 / 8 + copy * 16;
     const int column = thread2 % 8 * 8;
-    const int n4 = work2.row + n3;
+    const int n4 = q0_2 + n3;
     if (n4 < p.query_length) {
       copy_to_global_16(o_head + n4 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n3, column * 2));
     }

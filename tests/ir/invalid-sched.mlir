@@ -76,16 +76,16 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{expected grid, persistent, claimed, split or received}}
-  sched.for_work dynamic tile_q 64 (%b, %h, %q) {
+  // expected-error @+1 {{expected grid, persistent or received}}
+  sched.for_work dynamic (%number) {
   }
 }
 
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
-  // expected-error @+1 {{'sched.for_work' op the body takes batch, head and first query row}}
-  sched.for_work grid tile_q 64 (%b, %h) {
+  // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile}}
+  sched.for_work grid (%number, %count) {
   }
 }
 
@@ -419,17 +419,17 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, and a count or share}}
-  sched.for_work persistent tile_q 64 (%b, %h, %q) { }
+  // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
+  sched.for_work persistent (%number, %count) { }
 }
 
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
-  // expected-error @+1 {{'sched.for_work' op the body takes batch, head, first query row, a count, and the carried values}}
-  sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage) {
-    sched.next %stage, %stage : i32, i32
+  // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile, a count, and the carried values}}
+  sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage) {
+    sched.next %number, %stage, %stage : i32, i32, i32
   }
 }
 
@@ -438,8 +438,8 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
-  sched.for_work persistent tile_q 64 carries (%z, %z) (%b, %h, %q, %n, %stage, %phase) {
-    sched.next %stage : i32
+  sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage, %phase) {
+    sched.next %number, %stage : i32, i32
   }
 }
 
@@ -447,17 +447,9 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
-  // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
-  sched.for_work persistent tile_q 64 carries (%z) (%b, %h, %q, %n, %stage) { }
-}
-
-// -----
-
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  %z = arith.constant 0 : i32
-  // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
-  sched.for_work grid tile_q 64 carries (%z) (%b, %h, %q, %stage) {
-    sched.next %stage : i32
+  // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
+  sched.for_work received from %z below %z carries (%z) (%count, %stage) {
+    sched.next %count, %stage : i32, i32
   }
 }
 
@@ -466,7 +458,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
-  sched.for_work split tile_q 64 splits 2 carries (%z) (%b, %h, %q, %share, %stage) {
+  sched.for_work grid carries (%z) (%number, %stage) {
     sched.next %stage : i32
   }
 }
@@ -482,7 +474,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.role "a" warps 12 {
-    sched.for_work grid tile_q 128 (%b, %h, %q) {
+    sched.for_work grid (%number) {
       // expected-error @+1 {{'sched.thread_id' op is in a role and not `in_role`}}
       %i = sched.thread_id : i32
     }
@@ -492,23 +484,19 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.for_work' op `splits`, at least 1, belongs to the order split}}
-  sched.for_work split tile_q 64 (%b, %h, %q, %n) { }
-}
-
-// -----
-
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first which tile of work is the next: its number, i32}}
-  sched.for_work claimed tile_q 64 (%b, %h, %q, %n) { }
+  sched.for_work persistent from %z below %z (%number, %count) { }
 }
 
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.for_work' op claims tiles of work in a kernel without bounds of tensors; the kernel that makes these resets the counter}}
-  sched.for_work claimed tile_q 64 (%b, %h, %q, %n) {
-    sched.next %n : i32
+  %z = arith.constant 0 : i32
+  sched.for_work persistent from %z below %z (%number, %count) {
+    // expected-error @+1 {{'sched.claim_work' op is in a kernel without bounds of tensors; the kernel that makes these resets the counter}}
+    %next = sched.claim_work : i32
+    sched.next %next : i32
   }
 }
 
@@ -522,7 +510,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-  sched.for_work grid tile_q 64 (%b, %h, %q) { }
+  sched.for_work grid (%number) { }
   // expected-error @+1 {{'sched.wait_bounds' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
   sched.wait_bounds
 }
@@ -530,27 +518,9 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
-    // expected-error @+1 {{'sched.claim_work' op is for the order claimed, not persistent}}
+  sched.for_work grid (%number) {
+    // expected-error @+1 {{'sched.claim_work' op is for the order persistent, not grid}}
     %0 = sched.claim_work : i32
-  }
-}
-
-// -----
-
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  sched.for_work persistent tile_q 64 (%b, %h, %q, %n) {
-    // expected-error @+1 {{'sched.more_work' op with a number is for the order claimed, not persistent}}
-    %0 = sched.more_work %n : i32
-  }
-}
-
-// -----
-
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  sched.for_work grid tile_q 64 (%b, %h, %q) {
-    // expected-error @+1 {{'sched.more_work' op without a number is for the order persistent, not grid}}
-    %0 = sched.more_work : i32
   }
 }
 
@@ -816,16 +786,6 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  %z = arith.constant 0 : i32
-  // expected-error @+1 {{'sched.for_work' op `across_batches` belongs to the orders grid and persistent}}
-  sched.for_work received tile_q 64 across_batches (%count) {
-    sched.next %z : i32
-  }
-}
-
-// -----
-
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
@@ -841,7 +801,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op the body takes a count, and the carried values}}
-  sched.for_work received tile_q 64 (%b, %h, %q0, %count) {
+  sched.for_work received (%b, %h, %q0, %count) {
   }
 }
 
@@ -849,7 +809,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first whether there is another tile of work: 1 or 0, i32}}
-  sched.for_work received tile_q 64 (%count) {
+  sched.for_work received (%count) {
   }
 }
 

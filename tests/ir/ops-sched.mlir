@@ -41,8 +41,18 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
   // CHECK: %[[THREAD:.*]] = sched.thread_id : i32
   %thread = sched.thread_id : i32
 
-  // CHECK: sched.for_work grid tile_q 128 longest_first (%[[BATCH:.*]], %[[HEAD:.*]], %[[Q0:.*]]) {
-  sched.for_work grid tile_q 128 longest_first (%batch, %head, %q0) {
+  // CHECK: sched.for_work grid (%[[NUMBER:.*]]) {
+  sched.for_work grid (%number) {
+    // CHECK: %[[BATCH:.*]] = sched.natural %[[NUMBER]] : i32
+    %batch = sched.natural %number : i32
+    // CHECK: %[[HEAD:.*]] = sched.block_id : i32
+    %head = sched.block_id : i32
+    // CHECK: %[[Q0:.*]] = sched.grid_size : i32
+    %q0 = sched.grid_size : i32
+    // CHECK: sched.read_block_id : i32
+    %block = sched.read_block_id : i32
+    // CHECK: sched.read_again %[[NUMBER]] : i32
+    %again = sched.read_again %number : i32
     // CHECK: %[[KH:.*]] = sched.slice %{{.*}}[%[[BATCH]], %[[HEAD]]] : <4, bf16> -> <2, bf16>
     %kh = sched.slice %K[%batch, %head] : !tile.view<4, bf16> -> !tile.view<2, bf16>
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
@@ -133,9 +143,6 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       sched.next %n, %t : i32, !tile.tile<q 128, f32, register>
     }
   }
-  // CHECK: sched.for_work split tile_q 64 splits 4 (
-  sched.for_work split tile_q 64 splits 4 (%batch, %head, %q0, %share) {
-  }
 }
 
 // Roles, rings, the copy engine, asynchronous matrix instructions.
@@ -173,12 +180,12 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
     %thread = sched.thread_id in_role : i32
     // CHECK: %{{.*}} = sched.elect
     %one = sched.elect
-    // CHECK: sched.for_work persistent tile_q 128 longest_first across_batches (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}) {
-    sched.for_work persistent tile_q 128 longest_first across_batches (%b, %h, %q0, %count) {
-      // CHECK: %[[MORE:.*]] = sched.more_work : i32
-      %more = sched.more_work : i32
-      // CHECK: sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]] to %{{.*}}[%{{.*}}] : <stage 2 x message 1 x field 4, i32, shared>
-      sched.send %b, %h, %q0, %more to %tasks[%zero] : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
+    // CHECK: sched.for_work persistent from %[[FIRST:.*]] below %[[BOUND:.*]] (%[[B:.*]], %[[H:.*]]) {
+    sched.for_work persistent from %zero below %Sk (%b, %h) {
+      // CHECK: %[[Q0:.*]] = sched.natural %[[B]] : i32
+      %q0 = sched.natural %b : i32
+      // CHECK: sched.send %[[B]], %[[H]] to %{{.*}}[%{{.*}}] : <stage 2 x message 1 x field 4, i32, shared>
+      sched.send %b, %h to %tasks[%zero] : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
       // CHECK: sched.acquire %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.acquire %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.expect_bytes 8192 on %[[KR]][%{{.*}}] : <2>
@@ -209,20 +216,21 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       %spread = sched.registers "spread" : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 1>>
       // CHECK: sched.store_tile %{{.*}} to %[[BIAS]][%{{.*}}] : <distance 191, i32, register, #sched.fragment<threads, warps 1>>, <stage 2 x distance 191, i32, shared>
       sched.store_tile %spread to %bias[%zero] : !tile.tile<distance 191, i32, register, #sched.fragment<threads, warps 1>>, !tile.tile<stage 2 x distance 191, i32, shared>
+      sched.next %b : i32
     }
   }
   // CHECK: sched.role "consumer" warps 8 registers 240 {
   sched.role "consumer" warps 8 registers 240 {
-    // CHECK: sched.for_work persistent tile_q 128 carries (%[[ZERO:.*]], %[[ZERO]]) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE:.*]], %[[PHASE:.*]]) {
-    sched.for_work persistent tile_q 128 carries (%zero, %zero) (%b, %h, %q0, %count, %stage, %phase) {
+    // CHECK: sched.for_work persistent from %[[ZERO:.*]] below %{{.*}} carries (%[[ZERO]], %[[ZERO]]) (%[[NUMBER:.*]], %[[COUNT:.*]], %[[STAGE:.*]], %[[PHASE:.*]]) {
+    sched.for_work persistent from %zero below %Sk carries (%zero, %zero) (%number, %count, %stage, %phase) {
       // CHECK: %[[SAME:.*]] = sched.uniform %[[STAGE]] : i32
       %same = sched.uniform %stage : i32
-      // CHECK: sched.next %[[COUNT]], %[[SAME]] : i32, i32
-      sched.next %count, %same : i32, i32
-    } {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
-    // CHECK: {tile.names = ["b", "h", "q0", "count", "stage", "phase"]}
-    // CHECK: sched.for_work received tile_q 128 carries (%[[ZERO]]) (%{{.*}}, %[[STAGE:.*]]) {
-    sched.for_work received tile_q 128 carries (%zero) (%count, %stage) {
+      // CHECK: sched.next %[[NUMBER]], %[[COUNT]], %[[SAME]] : i32, i32, i32
+      sched.next %number, %count, %same : i32, i32, i32
+    } {tile.names = ["number", "count", "stage", "phase"]}
+    // CHECK: {tile.names = ["number", "count", "stage", "phase"]}
+    // CHECK: sched.for_work received carries (%[[ZERO]]) (%{{.*}}, %[[STAGE:.*]]) {
+    sched.for_work received carries (%zero) (%count, %stage) {
       // CHECK: %[[WORK:.*]]:4 = sched.receive from %{{.*}}[%[[STAGE]]] : <stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       // CHECK: sched.store_matrix %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3 to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
@@ -232,22 +240,21 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       // CHECK: sched.next %[[WORK]]#3, %[[STAGE]] : i32, i32
       sched.next %work#3, %stage : i32, i32
     }
-    // CHECK: sched.for_work claimed tile_q 128 longest_first carries (%[[ZERO]]) (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[STAGE:.*]]) {
-    sched.for_work claimed tile_q 128 longest_first carries (%zero) (%b, %h, %q0, %count, %stage) {
-      // CHECK: %[[NUMBER:.*]] = sched.claim_work : i32
-      %number = sched.claim_work : i32
-      // CHECK: %[[NEXT:.*]] = sched.shuffle %[[NUMBER]], %[[ZERO]] : i32
-      %next = sched.shuffle %number, %zero : i32
-      // CHECK: sched.more_work %[[NEXT]] : i32
-      %more = sched.more_work %next : i32
-      // CHECK: sched.next %[[NEXT]], %[[STAGE]] : i32, i32
+    sched.for_work persistent from %zero below %Sk carries (%zero) (%number, %count, %stage) {
+      // CHECK: %[[CLAIMED:.*]] = sched.claim_work : i32
+      %claimed = sched.claim_work : i32
+      // CHECK: %[[NEXT:.*]] = sched.shuffle %[[CLAIMED]], %[[ZERO]] : i32
+      %next = sched.shuffle %claimed, %zero : i32
+      // CHECK: sched.next %[[NEXT]], %{{.*}} : i32, i32
       sched.next %next, %stage : i32, i32
     }
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
-    // CHECK: sched.for_work persistent tile_q 128 (
-    sched.for_work persistent tile_q 128 (%b, %h, %q0, %count) {
+    // CHECK: sched.for_work grid (
+    sched.for_work grid (%b) {
+      %h = sched.natural %b : i32
+      %q0 = sched.natural %b : i32
       // CHECK: sched.wait %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.wait %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.mma_fence

@@ -106,7 +106,7 @@ tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse
 // CHECK:         %k_ring = sched.shared "k_ring"
 // CHECK:         %tasks = sched.shared "tasks"
 // CHECK:         %o = sched.registers "o"
-// CHECK:         sched.for_work persistent tile_q 64 carries (%c0_i32) (%b, %h, %q0, %count, %first) {
+// CHECK:         sched.for_work persistent from %c0_i32 below %c1_i32 carries (%c0_i32) (%number, %count, %first) {
 // CHECK:           %tile_end, %slot_end = sched.for_tiles (%tile, %slot) = (%first, %first) below %count keeps {
 // CHECK:             scf.for %i = %c0_i32 to %c1_i32 step %c1_i32
 // CHECK:               scf.for %[[INDEX:arg[0-9]+]] = %c0_i32 to
@@ -116,8 +116,8 @@ tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse
 // CHECK-NEXT:      ^bb0(%tile: i32):
 // CHECK:           %tasks_message:2 = sched.receive from %tasks[%c0_i32]
 // CHECK:           %[[PAIR:[0-9]+]]:2 = scf.if
-// CHECK:           sched.next %[[PAIR]]#0
-// CHECK:         {tile.names = ["b", "h", "q0", "count", "first"]}
+// CHECK:           sched.next %number, %[[PAIR]]#0
+// CHECK:         {tile.names = ["number", "count", "first"]}
 sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %0 = arith.constant 0 : i32
   %1 = arith.constant 1 : i32
@@ -125,7 +125,7 @@ sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_
   %2 = sched.shared "k_ring" at 0 : <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   %3 = sched.shared "tasks" at 16384 : <stage 2 x message 1 x field 2, i32, shared>
   %4 = sched.registers "o" : !tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4>>
-  sched.for_work persistent tile_q 64 carries (%0) (%5, %6, %7, %8, %9) {
+  sched.for_work persistent from %0 below %1 carries (%0) (%7, %8, %9) {
     %10:2 = sched.for_tiles (%11, %12) = (%9, %9) below %8 keeps {
       scf.for %13 = %0 to %1 step %1 : i32 {
         scf.for %14 = %0 to %1 step %1 : i32 {
@@ -145,6 +145,6 @@ sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_
     } else {
       scf.yield %1, %0 : i32, i32
     }
-    sched.next %23#0 : i32
-  } {tile.names = ["b", "h", "q0", "count", "first"]}
+    sched.next %7, %23#0 : i32, i32
+  } {tile.names = ["number", "count", "first"]}
 }

@@ -8,7 +8,11 @@
 // CHECK-NEXT: sched.read_thread_id
 // CHECK: sched.store_element
 // CHECK: sched.next
-// CHECK: %[[B:.*]], %[[H:.*]], %{{.*}} = sched.read_work
+// CHECK: %[[BLOCK:.*]] = sched.read_block_id
+// CHECK-NEXT: %[[BBITS:.*]] = arith.divui %[[BLOCK]], %[[HEADS:.*]] : i32
+// CHECK-NEXT: %[[B:.*]] = sched.natural %[[BBITS]]
+// CHECK-NEXT: %[[HBITS:.*]] = arith.remui %[[BLOCK]], %[[HEADS]] : i32
+// CHECK-NEXT: %[[H:.*]] = sched.natural %[[HBITS]]
 // CHECK: sched.read_thread_id
 // CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %
 sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
@@ -19,7 +23,12 @@ sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
   %lse = tile.param "lse" : !tile.view<3, f32>
   sched.role "producer" warps 4 {
     scf.if %true {
-      sched.for_work grid tile_q 64 (%b, %h, %q0) {
+      sched.for_work grid (%number) {
+        %heads = tile.axis_extent "h" : i32
+        %b_bits = arith.divui %number, %heads : i32
+        %h_bits = arith.remui %number, %heads : i32
+        %b = sched.natural %b_bits : i32
+        %h = sched.natural %h_bits : i32
         %thread = sched.thread_id in_role : i32
         %lane = arith.remui %thread, %c32 : i32
         sched.for_tiles (%n) = (%c0) below %c32 {
@@ -37,22 +46,37 @@ sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
   }
 }
 
-// A persistent block's count of tiles is not read again: only where the tile of work is.
+// A persistent block's count of tiles is not read again: only where the tile of work is. What follows from a lane too is kept.
 // CHECK-LABEL: sched.kernel @persistent
-// CHECK: sched.for_work persistent tile_q 64 (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]]) {
-// CHECK: %[[B:.*]], %[[H:.*]], %{{.*}} = sched.read_work
+// CHECK: sched.for_work persistent from %{{.*}} below %{{.*}} (%[[NUMBER:.*]], %[[COUNT:.*]]) {
+// CHECK: %[[MIXED:.*]] = arith.addi
+// CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[MIXED]], %{{.*}}
+// CHECK: %[[AGAIN:.*]] = sched.read_again %[[NUMBER]]
+// CHECK-NEXT: %[[BBITS:.*]] = arith.divui %[[AGAIN]], %[[HEADS:.*]] : i32
+// CHECK-NEXT: %[[B:.*]] = sched.natural %[[BBITS]]
+// CHECK-NEXT: %[[HBITS:.*]] = arith.remui %[[AGAIN]], %[[HEADS]] : i32
+// CHECK-NEXT: %[[H:.*]] = sched.natural %[[HBITS]]
 // CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %[[COUNT]]]
 sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
   %x = arith.constant 1.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
-  sched.for_work persistent tile_q 64 (%b, %h, %q0, %count) {
+  sched.for_work persistent from %c0 below %c32 (%number, %count) {
+    %heads = tile.axis_extent "h" : i32
+    %b_bits = arith.divui %number, %heads : i32
+    %h_bits = arith.remui %number, %heads : i32
+    %b = sched.natural %b_bits : i32
+    %h = sched.natural %h_bits : i32
+    %thread = sched.thread_id : i32
+    %mixed = arith.addi %b, %thread : i32
+    sched.store_element %x, %lse[%mixed, %c0, %c0] : f32, !tile.view<3, f32>
     sched.for_tiles (%n) = (%c0) below %c32 {
       %s = sched.registers "s" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
       sched.next %c32 : i32
     }
     sched.store_element %x, %lse[%b, %h, %count] : f32, !tile.view<3, f32>
+    sched.next %c32 : i32
   }
 }
 
@@ -79,7 +103,7 @@ sched.kernel @received(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arc
   %x = arith.constant 1.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
-  sched.for_work received tile_q 64 (%count) {
+  sched.for_work received (%count) {
     %work:4 = sched.receive from %tasks[%c0] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
     %row = sched.uniform %work#2 : i32
     %end = arith.addi %row, %c32 : i32

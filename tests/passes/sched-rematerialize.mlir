@@ -6,7 +6,7 @@
 // CHECK: scf.if
 // CHECK-NEXT: sched.read_thread_id
 // CHECK: sched.next
-// CHECK: sched.read_work
+// CHECK: sched.read_block_id
 // CHECK: sched.read_thread_id
 attn.attention @plain dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
 } mask {

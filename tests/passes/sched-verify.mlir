@@ -7,13 +7,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -26,16 +26,16 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.wait_copies pending 0
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is in no group; sched.commit_copies must follow it}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -48,16 +48,16 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -70,17 +70,17 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.wait_copies pending 1
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -93,10 +93,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
@@ -105,7 +105,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.wait_copies pending 2
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 2 groups pending}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -118,16 +118,16 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.wait_copies pending 0
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -140,17 +140,17 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.barrier
     sched.wait_copies pending 0
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -163,15 +163,15 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
     sched.store_shared %z0, %ring[%c0, %c0, %c0] : f32, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which other threads have just stored; a barrier must follow the stores}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -184,13 +184,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.load_shared' op reads stage 2 of k_ring, which has 2}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c2, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -203,14 +203,14 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %r = sched.registers "s" : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>
     // expected-error @below {{'sched.load_shared' op reads a shared tile that is not the result of sched.shared}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %r[%c0, %c0, %c0] : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>> -> f32
   }
 }
@@ -223,10 +223,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
@@ -234,7 +234,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.barrier
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -247,15 +247,15 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -268,10 +268,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
@@ -281,7 +281,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
     // expected-error @below {{'sched.store_shared' op writes q_tile over stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -294,17 +294,17 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
     // expected-error @below {{'sched.store_shared' op writes q_tile over stage 1 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -317,13 +317,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.copy_async' op starts a copy into stage 0 of k_ring that no wait completes before the tile of work ends}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
   }
@@ -337,10 +337,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work persistent tile_q 64 (%b, %h, %q0, %n) {
+  sched.for_work persistent from %c0 below %c32 (%number, %n) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %first = arith.cmpi eq, %n, %c0 : i32
     scf.if %first {
@@ -350,13 +350,14 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.wait_copies pending 0
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose bytes hold q_tile}}
-    // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     sched.barrier
     %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     sched.barrier
+    sched.next %c32 : i32
   }
 }
 
@@ -368,14 +369,14 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %tiles = arith.ceildivsi %Sk, %c32 : i32
     // expected-error @below {{'sched.for_tiles' op goes from tile 0 to tile 0 and never ends}}
-    // expected-note @below {{with Sq 65 and Sk 1, in the query tile at row 0}}
+    // expected-note @below {{with Sq 65 and Sk 1, in tile of work 0}}
     sched.for_tiles (%i) = (%c0) below %tiles {
       sched.barrier
       sched.next %i : i32
@@ -391,10 +392,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %thread = sched.thread_id : i32
     %some = arith.cmpi slt, %thread, %c32 : i32
@@ -413,15 +414,15 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %tiles = arith.ceildivsi %Sk, %c32 : i32
     sched.for_tiles (%i, %slot) = (%c0, %c0) below %tiles {
       // expected-error @below {{'sched.copy_async' op writes stage 2 of k_ring, which has 2}}
-      // expected-note @below {{with Sq 161 and Sk 160, in the query tile at row 0}}
+      // expected-note @below {{with Sq 161 and Sk 160, in tile of work 0}}
       sched.copy_async %keys[%c0, %c0] to %ring[%slot, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
       sched.commit_copies
       sched.wait_copies pending 0
@@ -443,10 +444,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %m = sched.registers "m" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
     %v = sched.get %m[%c0, %c0] : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
@@ -454,7 +455,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %any = sched.any_lane %some
     scf.if %any {
       // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
-      // expected-note @below {{with Sq 65 and Sk 0, in the query tile at row 0}}
+      // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
       %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     }
   }
@@ -468,10 +469,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.shared' op q_tile at bytes 4096 to 12288 overlaps k_ring at bytes 0 to 8192, and both are alive at once}}
     %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
@@ -491,10 +492,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %z = arith.constant 0.0 : f32
     // expected-error @below {{'tile.splat' op is left; at the end of sched there are single instructions, loops and scalar arithmetic only}}
@@ -510,10 +511,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.slot' op is left; at the end of sched there are single instructions, loops and scalar arithmetic only}}
     %t = sched.slot %ring[%c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> !tile.tile<k 32 x d 32, f32, shared, #sched.swizzle<128>>
@@ -528,10 +529,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %m = sched.registers "m" : !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
     // expected-error @below {{'sched.for_tiles' op carries tiles; at the end of sched they are buffers}}
@@ -539,24 +540,6 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
       %i1 = arith.addi %i, %c1 : i32
       sched.next %i1, %t : i32, !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
     }
-  }
-}
-
-// -----
-
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %c2 = arith.constant 2 : i32
-  %c32 = arith.constant 32 : i32
-  %true = arith.constant true
-  // expected-error @below {{'sched.for_work' op hands out 128 rows at a time, the plan's tile_q is 64}}
-  sched.for_work grid tile_q 128 (%b, %h, %q0) {
-    %Sk = tile.axis_extent "k" : i32
-    %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
-    %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
-    sched.barrier
   }
 }
 
@@ -693,10 +676,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
+  sched.for_work grid (%number) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
-    %keys = sched.slice %K[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies

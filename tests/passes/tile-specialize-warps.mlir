@@ -19,11 +19,13 @@
 // ROLES:         sched.role "producer" warps 4 registers 24
 // ROLES:           sched.thread_id in_role
 // ROLES:           sched.elect
-// ROLES:           sched.for_work persistent tile_q 128 carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES:           sched.for_work persistent from %{{.*}} below %[[TILES:.*]] carries (%c0_i32, %c0_i32) (%{{.*}}, %[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES:             %[[NEXT:.*]] = arith.addi %{{.*}} {tile.name = "next_number"}
+// ROLES:             %[[IS:.*]] = arith.cmpi ult, %[[NEXT]], %[[TILES]]
+// ROLES:             %[[MORE:.*]] = arith.extui %[[IS]]
 // ROLES:             %[[WALKS:.*]] = arith.divui %[[COUNT]], %c2_i32
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
 // ROLES:             %[[QPHASE:.*]] = arith.andi %[[WALKS]], %c1_i32
-// ROLES:             %[[MORE:.*]] = sched.more_work
 // ROLES:             sched.acquire %[[QR]][%[[QSTAGE]]] phase %[[QPHASE]]
 // ROLES-NEXT:        sched.send %[[B:.*]], %[[H:.*]], %[[Q0:.*]], %[[MORE]] to %[[TASKS]][%[[QSTAGE]]]
 // ROLES-NEXT:        sched.copy_tile {{.*}} to %[[Q]][%[[QSTAGE]]] signal %[[QR]]
@@ -35,9 +37,9 @@
 // ROLES:               arith.xori %[[PHASE]]
 // ROLES:             %[[NEXT0:.*]] = sched.uniform %[[AFTER1]]
 // ROLES:             %[[NEXT1:.*]] = sched.uniform %[[AFTER2]]
-// ROLES:             sched.next %[[NEXT0]], %[[NEXT1]]
+// ROLES:             sched.next %[[NEXT]], %[[NEXT0]], %[[NEXT1]]
 // ROLES:         sched.role "consumer" warps 8 registers 240
-// ROLES-NEXT:      sched.for_work received tile_q 128 carries (%c0_i32, %c0_i32) (%[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
+// ROLES-NEXT:      sched.for_work received carries (%c0_i32, %c0_i32) (%[[COUNT:.*]], %[[STAGE0:.*]], %[[PHASE0:.*]]) {
 // ROLES:             %[[QSTAGE:.*]] = arith.remui %[[COUNT]], %c2_i32
 // ROLES:             sched.wait %[[QR]][%[[QSTAGE]]]
 // ROLES-NEXT:        %[[WORK:.*]]:4 = sched.receive from %[[TASKS]][%[[QSTAGE]]]
@@ -171,7 +173,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.
 // ROLES-LABEL: tile.kernel @wide
 // ROLES-SAME:    copy_warps = 4, persistent = true, overlap = true>
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
-// ROLES:         sched.for_work persistent {{.*}} (%{{.*}}, %{{.*}}, %{{.*}}, %[[COUNT:.*]], %{{.*}}, %{{.*}}) {
+// ROLES:         sched.for_work persistent {{.*}} (%{{.*}}, %[[COUNT:.*]], %{{.*}}, %{{.*}}) {
 // ROLES:           %[[QPHASE:.*]] = arith.andi %[[COUNT]], %c1_i32
 // ROLES:           sched.acquire %[[QR]][%c0_i32] phase %[[QPHASE]]
 // ROLES:         sched.role "consumer"
@@ -203,10 +205,10 @@ attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {tile.
 // ROLES-LABEL: tile.kernel @widest
 // ROLES-SAME:    copy_warps = 4, turns = true>
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
-// ROLES:         sched.for_work grid tile_q 128 (
+// ROLES:         sched.for_work grid (
 // ROLES-NOT:     sched.acquire %[[QR]]
 // ROLES:         sched.role "consumer"
-// ROLES-NEXT:      sched.for_work grid tile_q 128 (
+// ROLES-NEXT:      sched.for_work grid (
 // ROLES:           sched.wait %[[QR]][%c0_i32] phase %c0_i32
 // ROLES-NOT:       sched.release %[[QR]]
 // SCHED-LABEL: sched.kernel @widest
@@ -240,13 +242,17 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:         %[[TASKS:.*]] = sched.shared "tasks" at 0 : <stage 2 x message 1 x field 8, i32, shared>
 // ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
 // ROLES:         sched.role "producer" warps 4 registers 40
-// ROLES:           sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%[[B:.*]], %[[H:.*]], %[[Q0:.*]], %{{.*}}, %{{.*}}, %{{.*}}) {
+// ROLES:           sched.for_work persistent from %{{.*}} below %[[TILES:.*]] carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {
 // ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work
+// ROLES:             %[[B:.*]] = sched.natural %{{.*}} {tile.name = "b"}
+// ROLES:             %[[H:.*]] = sched.natural %{{.*}} {tile.name = "h"}
+// ROLES:             %[[Q0:.*]] = arith.muli %{{.*}}, %c128_i32 overflow<nsw> {tile.name = "q0"}
 // With the first tile it finds that of each warpgroup's rows.
 // ROLES:           %[[FIRST:[^ ,]*]], {{.*}}, %[[BEGINS:[^ ,]*]]:2 = sched.next_visible from %{{.*}} below %{{.*}} parts i32, i32
 // ROLES:             sched.visible %{{.*}}, %{{.*}} parts
 // ROLES:           %[[NUMBER:.*]] = sched.shuffle %[[CLAIMED]], %c0_i32
-// ROLES:           %[[MORE:.*]] = sched.more_work %[[NUMBER]]
+// ROLES:           %[[IS:.*]] = arith.cmpi ult, %[[NUMBER]], %[[TILES]]
+// ROLES:           %[[MORE:.*]] = arith.extui %[[IS]]
 // ROLES:           sched.send %[[B]], %[[H]], %[[Q0]], %[[MORE]], %[[FIRST]], %[[BEGINS]]#0, %[[BEGINS]]#1 to %[[TASKS]]
 // What a search finds out about 32 tiles is carried along; the tile's bit says whether it is full.
 // ROLES:           sched.for_tiles (%[[TILE:[^,]*]], %[[STAGE:[^,]*]], %{{[^,]*}}, %[[ORIGIN:[^,]*]], %[[VISIBLE:[^,]*]], %[[FULL:[^,)]*]]) = (%[[FIRST]],

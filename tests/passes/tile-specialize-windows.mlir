@@ -20,7 +20,9 @@
 // ROLES:             sched.copy_window {{.*}} signal %[[AR]] :
 // ROLES:             sched.acquire %[[BR]]
 // ROLES:             sched.copy_window {{.*}} signal %[[BR]] :
-// ROLES:           sched.for_work grid tile_q 128 across_batches (
+// ROLES:           sched.for_work grid (%[[NUMBER:.*]]) {
+// ROLES:             arith.remui %[[NUMBER]], %{{.*}} : i32
+// ROLES:             {tile.name = "ordered_number"}
 // ROLES:           sched.for_tiles
 // ROLES:             sched.copy_tile {{.*}} signal
 // ROLES:             scf.if %[[MAPPED]]
@@ -30,7 +32,9 @@
 // ROLES-NEXT:          sched.copy_window {{.*}} signal %[[BR]] by %[[BM]]
 // ROLES:             sched.copy_tile {{.*}} signal
 // ROLES:         sched.role "consumer"
-// ROLES:           sched.for_work grid tile_q 128 across_batches (
+// ROLES:           sched.for_work grid (%[[NUMBER:.*]]) {
+// ROLES:             arith.remui %[[NUMBER]], %{{.*}} : i32
+// ROLES:             {tile.name = "ordered_number"}
 // ROLES:           sched.wait %[[AR]]
 // ROLES:           sched.release %[[AR]]
 
@@ -69,9 +73,9 @@ attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {te
 // ROLES-LABEL: tile.kernel @of_batch
 // ROLES-NOT:     across_batches
 // SCHED-LABEL: sched.kernel @of_batch
-// SCHED:         sched.for_work grid tile_q 128 (
+// SCHED:         sched.for_work grid (
 // SCHED:         sched.role "consumer"
-// SCHED:         sched.for_work grid tile_q 128 (
+// SCHED:         sched.for_work grid (
 attn.attention @of_batch dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>], tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "a"[%b, %q, %k] : (i32, i32, i32) -> f32

@@ -37,7 +37,8 @@
 // SCHED-NEXT:            sched.acquire %[[VALUES:.*]][
 // SCHED-NEXT:            sched.expect_bytes {{.*}} on %[[VALUES]]
 // SCHED-NEXT:            sched.load_box
-// SCHED:           sched.for_work claimed
+// SCHED:           sched.for_work persistent
+// SCHED:             sched.claim_work
 // SCHED:           sched.for_tiles
 // SCHED:           scf.if %{{.*}} {
 // SCHED-NEXT:        sched.acquire %[[BARRIERS]]

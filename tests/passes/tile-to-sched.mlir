@@ -4,7 +4,7 @@
 // No tile op but parameters is left; tiles are a lane's arrays, in unrolled loops.
 // CHECK-LABEL: sched.kernel @full({{.*}}) grid {{.*}} arch "sm_86" threads 128 blocks_per_sm
 // CHECK-NOT:     tile.{{(map|mma|reduce|load|store|splat|convert)}}
-// CHECK:         sched.for_work grid tile_q 64 (%[[B:.*]], %[[H:.*]], %[[Q0:.*]]) {
+// CHECK:         sched.for_work grid (%{{.*}}) {
 // CHECK-DAG:       sched.registers "acc" : <q 64 x dv 64, f32, register, #sched.fragment<c, warps 4>>
 // CHECK-DAG:       sched.shared "k_ring" at 0
 // CHECK:           sched.copy_async

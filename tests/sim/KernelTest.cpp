@@ -41,10 +41,10 @@ sched.kernel @hand(q: in [b, h, q, d 8] f32, o: out [b, h, q, dv 8] f32, lse: op
   %q = tile.param "q" : !tile.view<4, f32>
   %o = tile.param "o" : !tile.view<4, f32>
   %lse = tile.param "lse" : !tile.view<3, f32>
-  sched.for_work grid tile_q 64 (%b, %h, %q0) {
-    %q_rows = sched.slice %q[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
-    %o_rows = sched.slice %o[%b, %h] : !tile.view<4, f32> -> !tile.view<2, f32>
-    %rows = sched.slice %lse[%b, %h] : !tile.view<3, f32> -> !tile.view<1, f32>
+  sched.for_work grid (%work) {
+    %q_rows = sched.slice %q[%work, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %o_rows = sched.slice %o[%work, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
+    %rows = sched.slice %lse[%work, %c0] : !tile.view<3, f32> -> !tile.view<1, f32>
 )" + body + "\n  }\n}\n",
                                                         "hand.mlir"});
     if (!simulation)
@@ -203,7 +203,7 @@ TEST_CASE("a box", "[kernels]") {
     sched.barrier
     scf.if %first {
       sched.expect_bytes 2048 on %ring[%c0] : !sched.ring<1>
-      sched.load_box %map[%b, %h, %q0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<64 x 8, f32>, !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>>, !sched.ring<1>
+      sched.load_box %map[%work, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<64 x 8, f32>, !tile.tile<stage 1 x q 64 x d 8, f32, shared, #sched.swizzle<32>>, !sched.ring<1>
     })";
   Run run(head + R"(
     sched.wait %ring[%c0] phase %c0 : !sched.ring<1>

@@ -45,6 +45,18 @@ const std::vector<Change> &changes() {
   return all;
 }
 
+/// Whether the line gives the number of a tile of work along q.
+bool isQueryTile(const std::string &line) {
+  return line.find("sched.natural ") != std::string::npos && line.find("tile.name = \"q_index\"") != std::string::npos;
+}
+
+/// How many rows a tile of the kernel has.
+std::string tileRows(const std::string &text) {
+  std::smatch rows;
+  std::regex_search(text, rows, std::regex("tile_q = ([0-9]+)"));
+  return rows[1];
+}
+
 } // namespace
 
 std::vector<std::string> attune::tests::linesOf(const std::string &text) {
@@ -66,15 +78,15 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   static const std::regex op("sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_"
                              "bytes|commit|release|sync_warps|arrive_warps|"
                              "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
-                             "visible|for_work|claim_work|next)( |$)");
-  static const std::set<std::string> structure = {"receive", "ring", "visible", "for_work", "claim_work", "next"};
+                             "visible|natural|claim_work|next)( |$)");
+  static const std::set<std::string> structure = {"receive", "ring", "visible", "natural", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
   std::map<std::string, int> count;
   for (size_t i = 0; i < lines.size(); ++i) {
     std::smatch match;
-    if (!std::regex_search(lines[i], match, op))
+    if (!std::regex_search(lines[i], match, op) || (match[1] == "natural" && !isQueryTile(lines[i])))
       continue;
     const std::string kind = match[1], name = fmt::format("{} {}", kind, ++count[kind]);
     auto add = [&](const std::string &how, auto &&change) {
@@ -110,13 +122,18 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
                          lines[i].substr(0, part.position(which)) + "%answer" +
                          lines[i].substr(part.position(which) + part.length(which));
           });
-    if (kind == "for_work" && std::count_if(lines.begin(), lines.end(), [](const std::string &line) {
-                                return line.find("sched.for_work") != std::string::npos;
-                              }) > 1)
+    // Where one place alone says which tile of queries it is, another order is as good.
+    if (std::smatch part; kind == "natural" && std::count_if(lines.begin(), lines.end(), isQueryTile) > 1 &&
+                          std::regex_search(lines[i], part, std::regex("natural (%[^ ]*) ")))
       add("from the other end", [&](auto &changed) {
-        bool last = lines[i].find(" longest_first") != std::string::npos;
-        changed[i] = std::regex_replace(lines[i], last ? std::regex(" longest_first") : std::regex("(tile_q [0-9]+)"),
-                                        last ? "" : "$1 longest_first");
+        changed[i] = fmt::format("%tile_rows_ = arith.constant {} : i32\n%one_more = arith.constant 1 : i32\n"
+                                 "%all_queries_ = tile.axis_extent \"q\" : i32\n"
+                                 "%number_of_tiles = arith.ceildivui %all_queries_, %tile_rows_ : i32\n"
+                                 "%last_tile_ = arith.subi %number_of_tiles, %one_more : i32\n"
+                                 "%other_tile = arith.subi %last_tile_, {} : i32\n",
+                                 tileRows(text), part[1].str()) +
+                     lines[i].substr(0, part.position(1)) + "%other_tile" +
+                     lines[i].substr(part.position(1) + part.length(1));
       });
     const auto definedBy = [&](const std::string &value, const std::string &definition) {
       return std::any_of(lines.begin(), lines.begin() + i, [&](const std::string &line) {

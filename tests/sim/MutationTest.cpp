@@ -79,13 +79,7 @@ const std::vector<Survivor> &survivors() {
        "the first tile's V, and its biases, are in stage 0"},
       {"wait 5 after sync_warps", "(relative|blocks), .*in turn", "both stand before the first read of V"},
       {"wait 7 after sync_warps", "documents, .*in turn", "the same"},
-      {"for_work 1 from the other end", "(blocks|documents), .*stages, in turn",
-       "V's warp asks for the batch and the head, which are the same from both ends"},
       {"mma_fence 3 removed", ".*sm_90a.*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"for_work [12] from the other end", "(causal|moving|documents), .*sm_90a.*persistent.*",
-       "one warp says which tiles of work there are, all others receive them"},
-      {"for_work 3 from the other end", "(relative|dense|documents), .*sm_90a.*persistent.*",
-       "the consumers receive theirs"},
       {"mma_wait 2 after release", "(?!blocks).*sm_90a.*",
        "the warp that copies both fills K's stage again after V's of the tile before, whose release comes after this "
        "wait"},

@@ -48,7 +48,7 @@ std::vector<Schedule> attune::tests::schedulesFor(const std::string &arch) {
           {arch, 32, 32, 4, 2, true, 2}, {arch, 32, 16, 8, 3, false, 4}};
 }
 
-Expected<std::string> attune::tests::schedText(const Case &test, const Schedule &schedule) {
+Expected<std::string> attune::tests::schedText(const Case &test, const Schedule &schedule, const std::string &grid) {
   CompileOptions options = optionsOf(test);
   schedule.applyTo(options);
   const Target target = Target::cuda(schedule.arch);
@@ -65,7 +65,10 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
     fields += ", overlap = true";
   if (tile->find("stage_biases = true") != std::string::npos)
     fields += ", stage_biases = true";
-  return emitFromText({std::regex_replace(*tile, work, "$1" + fields + ">"), "kernel.mlir"}, {}, target, Stage::Sched);
+  std::string text = std::regex_replace(*tile, work, "$1" + fields + ">");
+  if (!grid.empty())
+    text = std::regex_replace(text, std::regex(" grid \\[[^\\]]*\\]"), " grid [" + grid + "]");
+  return emitFromText({text, "kernel.mlir"}, {}, target, Stage::Sched);
 }
 
 Launcher attune::tests::launcher(const Simulation &simulation, const Case &test, uint64_t seed) {

@@ -26,8 +26,8 @@ struct Schedule {
 /// None is a default one; each is for head dims up to 64.
 std::vector<Schedule> schedulesFor(const std::string &arch);
 
-/// The case's kernel with the schedule, as sched text.
-Expected<std::string> schedText(const Case &test, const Schedule &schedule);
+/// The case's kernel with the schedule, as sched text; over another grid than that of its queries where `grid` is one.
+Expected<std::string> schedText(const Case &test, const Schedule &schedule, const std::string &grid = "");
 
 /// What runs a case in the simulator. Persistent blocks are so few that each has several tiles of work, where there are
 /// several.

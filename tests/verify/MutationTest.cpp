@@ -240,7 +240,7 @@ const std::vector<Kind> &kindsInRoles() {
       {"visible is false", ""},
       {"visible is full: true", ""},
       {"visible is full: false", ""},
-      {"for_work from the other end", ""},
+      {"natural from the other end", ""},
       {"next to the number after", ""},
       {"claim_work once more", ""},
       {"claim_work read from lane", ""},

@@ -1,6 +1,7 @@
 //===- Control.cpp - Kernels, roles, work, branches and loops ----------------===//
 
 #include "arch/ArchInfo.h"
+#include "passes/sched/WorkOrder.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -43,10 +44,11 @@ LogicalResult KernelExpander::run() {
 }
 
 LogicalResult KernelExpander::expandWork(Block &body) {
-  auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid, plan.getTileQ(), plan.getLongestFirst());
+  auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid);
   OpBuilder::InsertionGuard guard(builder);
   workBlock = &work.getBody().front();
   builder.setInsertionPointToStart(workBlock);
+  place = WorkOrder(builder, loc, kernel.getGrid(), {.longestFirst = plan.getLongestFirst()}).place(work.getNumber());
   slices.clear();
   writeLane();
   for (Operation &op : body)
@@ -76,8 +78,9 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
   SmallVector<Value> inits;
   for (Value init : op.getInits())
     inits.push_back(mapping.lookup(init));
-  auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), op.getTileQ(), op.getLongestFirst(), inits);
-  work.setAcrossBatches(op.getAcrossBatches());
+  Value first = op.getFirst() ? mapping.lookup(op.getFirst()) : Value(),
+        bound = op.getBound() ? mapping.lookup(op.getBound()) : Value();
+  auto work = sched::ForWorkOp::create(builder, loc, op.getOrder(), first, bound, inits);
   work->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   OpBuilder::InsertionGuard guard(builder);
   Block &body = op.getBody().front();
@@ -117,7 +120,7 @@ LogicalResult KernelExpander::expand(Operation *op) {
         return success();
       })
       .Case<tile::BlockIndexOp>([&](auto index) {
-        mapping.map(index.getResult(), workBlock->getArgument(index.getPosition()));
+        mapping.map(index.getResult(), place[index.getPosition()]);
         return success();
       })
       .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,

@@ -282,8 +282,9 @@ private:
   tile::KernelOp kernel;
   StringRef arch;
   Block *workBlock = nullptr;
-  Value queryBuffer; ///< shared memory of Q, once a product has read it
-  IRMapping mapping; ///< scalars and views
+  SmallVector<Value> place; ///< of the tile of work along each axis of the grid, in a kernel without roles
+  Value queryBuffer;        ///< shared memory of Q, once a product has read it
+  IRMapping mapping;        ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Pacing> pacing;                    ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand

@@ -12,6 +12,7 @@ module attributes {attn.variant = #variant} {
     %c8_i32 = arith.constant 8 : i32
     %c5_i32 = arith.constant 5 : i32
     %true = arith.constant true
+    %c384_i32 = arith.constant 384 : i32
     %c15_i32 = arith.constant 15 : i32
     %c64_i32 = arith.constant 64 : i32
     %neg_inf = arith.constant 0xFF800000 : f32
@@ -60,7 +61,7 @@ module attributes {attn.variant = #variant} {
       %2 = arith.cmpi eq, %1, %c1_i32 : i32
       scf.if %2 {
         %elected = sched.elect {tile.name = "elected"}
-        sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
+        sched.for_work received carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
           %4 = arith.divui %count, %c2_i32 : i32
           %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
           %q_phase = arith.andi %4, %c1_i32 {tile.name = "q_phase"} : i32
@@ -102,34 +103,69 @@ module attributes {attn.variant = #variant} {
       %3 = arith.cmpi slt, %role_thread, %c32_i32 : i32
       scf.if %3 {
         %elected = sched.elect {tile.name = "elected"}
-        sched.for_work claimed tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%b, %h, %q0, %count, %first_stage, %first_phase) {
+        %q_extent = tile.axis_extent "q" : i32
+        %q_tiles = arith.ceildivui %q_extent, %c128_i32 {tile.name = "q_tiles"} : i32
+        %h_extent = tile.axis_extent "h" : i32
+        %4 = arith.muli %q_tiles, %h_extent : i32
+        %b_extent = tile.axis_extent "b" : i32
+        %work_tiles = arith.muli %4, %b_extent {tile.name = "work_tiles"} : i32
+        %all_heads = arith.muli %b_extent, %h_extent overflow<nsw> {tile.name = "all_heads"} : i32
+        %blocks = sched.grid_size : i32
+        %5 = arith.muli %blocks, %c128_i32 : i32
+        %6 = arith.divui %5, %c384_i32 : i32
+        %most_heads = arith.maxui %6, %c1_i32 {tile.name = "most_heads"} : i32
+        %7 = arith.addi %all_heads, %most_heads : i32
+        %8 = arith.subi %7, %c1_i32 : i32
+        %head_groups = arith.divui %8, %most_heads {tile.name = "head_groups"} : i32
+        %9 = arith.addi %all_heads, %head_groups : i32
+        %10 = arith.subi %9, %c1_i32 : i32
+        %heads_together = arith.divui %10, %head_groups {tile.name = "heads_together"} : i32
+        %block = sched.block_id : i32
+        sched.for_work persistent from %block below %work_tiles carries (%c0_i32, %c0_i32) (%number, %count, %first_stage, %first_phase) {
           %claimed = sched.claim_work {tile.name = "claimed"} : i32
+          %11 = arith.muli %q_tiles, %heads_together : i32
+          %12 = arith.divui %number, %11 : i32
+          %first_head = arith.muli %12, %heads_together {tile.name = "first_head"} : i32
+          %13 = arith.subi %all_heads, %first_head : i32
+          %group_heads = arith.minui %heads_together, %13 {tile.name = "group_heads"} : i32
+          %14 = arith.muli %q_tiles, %first_head : i32
+          %number_in_group = arith.subi %number, %14 {tile.name = "number_in_group"} : i32
+          %15 = arith.remui %number_in_group, %group_heads : i32
+          %head = arith.addi %first_head, %15 {tile.name = "head"} : i32
+          %16 = arith.divui %number_in_group, %group_heads : i32
+          %last_tile = arith.subi %q_tiles, %c1_i32 {tile.name = "last_tile"} : i32
+          %17 = arith.subi %last_tile, %16 : i32
+          %18 = arith.remui %head, %h_extent : i32
+          %19 = arith.divui %head, %h_extent : i32
+          %b = sched.natural %19 {tile.name = "b"} : i32
+          %h = sched.natural %18 {tile.name = "h"} : i32
+          %q_index = sched.natural %17 {tile.name = "q_index"} : i32
+          %q0 = arith.muli %q_index, %c128_i32 overflow<nsw> {tile.name = "q0"} : i32
           %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
           %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
           %group = tile.param "group" {tile.name = "group"} : i32
           %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
-          %4 = arith.addi %Sk, %c15_i32 : i32
-          %tiles_end = arith.divsi %4, %c16_i32 {tile.name = "tiles_end"} : i32
+          %20 = arith.addi %Sk, %c15_i32 : i32
+          %tiles_end = arith.divsi %20, %c16_i32 {tile.name = "tiles_end"} : i32
           %ids.q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
-          %5 = arith.divsi %q0, %c128_i32 : i32
-          %q_entry = arith.muli %5, %c2_i32 {tile.name = "q_entry"} : i32
+          %q_entry = arith.muli %q_index, %c2_i32 {tile.name = "q_entry"} : i32
           %ids.q_q_entry = tile.element %ids.q[%q_entry] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
           %q_entry_0 = arith.addi %q_entry, %c1_i32 {tile.name = "q_entry"} : i32
           %ids.q_q_entry_1 = tile.element %ids.q[%q_entry_0] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
           %ids.k = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
-          %6 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
+          %21 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
           %ids.part = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
           %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
-          %seen_row = arith.minsi %q0, %6 {tile.name = "seen_row"} : i32
-          %7 = arith.divsi %seen_row, %c64_i32 : i32
-          %q_entry_2 = arith.muli %7, %c2_i32 {tile.name = "q_entry"} : i32
+          %seen_row = arith.minsi %q0, %21 {tile.name = "seen_row"} : i32
+          %22 = arith.divsi %seen_row, %c64_i32 : i32
+          %q_entry_2 = arith.muli %22, %c2_i32 {tile.name = "q_entry"} : i32
           %ids.part_q_entry = tile.element %ids.part[%q_entry_2] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
           %q_entry_3 = arith.addi %q_entry_2, %c1_i32 {tile.name = "q_entry"} : i32
           %ids.part_q_entry_4 = tile.element %ids.part[%q_entry_3] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %8 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
-          %seen_row_5 = arith.minsi %8, %6 {tile.name = "seen_row"} : i32
-          %9 = arith.divsi %seen_row_5, %c64_i32 : i32
-          %q_entry_6 = arith.muli %9, %c2_i32 {tile.name = "q_entry"} : i32
+          %23 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
+          %seen_row_5 = arith.minsi %23, %21 {tile.name = "seen_row"} : i32
+          %24 = arith.divsi %seen_row_5, %c64_i32 : i32
+          %q_entry_6 = arith.muli %24, %c2_i32 {tile.name = "q_entry"} : i32
           %ids.part_q_entry_7 = tile.element %ids.part[%q_entry_6] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
           %q_entry_8 = arith.addi %q_entry_6, %c1_i32 {tile.name = "q_entry"} : i32
           %ids.part_q_entry_9 = tile.element %ids.part[%q_entry_8] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
@@ -139,25 +175,26 @@ module attributes {attn.variant = #variant} {
             %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
             %k_entry_10 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
             %ids.k_k_entry_11 = tile.element %ids.k[%k_entry_10] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-            %11 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_11 : i32
-            %12 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
-            %13 = arith.andi %11, %12 : i1
-            %14 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
-            %15 = arith.cmpi sle, %ids.k_k_entry_11, %ids.q_q_entry : i32
-            %16 = arith.andi %14, %15 : i1
-            %17 = arith.cmpi sle, %ids.part_q_entry, %ids.k_k_entry_11 : i32
-            %18 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_4 : i32
-            %19 = arith.andi %17, %18 : i1
-            %20 = arith.cmpi sle, %ids.part_q_entry_7, %ids.k_k_entry_11 : i32
-            %21 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_9 : i32
-            %22 = arith.andi %20, %21 : i1
-            sched.visible %13, %16 parts %19, %22
+            %27 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_11 : i32
+            %28 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+            %29 = arith.andi %27, %28 : i1
+            %30 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
+            %31 = arith.cmpi sle, %ids.k_k_entry_11, %ids.q_q_entry : i32
+            %32 = arith.andi %30, %31 : i1
+            %33 = arith.cmpi sle, %ids.part_q_entry, %ids.k_k_entry_11 : i32
+            %34 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_4 : i32
+            %35 = arith.andi %33, %34 : i1
+            %36 = arith.cmpi sle, %ids.part_q_entry_7, %ids.k_k_entry_11 : i32
+            %37 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_9 : i32
+            %38 = arith.andi %36, %37 : i1
+            sched.visible %29, %32 parts %35, %38
           } {tile.name = "next_tile"}
           %next_number = sched.shuffle %claimed, %c0_i32 {tile.name = "next_number"} : i32
-          %10 = arith.divui %count, %c2_i32 : i32
+          %25 = arith.cmpi ult, %next_number, %work_tiles : i32
+          %more = arith.extui %25 {tile.name = "more"} : i1 to i32
+          %26 = arith.divui %count, %c2_i32 : i32
           %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
-          %q_phase = arith.andi %10, %c1_i32 {tile.name = "q_phase"} : i32
-          %more = sched.more_work %next_number {tile.name = "more"} : i32
+          %q_phase = arith.andi %26, %c1_i32 {tile.name = "q_phase"} : i32
           scf.if %elected {
             sched.acquire %q_barriers[%q_stage] phase %q_phase : <2>
             sched.send %b, %h, %q0, %more, %next_tile, %begins#0, %begins#1 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
@@ -173,53 +210,53 @@ module attributes {attn.variant = #variant} {
               %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
               %k_entry_19 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
               %ids.k_k_entry_20 = tile.element %ids.k[%k_entry_19] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-              %19 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_20 : i32
-              %20 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
-              %21 = arith.andi %19, %20 : i1
-              %22 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
-              %23 = arith.cmpi sle, %ids.k_k_entry_20, %ids.q_q_entry : i32
-              %24 = arith.andi %22, %23 : i1
-              sched.visible %21, %24
+              %35 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_20 : i32
+              %36 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+              %37 = arith.andi %35, %36 : i1
+              %38 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
+              %39 = arith.cmpi sle, %ids.k_k_entry_20, %ids.q_q_entry : i32
+              %40 = arith.andi %38, %39 : i1
+              sched.visible %37, %40
             } {tile.name = "next_tile"}
-            %11 = arith.subi %tile, %origin_10 overflow<nsw> : i32
-            %12 = arith.shrui %full_12, %11 : i32
-            %13 = arith.trunci %12 : i32 to i1
-            %14 = arith.xori %13, %true : i1
-            %15 = arith.extui %14 : i1 to i32
+            %27 = arith.subi %tile, %origin_10 overflow<nsw> : i32
+            %28 = arith.shrui %full_12, %27 : i32
+            %29 = arith.trunci %28 : i32 to i1
+            %30 = arith.xori %29, %true : i1
+            %31 = arith.extui %30 : i1 to i32
             scf.if %elected {
               sched.acquire %k_barriers[%stage] phase %phase : <2>
-              sched.send %next_tile_14, %15 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
+              sched.send %next_tile_14, %31 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
               sched.expect_bytes 512 on %k_barriers[%stage] : <2>
               sched.load_box %k_map[%b, %kv_head, %k0, %c0_i32] to %k_ring[%stage] signal %k_barriers : <16 x 16, f16>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <2>
             }
-            scf.if %14 {
+            scf.if %30 {
               %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
               %lane = arith.remui %thread_18, %c32_i32 {tile.name = "lane"} : i32
               sched.acquire %k_barriers[%stage] phase %phase : <2>
               %column_ids = sched.registers "column_ids" : <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %19 = arith.minsi %lane, %c15_i32 : i32
-              %k = arith.addi %k0, %19 overflow<nsw> {tile.name = "k"} : i32
+              %35 = arith.minsi %lane, %c15_i32 : i32
+              %k = arith.addi %k0, %35 overflow<nsw> {tile.name = "k"} : i32
               %ids_k = tile.element %ids[%k] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
               sched.set %ids_k, %column_ids[%c0_i32] : i32, <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %20 = arith.cmpi slt, %lane, %c16_i32 : i32
-              scf.if %20 {
+              %36 = arith.cmpi slt, %lane, %c16_i32 : i32
+              scf.if %36 {
                 %column_ids_k = sched.get %column_ids[%c0_i32] : <k 16, i32, register, #sched.fragment<threads, warps 1>> -> i32
                 sched.store_shared %column_ids_k, %column_ids_ring[%stage, %c0_i32, %lane] : i32, <stage 2 x k 16, i32, shared>
               }
             }
             sched.sync_lanes
             sched.commit %k_barriers[%stage] : <2>
-            %16 = arith.xori %phase, %c1_i32 : i32
-            %17 = arith.addi %stage, %c1_i32 : i32
-            %18 = arith.cmpi eq, %17, %c2_i32 : i32
-            %next_stage = arith.select %18, %c0_i32, %17 {tile.name = "next_stage"} : i32
-            %next_phase = arith.select %18, %16, %phase {tile.name = "next_phase"} : i32
+            %32 = arith.xori %phase, %c1_i32 : i32
+            %33 = arith.addi %stage, %c1_i32 : i32
+            %34 = arith.cmpi eq, %33, %c2_i32 : i32
+            %next_stage = arith.select %34, %c0_i32, %33 {tile.name = "next_stage"} : i32
+            %next_phase = arith.select %34, %32, %phase {tile.name = "next_phase"} : i32
             sched.next %next_tile_14, %next_stage, %next_phase, %origin_15, %visible_16, %full_17 : i32, i32, i32, i32, i32, i32
           } {tile.names = ["tile", "stage", "phase", "origin", "visible", "full"]}
           %stage_uniform = sched.uniform %stage_end : i32
           %phase_uniform = sched.uniform %phase_end : i32
           sched.next %next_number, %stage_uniform, %phase_uniform : i32, i32, i32
-        } {tile.names = ["b", "h", "q0", "count", "first_stage", "first_phase"]}
+        } {tile.names = ["number", "count", "first_stage", "first_phase"]}
       }
     }
     sched.role "consumer" warps 8 registers 232 {
@@ -234,7 +271,7 @@ module attributes {attn.variant = #variant} {
       scf.if %4 {
         sched.arrive_warps %next_turn threads 256
       }
-      sched.for_work received tile_q 128 longest_first carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
+      sched.for_work received carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
         %thread_0 = sched.thread_id in_role {tile.name = "thread"} : i32
         %lane = arith.remui %thread_0, %c32_i32 {tile.name = "lane"} : i32
         %warp = arith.divui %thread_0, %c32_i32 {tile.name = "warp"} : i32

@@ -1,0 +1,174 @@
+//===- WorkOrder.cpp - Which tile of work a number is -------------------------===//
+
+#include "passes/sched/WorkOrder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace attune;
+
+using Predicate = arith::CmpIPredicate;
+
+WorkOrder::WorkOrder(OpBuilder &builder, Location loc, ArrayAttr grid, Options options)
+    : builder(builder), loc(loc), axes(llvm::to_vector(grid.getAsRange<tile::AxisAttr>())), options(options) {
+  if (axes.size() < 2)
+    this->options.acrossFirstAxis = false;
+}
+
+Value WorkOrder::constant(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+Value WorkOrder::blockId() { return sched::BlockIdOp::create(builder, loc, builder.getI32Type()); }
+
+Value WorkOrder::gridSize() { return sched::GridSizeOp::create(builder, loc, builder.getI32Type()); }
+
+Value WorkOrder::count(size_t i) {
+  if (axes[i].isFixed())
+    return constant(llvm::divideCeil(axes[i].getSize(), axes[i].getBy()));
+  Value extent = tile::AxisExtentOp::create(builder, loc, builder.getI32Type(), axes[i].getName());
+  if (axes[i].getBy() == 1)
+    return extent;
+  return tile::named(make<arith::CeilDivUIOp>(extent, constant(axes[i].getBy())),
+                     (axes[i].getName().getValue() + "_tiles").str());
+}
+
+Value WorkOrder::heads() {
+  if (allHeads)
+    return allHeads;
+  allHeads = count(0);
+  for (size_t i = 1; i + 1 < axes.size(); ++i)
+    allHeads = arith::MulIOp::create(builder, loc, allHeads, count(i), arith::IntegerOverflowFlags::nsw);
+  return allHeads = tile::named(allHeads, "all_heads");
+}
+
+Value WorkOrder::headsTogether() {
+  if (together)
+    return together;
+  const int64_t rows = axes.back().getBy();
+  Value all = heads(), one = constant(1);
+  Value rowsAtOnce = make<arith::MulIOp>(gridSize(), constant(rows));
+  Value most = tile::named(make<arith::MaxUIOp>(make<arith::DivUIOp>(rowsAtOnce, constant(384)), one), "most_heads");
+  auto parts = [&](Value of, Value by) {
+    return make<arith::DivUIOp>(make<arith::SubIOp>(make<arith::AddIOp>(of, by), one), by);
+  };
+  return together = tile::named(parts(all, tile::named(parts(all, most), "head_groups")), "heads_together");
+}
+
+Value WorkOrder::total() {
+  if (totalTiles)
+    return totalTiles;
+  if (axes.empty())
+    return totalTiles = constant(1);
+  totalTiles = count(axes.size() - 1);
+  for (size_t i = axes.size() - 1; i-- > 0;)
+    totalTiles = make<arith::MulIOp>(totalTiles, count(i));
+  return totalTiles = tile::named(totalTiles, "work_tiles");
+}
+
+void WorkOrder::prepare() {
+  total();
+  if (inPairs())
+    inOneRound();
+  if (options.deal == Deal::Claims && axes.size() > 1)
+    headsTogether();
+}
+
+Value WorkOrder::inOneRound() {
+  if (!oneRound)
+    oneRound = tile::named(arith::CmpIOp::create(builder, loc, Predicate::ule, total(), gridSize()), "one_round");
+  return oneRound;
+}
+
+Value WorkOrder::first() {
+  Value block = blockId();
+  if (!inPairs())
+    return block;
+  return arith::SelectOp::create(builder, loc, inOneRound(), block, make<arith::MulIOp>(block, constant(2)));
+}
+
+Value WorkOrder::next(Value count) {
+  Value block = blockId(), blocks = gridSize();
+  Value round =
+      tile::named(arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw), "round");
+  Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, round), block);
+  if (!inPairs())
+    return tile::named(single, "next_number");
+  Value two = constant(2), deal = tile::named(make<arith::DivUIOp>(round, two), "deal");
+  Value section = make<arith::DivUIOp>(make<arith::MulIOp>(blocks, constant(5)), constant(8));
+  Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, deal)), blocks);
+  Value pair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, deal), tile::named(shifted, "shifted_block"));
+  Value ofPair = make<arith::AddIOp>(make<arith::MulIOp>(pair, two), make<arith::RemUIOp>(round, two));
+  return tile::named(arith::SelectOp::create(builder, loc, inOneRound(), single, ofPair), "next_number");
+}
+
+Value WorkOrder::alongFirstAxis(Value number) {
+  Value firsts = count(0), tiles = count(axes.size() - 1);
+  for (size_t i = axes.size() - 1; i-- > 1;)
+    tiles = make<arith::MulIOp>(tiles, count(i));
+  tiles = tile::named(tiles, (axes.front().getName().getValue() + "_tiles").str());
+  // A run of tiles stays together: a pair, or, where pairs would be of two positions of the axis, one.
+  Value run, place = number;
+  if (inPairs()) {
+    Value odd =
+        arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(tiles, constant(2)), constant(0));
+    run = tile::named(arith::SelectOp::create(builder, loc, odd, constant(1), constant(2)), "run");
+    place = tile::named(make<arith::DivUIOp>(number, run), "run_number");
+  }
+  Value before = make<arith::MulIOp>(make<arith::RemUIOp>(place, firsts), tiles),
+        within = make<arith::DivUIOp>(place, firsts);
+  if (run)
+    within = make<arith::AddIOp>(make<arith::MulIOp>(within, run), make<arith::RemUIOp>(number, run));
+  return tile::named(make<arith::AddIOp>(before, within), "ordered_number");
+}
+
+std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
+  if (axes.size() == 1)
+    return {Value(), number};
+  Value tiles = count(axes.size() - 1);
+  if (options.deal != Deal::Claims)
+    return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
+  // The last group may have fewer heads.
+  Value group = headsTogether(), ofGroup = make<arith::MulIOp>(tiles, group);
+  Value first = tile::named(make<arith::MulIOp>(make<arith::DivUIOp>(number, ofGroup), group), "first_head");
+  Value size = tile::named(make<arith::MinUIOp>(group, make<arith::SubIOp>(heads(), first)), "group_heads");
+  Value inGroup = tile::named(make<arith::SubIOp>(number, make<arith::MulIOp>(tiles, first)), "number_in_group");
+  return {make<arith::AddIOp>(first, make<arith::RemUIOp>(inGroup, size)), make<arith::DivUIOp>(inGroup, size)};
+}
+
+Value WorkOrder::tileOf(Value turn) {
+  if (!options.longestFirst)
+    return turn;
+  Value last = tile::named(make<arith::SubIOp>(count(axes.size() - 1), constant(1)), "last_tile");
+  if (options.deal != Deal::Rounds)
+    return make<arith::SubIOp>(last, turn);
+  if (axes.size() > 1) // else it is the number itself
+    tile::named(turn, "turn");
+  Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_turn");
+  Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
+  return arith::SelectOp::create(builder, loc, odd, half, make<arith::SubIOp>(last, half));
+}
+
+SmallVector<Value> WorkOrder::place(Value number) {
+  if (axes.empty())
+    return {};
+  if (options.acrossFirstAxis)
+    number = alongFirstAxis(number);
+  auto [head, turn] = headAndTurn(number);
+  SmallVector<Value> indices(axes.size());
+  indices.back() = tileOf(turn);
+  if (axes.size() > 2)
+    tile::named(head, "head");
+  for (size_t i = axes.size() - 1; i-- > 1; head = make<arith::DivUIOp>(head, count(i)))
+    indices[i] = make<arith::RemUIOp>(head, count(i));
+  if (head)
+    indices.front() = head;
+  for (auto [index, axis] : llvm::zip(indices, axes)) {
+    const int64_t by = axis.getBy();
+    index = sched::NaturalOp::create(builder, loc, builder.getI32Type(), index);
+    if (by > 1) {
+      tile::named(index, (axis.getName().getValue() + "_index").str());
+      index = arith::MulIOp::create(builder, loc, index, constant(by), arith::IntegerOverflowFlags::nsw);
+    }
+    tile::named(index, (axis.getName().getValue() + (by > 1 ? "0" : "")).str());
+  }
+  return indices;
+}

@@ -1,0 +1,94 @@
+//===- WorkOrder.h - Which tile of work a number is -------------------------===//
+//
+// A kernel's grid lists axes, for example [b, h, q by 128]. Each place along all of them is a tile of work, and has a
+// number; a block takes a number and computes where its tile is. `WorkOrder` writes that arithmetic, of unsigned 32-bit
+// numbers, into the IR. It follows from the grid alone: its last axis is the tiled one, whose tiles may be longer the
+// later they are, those in front of it are called leading here, and each place along them is a head.
+//
+// Without an option, the last axis counts fastest, as in this grid of 2 heads of 3 tiles:
+//
+//     | number             | 0     | 1     | 2     | 3     | 4     | 5     |
+//     |--------------------|-------|-------|-------|-------|-------|-------|
+//     | (head, tile)       | (0,0) | (0,1) | (0,2) | (1,0) | (1,1) | (1,2) |
+//     | longest first      | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
+//     | from both ends     | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
+//     | claimed, longest   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
+//
+// Which numbers a block takes, of n blocks in the grid:
+//
+//   - Once: its own index; the grid has a block for each tile.
+//   - Rounds: one of each n in turn. Longest first, where there are more tiles than blocks, pairs of neighbours: the
+//     tiles of a head then run from both ends, so that each pair is equally long together. Pairs are dealt shifted by
+//     the golden section of the grid against each other: where a head has an odd number of tiles, some pairs are of two
+//     heads, and each block gets its share of them.
+//   - Claims: its own index, then what `sched.claim_work` gives. Tiles at one place of several heads stand side by
+//   side:
+//     they are about equally long, and what blocks take in the end are the short ones of all these heads. There are as
+//     many heads together as three blocks of 128 rows, or two of 192, share one: with fewer blocks to a head, HBM is
+//     what long sequences wait for.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+
+namespace attune {
+
+class WorkOrder {
+public:
+  enum class Deal { Once, Rounds, Claims };
+  struct Options {
+    Deal deal = Deal::Once;
+    bool longestFirst = false;
+    /// Tiles at one place, or pair of places, of all positions of the first axis stand side by side: what they read in
+    /// common then comes from L2. Not for claims, and nothing where the grid has fewer than two axes.
+    bool acrossFirstAxis = false;
+  };
+
+  /// Writes by `builder`, where that stands when a member is called. `grid` holds the kernel's axes. What prepare() has
+  /// written is not written again: members that are called behind it stand where it dominates.
+  WorkOrder(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayAttr grid, Options options);
+
+  /// What is the same for all tiles of a block, for the place in front of its loop: tiles in all, and of claims how
+  /// many heads are together.
+  void prepare();
+  /// How many tiles of work there are.
+  mlir::Value total();
+  /// The number of the block's first tile.
+  mlir::Value first();
+  /// Of rounds: the number of the block's tile after `count` others and one more; total() or above for none.
+  mlir::Value next(mlir::Value count);
+  /// Where tile `number`, below total(), starts along each axis of the grid.
+  llvm::SmallVector<mlir::Value> place(mlir::Value number);
+
+private:
+  using Value = mlir::Value;
+
+  Value constant(int64_t value);
+  Value blockId();
+  Value gridSize();
+  template <typename Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
+  /// How many places there are along axis i.
+  Value count(size_t i);
+  /// How many heads there are.
+  Value heads();
+  /// How many heads are claimed together.
+  Value headsTogether();
+  /// Whether no block has a second tile, so that there are no pairs.
+  Value inOneRound();
+  bool inPairs() const { return options.longestFirst && options.deal == Deal::Rounds; }
+  /// The number in the order without `acrossFirstAxis`.
+  Value alongFirstAxis(Value number);
+  /// The head, null where the grid has one axis, and the number of the tile in the head in the order of time.
+  std::pair<Value, Value> headAndTurn(Value number);
+  /// The tile that is `turn` in the order of a head.
+  Value tileOf(Value turn);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  llvm::SmallVector<tile::AxisAttr> axes;
+  Options options;
+  Value totalTiles, allHeads, together, oneRound; ///< once written
+};
+
+} // namespace attune
