@@ -161,7 +161,7 @@ void describeLaunch(ArrayRef<tile::LaunchedKernel> kernels, KernelSignature &sig
     auto kernel = cast<sched::KernelOp>(launched.op);
     addTensorMaps(kernel, signature.tensorMaps);
     signature.claimsWork |= sched::claimsWork(kernel);
-    signature.waitsForBounds |= sched::waitsForBounds(kernel);
+    signature.waitsForBounds |= sched::waitsForLaunch(kernel);
   }
 }
 
@@ -269,7 +269,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
       entry.threads = int(scheduled.getThreads());
       entry.sharedBytes = size_t(scheduled.getSharedBytes());
       entry.persistent = scheduled.getPlan().getPersistent();
-      entry.dependent |= sched::waitsForBounds(scheduled);
+      entry.dependent = sched::waitsForLaunch(scheduled); // else it must not start early
     }
   }
   return entries;
@@ -638,14 +638,6 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   return {};
 }
 
-/// What schedules for a GPU can launch: one kernel.
-Expected<void> checkGpuLaunch(const std::vector<KernelEntry> &entries) {
-  if (entries.size() > 1)
-    return Error{fmt::format("the launch starts {} kernels, which only the CPU target does so far; use --target cpu",
-                             entries.size())};
-  return {};
-}
-
 /// Text of the stage asked for, CUDA C++, or an object of this host.
 Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
@@ -667,9 +659,9 @@ Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result
   if (target.isCuda()) {
     Stopwatch printTime;
     const LaunchedKernels kernels = *tile::launchedKernels(module);
-    if (Expected<void> good = checkGpuLaunch(result.entries); !good)
-      return good;
-    Expected<std::string> cuda = codegen::printCuda(mainKernel<sched::KernelOp>(kernels));
+    const auto scheduled = llvm::map_to_vector(
+        kernels, [](const tile::LaunchedKernel &kernel) { return cast<sched::KernelOp>(kernel.op); });
+    Expected<std::string> cuda = codegen::printCuda(scheduled);
     if (!cuda)
       return cuda.error();
     result.source = std::move(*cuda);

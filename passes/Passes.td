@@ -372,7 +372,7 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts and pipelined copies.
     Ensures: a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic; tiles are buffers, reused in
-    place where an operand dies. From sm_90 on kernels with bounds of tensors wait for these themselves (`sched.wait_bounds`).
+    place where an operand dies. From sm_90 on kernels with bounds of tensors wait for these themselves (`sched.wait_launch`).
     Why here: everything that is decided on whole tiles has been.
     Before: `%s = tile.mma %q, %k`
     After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`

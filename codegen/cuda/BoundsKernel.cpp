@@ -15,7 +15,7 @@ void KernelPrinter::printBounds() {
   std::string text = ("\nextern \"C\" __global__ void __launch_bounds__(" + Twine(boundsBlockThreads) + ")\n" +
                       codegen::kernelSymbol(kernel) + boundsEntrySuffix + "(const __grid_constant__ Params p) {\n")
                          .str();
-  if (waitsForBounds)
+  if (waitsForLaunch)
     text += "  " + primitive("start_next_launch", {}).text + ";\n";
   text += "  long long entry = (long long)blockIdx.x * " + std::to_string(boundsBlockThreads / 32) +
           " + threadIdx.x / 32;\n";

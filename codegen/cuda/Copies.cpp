@@ -40,7 +40,9 @@ bool KernelPrinter::printBox(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](TensorMapOp o) {
         std::string name = nameFor(op, "map");
-        mapIndices[o.getResult()] = unsigned(maps.size());
+        if (mapsBefore)
+          name = codegen::kernelSymbol(kernel) + "_" + name;
+        mapIndices[o.getResult()] = mapsBefore + unsigned(maps.size());
         maps[o.getResult()] = "p." + name;
         tensorMaps += "  TensorMap " + name + ";\n";
       })

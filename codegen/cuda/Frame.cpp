@@ -126,19 +126,18 @@ void KernelPrinter::printHeader(std::string &out) {
   out += "\n";
 }
 
-/// The types that the parameters need, and struct Params.
-void KernelPrinter::printParams(std::string &out) {
+void KernelPrinter::printParams(std::string &out, const std::string &allMaps, unsigned mapCount) {
   auto uses = [&](StringRef alias) {
-    return llvm::any_of(kernel.getOperands().getAsRange<OperandAttr>(),
-                        [&](OperandAttr o) { return elementName(o.getElementType()) == alias; }) ||
-           llvm::any_of(kernel.getTensors().getAsRange<CapturedTensorAttr>(),
+    return llvm::any_of(declared.operands, [&](OperandAttr o) { return elementName(o.getElementType()) == alias; }) ||
+           llvm::any_of(declared.tensors,
                         [&](CapturedTensorAttr t) { return elementName(t.getElementType()) == alias; });
   };
   for (StringRef alias : {"bf16", "f16"})
     if (uses(alias))
       out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
-  if (!maps.empty())
+  if (mapCount)
     out += codegen::primitives({"TensorMap"});
+  const size_t plain = signature.packedBytes(), bytes = mapCount ? llvm::alignTo(plain, 64) + 128 * mapCount : plain;
   out += "// Strides count elements; where the last axis has a fixed extent its stride is 1.\n"
          "struct Params {\n"
          "  long long seed, offset;\n"
@@ -147,13 +146,13 @@ void KernelPrinter::printParams(std::string &out) {
          "  int group, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
          "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
-         params + tensorMaps +
+         params + allMaps +
          "};\n"
          "static_assert(sizeof(Params) == " +
-         std::to_string(paramsBytes()) + ", \"the launch parameters differ\");\n\n";
+         std::to_string(bytes) + ", \"the launch parameters differ\");\n\n";
 }
 
-Expected<std::string> KernelPrinter::run() {
+Expected<void> KernelPrinter::run() {
   declareParams();
   names.take(codegen::kernelSymbol(kernel));
   printBlock(kernel.getBody().front());
@@ -161,21 +160,18 @@ Expected<std::string> KernelPrinter::run() {
     return *error;
   if (!kernel.getBounds().empty())
     printBounds();
+  return {};
+}
 
-  std::string out;
-  printHeader(out);
-  printParams(out);
-  bool hasShared = used.count("shared_address");
-  out += codegen::primitives(used);
-  out += ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
-          Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) +
-          "(const __grid_constant__ Params p) {\n")
-             .str();
-  if (hasShared)
+std::string KernelPrinter::function() {
+  std::string out = ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
+                     Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) +
+                     "(const __grid_constant__ Params p) {\n")
+                        .str();
+  if (used.count("shared_address"))
     out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"
            "  const unsigned shared_base = shared_address(shared_memory);\n";
-  out += source.text() + "}\n" + boundsKernel;
-  return out;
+  return out + source.text() + "}\n" + boundsKernel;
 }
 
 } // namespace attune::codegen::cuda

@@ -45,6 +45,17 @@ struct View {
   bool isWritten = false;
 };
 
+/// What the kernels of a source declare, each name once: the members of struct Params.
+struct Declarations {
+  explicit Declarations(llvm::ArrayRef<sched::KernelOp> kernels);
+
+  KernelSignature signature;
+  llvm::SmallVector<sched::OperandAttr> operands;
+  llvm::SmallVector<sched::CapturedTensorAttr> tensors;
+  llvm::SmallVector<sched::RuntimeScalarAttr> scalars;
+  llvm::SmallVector<tile::BoundsAttr> bounds;
+};
+
 class KernelPrinter {
   using KernelOp = sched::KernelOp;
   using Block = mlir::Block;
@@ -57,21 +68,28 @@ class KernelPrinter {
   template <typename T> using ArrayRef = llvm::ArrayRef<T>;
 
 public:
-  KernelPrinter(KernelOp kernel, const PrintOptions &options)
-      : kernel(kernel), signature(tile::signatureOf(kernel)), options(options),
-        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForBounds(sched::waitsForBounds(kernel)) {}
+  /// `mapsBefore` tensor maps are those of kernels before this one in the source.
+  KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, unsigned mapsBefore)
+      : kernel(kernel), declared(declared), signature(declared.signature), options(options), mapsBefore(mapsBefore),
+        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForLaunch(sched::waitsForLaunch(kernel)) {}
 
-  Expected<std::string> run();
+  /// Prints the kernel, of which the source then takes the parts.
+  Expected<void> run();
+  /// What the source says of the kernel in front of all.
+  void printHeader(std::string &out);
+  /// The types that the parameters need, and struct Params, which ends in the tensor maps of all kernels.
+  void printParams(std::string &out, const std::string &allMaps, unsigned mapCount);
+  const std::set<std::string, std::less<>> &usedPrimitives() const { return used; }
+  const std::string &mapMembers() const { return tensorMaps; }
+  unsigned mapCount() const { return unsigned(maps.size()); }
+  /// The function, and that of the kernel that makes its bounds.
+  std::string function();
 
 private:
-  // The frame.
-  void printHeader(std::string &out);
   void printBuffers(std::string &out);
-  void printParams(std::string &out);
   void printBounds();
 
   // Parameters.
-  size_t paramsBytes() const;
   void declareParams();
   void declareExtents(Names &member);
   void declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank, bool written,
@@ -178,10 +196,12 @@ private:
   void fail(Operation *op, const Twine &message);
 
   KernelOp kernel;
-  KernelSignature signature;
+  const Declarations &declared;
+  const KernelSignature &signature;
   PrintOptions options;
+  unsigned mapsBefore;
   bool isPrecise;
-  bool waitsForBounds; ///< the kernel may start while its bounds are being made
+  bool waitsForLaunch; ///< the kernel may start while the one before it runs
   Source source;
   Names names;
   std::set<std::string, std::less<>> used;

@@ -130,7 +130,7 @@ void KernelPrinter::printElement(tile::ElementOp op) {
   Type type = op.getView().getType().getElementType();
   // While another kernel writes them, bounds are no constants.
   auto parameter = op.getView().getDefiningOp<tile::ParamOp>();
-  const bool isMade = waitsForBounds && parameter &&
+  const bool isMade = waitsForLaunch && parameter &&
                       llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
                         return bounds.getName().getValue() == parameter.getName();
                       });

@@ -15,6 +15,24 @@ namespace attune::codegen::cuda {
 /// Where an axis's extent stands among the members of Params, apart from parameters.
 static std::string axisKey(StringRef axis) { return ("axis " + axis).str(); }
 
+/// Adds to `all` what `attributes` hold and it lacks, by name.
+template <typename Named> static void addOnce(SmallVectorImpl<Named> &all, ArrayAttr attributes) {
+  for (auto attribute : attributes.getAsRange<Named>())
+    if (llvm::none_of(all, [&](Named known) { return known.getName() == attribute.getName(); }))
+      all.push_back(attribute);
+}
+
+Declarations::Declarations(ArrayRef<KernelOp> kernels)
+    : signature(
+          tile::signatureOf(llvm::map_to_vector(kernels, [](KernelOp kernel) -> Operation * { return kernel; }))) {
+  for (KernelOp kernel : kernels) {
+    addOnce(operands, kernel.getOperands());
+    addOnce(tensors, kernel.getTensors());
+    addOnce(scalars, kernel.getScalars());
+    addOnce(bounds, kernel.getBounds());
+  }
+}
+
 /// Members of Params behind the fixed ones, in the order of attune/LaunchParams.h.
 void KernelPrinter::declareParams() {
   Names member;
@@ -22,7 +40,7 @@ void KernelPrinter::declareParams() {
                           "drop_threshold", "keep_scale", "mapped"})
     member.take(fixed);
   declareExtents(member);
-  for (auto scalar : kernel.getScalars().getAsRange<RuntimeScalarAttr>()) {
+  for (auto scalar : declared.scalars) {
     StringRef own = scalar.getName().getValue(), type = valueName(scalar.getType());
     std::string name = member.take(own);
     if (type.empty())
@@ -30,13 +48,13 @@ void KernelPrinter::declareParams() {
     params += ("  alignas(8) " + type + " " + name + ";\n").str();
     members[(tile::scalarPrefix + own).str()] = name;
   }
-  for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
+  for (auto operand : declared.operands)
     declareTensor(member, operand.getName(), operand.getName(), operand.getElementType(), operand.getAxes().size(),
                   operand.isWritten(), axesText(operand) + (operand.getOptional() ? ", or null" : ""));
-  for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
+  for (auto tensor : declared.tensors)
     declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
                   tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
-  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>()) {
+  for (auto bounds : declared.bounds) {
     CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
     declareTensor(member, bounds.getName(), bounds.getName(), tensor.getElementType(), tensor.getRank(),
                   /*written=*/true,
@@ -115,12 +133,6 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
   if (operand.isTiled())
     view.strides.back().clear();
   return view;
-}
-
-/// sizeof(Params), as the launch packs it.
-size_t KernelPrinter::paramsBytes() const {
-  const size_t plain = signature.packedBytes();
-  return maps.empty() ? plain : llvm::alignTo(plain, 64) + 128 * maps.size();
 }
 
 } // namespace attune::codegen::cuda

@@ -3,14 +3,43 @@
 #include "codegen/cuda/Printer.h"
 
 #include "codegen/cuda/KernelPrinter.h"
+#include "codegen/cuda/Primitives.h"
+
+#include <memory>
 
 using namespace attune;
+using llvm::ArrayRef;
 
 std::string codegen::kernelSymbol(sched::KernelOp kernel) {
   std::string name = cuda::identifier(kernel.getSymName());
   return cuda::isReserved(name) ? name + "_kernel" : name;
 }
 
-Expected<std::string> codegen::printCuda(sched::KernelOp kernel, const PrintOptions &options) {
-  return cuda::KernelPrinter(kernel, options).run();
+Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, const PrintOptions &options) {
+  const cuda::Declarations declared(kernels);
+  std::vector<std::unique_ptr<cuda::KernelPrinter>> printers;
+  std::set<std::string, std::less<>> used;
+  std::string header, maps;
+  unsigned mapCount = 0;
+  for (sched::KernelOp kernel : kernels) {
+    if (kernels.size() > 1 && !kernel.getBounds().empty())
+      return Error{
+          "kernel '" + kernel.getSymName().str() +
+          "' has bounds of tensors, which only the one kernel of a launch may have; write the kernel that makes "
+          "them into the module"};
+    cuda::KernelPrinter &printer =
+        *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, mapCount));
+    if (Expected<void> printed = printer.run(); !printed)
+      return printed.error();
+    printer.printHeader(header);
+    used.insert(printer.usedPrimitives().begin(), printer.usedPrimitives().end());
+    maps += printer.mapMembers();
+    mapCount += printer.mapCount();
+  }
+  std::string out = header;
+  printers.front()->printParams(out, maps, mapCount);
+  out += codegen::primitives(used);
+  for (auto [i, printer] : llvm::enumerate(printers))
+    out += (i ? "\n" : "") + printer->function();
+  return out;
 }

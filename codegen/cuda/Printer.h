@@ -3,8 +3,8 @@
 //     Expected<std::string> source = codegen::printCuda(kernel);
 //
 // gives one self-contained translation unit (no includes; NVRTC and nvcc take it): a header comment with the
-// plan, `struct Params` with the bytes of attune/LaunchParams.h, the device functions of Primitives.h that
-// the kernel uses, and the kernel. The same IR gives the same bytes.
+// plan of each kernel, `struct Params` with the bytes of attune/LaunchParams.h, the device functions of Primitives.h
+// that they use, and the kernels. The same IR gives the same bytes.
 //
 // The printer takes no decisions. An op is at most one call, loop or expression:
 //
@@ -55,9 +55,9 @@ struct PrintOptions {
   std::string banner = {};
 };
 
-/// CUDA C++ for `kernel`. Fails on an op that has no printed form; the error names the op and the remedy and
-/// points at its location.
-Expected<std::string> printCuda(sched::KernelOp kernel, const PrintOptions &options = {});
+/// CUDA C++ for the kernels of a launch, one function each over the same parameters. Fails on an op that has no printed
+/// form; the error names the op and the remedy and points at its location.
+Expected<std::string> printCuda(llvm::ArrayRef<sched::KernelOp> kernels, const PrintOptions &options = {});
 
 /// Name of the kernel in the source and the cubin: the symbol with what C++ does not take replaced by '_'.
 std::string kernelSymbol(sched::KernelOp kernel);

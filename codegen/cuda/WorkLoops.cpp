@@ -60,7 +60,7 @@ bool KernelPrinter::printWork(Operation *op) {
       .Case(
           [&](ReadAgainOp o) { declare(o->getResult(0), bitPattern(primitive("read_again", {value(o.getValue())}))); })
       .Case([&](ClaimWorkOp o) { declare(o->getResult(0), primitive("claim_work", {{"p.workspace"}})); })
-      .Case([&](WaitBoundsOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
+      .Case([&](WaitLaunchOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
       .Default([&](Operation *) { isKnown = false; });
   return isKnown;
 }

@@ -6,4 +6,6 @@
 
 using namespace attune;
 
-Expected<std::shared_ptr<const sim::Program>> sim::decode(sched::KernelOp kernel) { return sim::Decoder(kernel).run(); }
+Expected<std::shared_ptr<const sim::Program>> sim::decode(sched::KernelOp kernel, const KernelSignature &signature) {
+  return sim::Decoder(kernel, signature).run();
+}

@@ -1,6 +1,7 @@
 //===- Decode.h - Sched IR to steps -----------------------------------------===//
 #pragma once
 
+#include "attune/Kernel.h"
 #include "codegen/sim/Program.h"
 
 #include <memory>
@@ -11,7 +12,7 @@ class KernelOp;
 
 namespace attune::sim {
 
-/// Errors: an op that the simulator lacks, at its location.
-Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel);
+/// `signature` is that of the launch. Errors: an op that the simulator lacks, at its location.
+Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel, const KernelSignature &signature);
 
 } // namespace attune::sim

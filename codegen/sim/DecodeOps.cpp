@@ -45,7 +45,7 @@ bool Decoder::valueOp(Operation *op) {
       .Case<sched::ReadAgainOp, sched::NaturalOp>(
           [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
       // Bounds are made before a simulation starts.
-      .Case([&](sched::WaitBoundsOp) {})
+      .Case([&](sched::WaitLaunchOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })
       .Case([&](sched::SendOp o) {
         emit(o, sim::sendMessage, all({o.getStage()}, o.getValues()), {sharedOf(o, o.getShared())});

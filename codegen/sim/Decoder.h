@@ -27,7 +27,8 @@ class Decoder {
   template <typename T> using ArrayRef = llvm::ArrayRef<T>;
 
 public:
-  explicit Decoder(sched::KernelOp kernel) : kernel(kernel), signature(tile::signatureOf(kernel)), varies(kernel) {}
+  Decoder(sched::KernelOp kernel, const KernelSignature &signature)
+      : kernel(kernel), signature(signature), varies(kernel) {}
 
   Expected<std::shared_ptr<const Program>> run();
 

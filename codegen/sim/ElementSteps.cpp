@@ -126,7 +126,7 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
     if (step.out[0].varies && !warp.has(lane))
       continue;
-    std::array<int64_t, 4> indices = {};
+    std::array<int64_t, maxRank> indices = {};
     for (int i = 0; i < indexCount; ++i) {
       indices[i] =
           step.at[1] >> i & 1 ? warp.get<int64_t>(step.in[1 + i], lane) : warp.get<int32_t>(step.in[1 + i], lane);
@@ -169,7 +169,7 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
-    std::array<int64_t, 4> indices = {};
+    std::array<int64_t, maxRank> indices = {};
     for (int i = 2; i < step.inputs; ++i)
       indices[i - 2] = warp.get<int32_t>(step.in[i], lane);
     std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indices, 1);
@@ -193,7 +193,7 @@ Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
-    std::array<int64_t, 4> indices = {};
+    std::array<int64_t, maxRank> indices = {};
     for (int i = count + 1; i < step.inputs; ++i)
       indices[i - count - 1] = warp.get<int32_t>(step.in[i], lane);
     std::byte *at = machine.global(warp, step, view, baseOf(step.in[count], lane), indices, count);

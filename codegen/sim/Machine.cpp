@@ -467,8 +467,8 @@ bool Machine::single(const Warp &warp, const Step &step) {
   return false;
 }
 
-std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices,
-                           int64_t count) {
+std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot base,
+                           std::array<int64_t, maxRank> indices, int64_t count) {
   const Tensor &tensor = program.tensors[view.tensor];
   const Memory &at = launch.tensors[view.tensor];
   // The base is uniform or of the first active lane: slices by lane are addressed lane by lane by the caller.

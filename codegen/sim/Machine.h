@@ -135,7 +135,7 @@ struct Landing {
 /// A tensor of the launch.
 struct Memory {
   std::byte *data = nullptr;
-  std::array<int64_t, 4> extents = {}, strides = {};
+  std::array<int64_t, maxRank> extents = {}, strides = {};
 };
 
 /// What a slice with an index out of bounds gives; only an access through it is an error.
@@ -206,7 +206,7 @@ struct Machine {
   /// Ops that one thread executes.
   bool single(const Warp &warp, const Step &step);
   /// Element of a view by all of its indices.
-  std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, 4> indices,
+  std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, maxRank> indices,
                     int64_t count);
   /// Position of a lane's element in Warp::registers, or -1.
   int64_t element(Warp &warp, const Step &step, const RegisterBuffer &buffer, const Slot *indices, int lane);

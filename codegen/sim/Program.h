@@ -17,7 +17,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "attune/Error.h"
+#include "attune/Kernel.h"
 
 #include <array>
 #include <cstdint>
@@ -32,6 +32,8 @@ struct Warp;
 struct Step;
 
 constexpr int lanes = 32;
+/// Dimensions that a view has at most: those of a workspace operand.
+constexpr size_t maxRank = maxGridAxes;
 constexpr uint32_t allLanes = 0xffffffffu;
 /// Fills memory and registers that hold nothing: a NaN as f32, and as a pair of f16 or bf16.
 constexpr uint32_t poison = 0x7ffd7ffdu;

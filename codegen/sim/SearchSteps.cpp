@@ -82,7 +82,7 @@ Go sim::touches(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
     if (step.out[0].varies && !warp.has(lane))
       continue;
-    std::array<int64_t, 4> indices = {};
+    std::array<int64_t, maxRank> indices = {};
     for (int i = 0; i < rank; ++i)
       indices[i] = warp.get<int32_t>(step.in[1 + i], lane);
     for (int i = 0; i + 2 < rank; ++i)

@@ -5,6 +5,7 @@
 #include "codegen/sim/Decode.h"
 #include "codegen/sim/Machine.h"
 #include "ir/sched/Sched.h"
+#include "ir/tile/Signature.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <random>
@@ -13,13 +14,18 @@ using namespace attune;
 using namespace attune::sim;
 
 Expected<Simulator> Simulator::load(mlir::ModuleOp module) {
-  auto kernels = llvm::to_vector(module.getOps<sched::KernelOp>());
-  if (kernels.size() != 1)
-    return Error{"the module holds " + std::to_string(kernels.size()) + " sched.kernel ops; the simulator takes one"};
-  Expected<std::shared_ptr<const Program>> program = decode(kernels.front());
-  if (!program)
-    return program.error();
-  return Simulator(*program);
+  Expected<llvm::SmallVector<tile::LaunchedKernel>> kernels = tile::launchedKernels(module);
+  if (!kernels)
+    return kernels.error();
+  const KernelSignature signature = tile::signatureOf(llvm::ArrayRef(*kernels));
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const tile::LaunchedKernel &launched : *kernels) {
+    Expected<std::shared_ptr<const Program>> program = decode(mlir::cast<sched::KernelOp>(launched.op), signature);
+    if (!program)
+      return program.error();
+    programs.push_back(std::move(*program));
+  }
+  return Simulator(std::move(programs));
 }
 
 /// The 8 bytes at `offset` of the packed parameters.
@@ -30,7 +36,7 @@ static int64_t word(const LaunchParams *params, size_t offset) {
 }
 
 /// Address, strides and extents.
-static Memory memoryOf(const Tensor &tensor, const LaunchParams &params) {
+static Memory memoryOf(const sim::Tensor &tensor, const LaunchParams &params) {
   Memory memory{reinterpret_cast<std::byte *>(word(&params, tensor.offset)), {}, {}};
   for (int d = 0; d < tensor.rank; ++d) {
     memory.strides[d] = word(&params, tensor.offset + 8 * size_t(1 + d));
@@ -65,26 +71,34 @@ static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t block
   return claims;
 }
 
-Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &settings) const {
+/// One kernel, after those before it have ended.
+static Expected<void> runProgram(const Program &program, const LaunchParams *params, const SimulatorRun &settings) {
   Launch launch;
   launch.params = params;
   launch.tiles = 1;
-  for (const Axis &axis : program->grid) {
+  for (const Axis &axis : program.grid) {
     const int64_t extent = axis.size ? axis.size : axis.offset ? word(params, *axis.offset) : 1;
     launch.tiles *= (extent + axis.by - 1) / axis.by;
   }
-  launch.blocks = !program->persistent
+  launch.blocks = !program.persistent
                       ? launch.tiles
-                      : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program->claims);
-  if (program->claims)
+                      : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program.claims);
+  if (program.claims)
     launch.claims = dealClaims(launch.tiles, launch.blocks, settings.seed);
-  for (const Tensor &tensor : program->tensors)
+  for (const sim::Tensor &tensor : program.tensors)
     launch.tensors.push_back(memoryOf(tensor, *params));
-  for (const Parameter &parameter : program->parameters)
+  for (const Parameter &parameter : program.parameters)
     launch.parameters.push_back(valueOf(parameter, *params));
-  Machine machine(*program, launch, settings.seed);
+  Machine machine(program, launch, settings.seed);
   for (int64_t block = 0; block < std::min(launch.blocks, launch.tiles); ++block)
     if (Expected<void> ran = machine.run(block); !ran)
+      return ran;
+  return {};
+}
+
+Expected<void> Simulator::run(const LaunchParams *params, const SimulatorRun &settings) const {
+  for (const auto &program : programs)
+    if (Expected<void> ran = runProgram(*program, params, settings); !ran)
       return ran;
   return {};
 }

@@ -1,10 +1,10 @@
 //===- Sim.h - Scheduled IR, executed without a GPU -------------------------===//
 //
-// Runs a `sched.kernel` on real tensors, warp by warp, in a memory that is as unkind as the PTX memory model allows. A
-// run computes O and LSE, or ends with the first finding: a race, a wait for the wrong phase, a deadlock, an access out
-// of bounds.
+// Runs the `sched.kernel`s of a launch, one after the other, on real tensors, warp by warp, in a memory that is as
+// unkind as the PTX memory model allows. A run computes O and LSE, or ends with the first finding: a race, a wait for
+// the wrong phase, a deadlock, an access out of bounds.
 //
-//     Expected<Simulator> simulator = Simulator::load(module);           // the module holds one sched.kernel
+//     Expected<Simulator> simulator = Simulator::load(module);
 //     for (uint64_t seed = 0; seed < 4; ++seed)
 //       if (Expected<void> ran = simulator->run(params, {.seed = seed}); !ran)
 //         std::puts(ran.error().text().c_str());
@@ -78,6 +78,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace mlir {
 class ModuleOp;
@@ -99,8 +100,8 @@ struct SimulatorRun {
 /// A kernel ready to run. Cheap to copy; all members may be called from any number of threads at once.
 class Simulator {
 public:
-  /// Of the one `sched.kernel` of `module`, which the simulator does not keep. Errors: an op that is not expanded or
-  /// that the simulator lacks, naming it.
+  /// Of the `sched.kernel` ops that a launch of `module`, which the simulator does not keep, starts. Errors: an op that
+  /// is not expanded or that the simulator lacks, naming it.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
   /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds
@@ -109,8 +110,8 @@ public:
   Expected<void> run(const LaunchParams *params, const SimulatorRun &settings = {}) const;
 
 private:
-  explicit Simulator(std::shared_ptr<const sim::Program> program) : program(std::move(program)) {}
-  std::shared_ptr<const sim::Program> program;
+  explicit Simulator(std::vector<std::shared_ptr<const sim::Program>> programs) : programs(std::move(programs)) {}
+  std::vector<std::shared_ptr<const sim::Program>> programs; ///< in the order of the launch
 };
 
 } // namespace attune

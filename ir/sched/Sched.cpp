@@ -490,7 +490,7 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
 
 bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }
 
-bool attune::sched::waitsForBounds(KernelOp kernel) { return !kernel.getBody().getOps<WaitBoundsOp>().empty(); }
+bool attune::sched::waitsForLaunch(KernelOp kernel) { return !kernel.getBody().getOps<WaitLaunchOp>().empty(); }
 
 LogicalResult SlotOp::verify() {
   TileType ring = getRing().getType();
@@ -513,9 +513,10 @@ LogicalResult LoadSharedOp::verify() {
   return success();
 }
 
-LogicalResult WaitBoundsOp::verify() {
-  if (cast<KernelOp>((*this)->getParentOp()).getBounds().empty())
-    return emitOpError("is in a kernel without bounds of tensors");
+LogicalResult WaitLaunchOp::verify() {
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  if (kernel.getBounds().empty() && !tile::isDependent(kernel))
+    return emitOpError("is in a kernel without bounds of tensors, which no tile.launch starts beside another");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
     if (isa<RoleOp, ForWorkOp, tile::ElementOp>(before))
       return emitOpError("stands behind ")

@@ -52,5 +52,5 @@ mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp
 /// Whether blocks claim tiles of work, from a counter that the kernel which makes the bounds resets.
 bool claimsWork(KernelOp kernel);
 /// Whether the kernel waits for its bounds itself, so that it may start while they are being made.
-bool waitsForBounds(KernelOp kernel);
+bool waitsForLaunch(KernelOp kernel);
 } // namespace attune::sched

@@ -682,14 +682,15 @@ def FenceInitOp : SchedOp<"fence_init", [Effects]> {
   let assemblyFormat = "attr-dict";
 }
 
-def WaitBoundsOp : SchedOp<"wait_bounds", [Effects, HasParent<"KernelOp">]> {
-  let summary = "wait until the bounds of tensors are made";
+def WaitLaunchOp : SchedOp<"wait_launch", [Effects, HasParent<"KernelOp">]> {
+  let summary = "wait until the kernel before this one has ended";
   let description = [{
-    A kernel with it may start while the one that makes its bounds still runs (programmatic dependent launch): all threads wait here, and what reads
-    the bounds, claims work or writes to global memory follows. PTX ISA 9.7.13.13, griddepcontrol.wait.
+    The one that makes its bounds of tensors, or the one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic
+    dependent launch): all threads wait here, and what reads what the other writes, claims work or writes to global memory follows. PTX ISA 9.7.13.13,
+    griddepcontrol.wait.
 
     ```mlir
-    sched.wait_bounds
+    sched.wait_launch
     ```
   }];
   let assemblyFormat = "attr-dict";

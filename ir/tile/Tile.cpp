@@ -77,6 +77,19 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
+bool tile::isDependent(Operation *kernel) {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  StringAttr name = SymbolTable::getSymbolName(kernel);
+  if (!module || !name)
+    return false;
+  for (auto launch : module.getOps<LaunchOp>())
+    for (auto [started, dependent] :
+         llvm::zip(launch.getKernels().getAsRange<FlatSymbolRefAttr>(), launch.getDependent()))
+      if (dependent && started.getAttr() == name)
+        return true;
+  return false;
+}
+
 void tile::remark(Operation *kernel, const Twine &text) {
   Builder builder(kernel->getContext());
   SmallVector<Attribute> all;

@@ -94,6 +94,8 @@ mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensor
 #include "ir/tile/TileOps.h.inc"
 
 namespace attune::tile {
+/// Whether a `tile.launch` of its module starts `kernel` beside the one before it.
+bool isDependent(mlir::Operation *kernel);
 /// What a pass did not do for `kernel`, and why: an entry of its `tile.remarks`, which `attune explain` shows. The same
 /// remark stands once.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";

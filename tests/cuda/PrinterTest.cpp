@@ -303,7 +303,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
     CHECK(source.find(part) != std::string::npos);
   CHECK(source.find("wait_launch") == std::string::npos);
   // Where the kernel waits for its bounds itself, they are no constants.
-  text.insert(text.find("sched.for_work"), "sched.wait_bounds\n  ");
+  text.insert(text.find("sched.for_work"), "sched.wait_launch\n  ");
   source = printed(text);
   INFO(source);
   CHECK(source.find("  wait_launch();\n") < source.find("  for (int count"));

@@ -503,16 +503,16 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 // -----
 
 sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.wait_bounds' op is in a kernel without bounds of tensors}}
-  sched.wait_bounds
+  // expected-error @+1 {{'sched.wait_launch' op is in a kernel without bounds of tensors, which no tile.launch starts beside another}}
+  sched.wait_launch
 }
 
 // -----
 
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
   sched.for_work grid (%number) { }
-  // expected-error @+1 {{'sched.wait_bounds' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
-  sched.wait_bounds
+  // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
+  sched.wait_launch
 }
 
 // -----

@@ -172,8 +172,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
   %mapped = sched.is_mapped %map : !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
-  // CHECK: sched.wait_bounds
-  sched.wait_bounds
+  // CHECK: sched.wait_launch
+  sched.wait_launch
   // CHECK: sched.role "producer" warps 4 registers 24 {
   sched.role "producer" warps 4 registers 24 {
     // CHECK: sched.thread_id in_role : i32

@@ -305,3 +305,10 @@ const std::vector<Program> &attune::tests::programs() {
   };
   return all;
 }
+
+const Program &attune::tests::program(const std::string &name) {
+  for (const Program &one : programs())
+    if (one.name == name)
+      return one;
+  throw std::out_of_range(name);
+}

@@ -58,5 +58,7 @@ struct Program {
 };
 
 const std::vector<Program> &programs();
+/// The one called `name`.
+const Program &program(const std::string &name);
 
 } // namespace attune::tests

@@ -13,13 +13,13 @@ LogicalResult KernelExpander::run() {
                               kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
                               kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
-  // From sm_90 on a kernel may start beside the one that makes its bounds, and waits for it when its own preparations
-  // are done.
+  // From sm_90 on a kernel may start beside the one that makes its bounds, or that its launch starts before it, and
+  // waits for it when its own preparations are done.
   const ArchInfo *info = findArch(arch);
-  bool waits = info && info->computeMajor >= 9 && !kernel.getBounds().empty();
+  bool waits = info && info->computeMajor >= 9 && (!kernel.getBounds().empty() || tile::isDependent(kernel));
   auto waitForBounds = [&] {
     if (std::exchange(waits, false))
-      sched::WaitBoundsOp::create(builder, loc);
+      sched::WaitLaunchOp::create(builder, loc);
   };
   if (plan.getCopyWarps()) {
     for (Operation &op : kernel.getBody().front()) {

@@ -54,7 +54,7 @@ module attributes {attn.variant = #variant} {
       sched.fence_init
     }
     sched.barrier
-    sched.wait_bounds
+    sched.wait_launch
     sched.role "producer" warps 4 registers 40 {
       %role_thread = sched.thread_id in_role : i32
       %1 = arith.divui %role_thread, %c32_i32 : i32
