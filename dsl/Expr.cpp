@@ -71,8 +71,8 @@ bool isIdentifier(std::string_view name) {
 }
 
 std::optional<std::string> nameFault(std::string_view subject, std::string_view name) {
-  static constexpr std::string_view reserved[] = {"s",  "b",  "h",  "q",  "k", "v", "o",  "lse", "keep",
-                                                  "do", "dq", "dk", "dv", "B", "H", "Sq", "Sk"};
+  // What expressions call the score, coordinates and extents.
+  static constexpr std::string_view reserved[] = {"s", "b", "h", "q", "k", "B", "H", "Sq", "Sk"};
   static constexpr std::string_view words[] = {"true", "false", "inf", "nan", "let"};
   if (!isIdentifier(name))
     return fmt::format("{} \"{}\" is not an identifier; use letters, digits and underscores, and no digit first",

@@ -122,7 +122,8 @@ TEST_CASE("a module of several kernels is one source and one binary", "[module]"
 }
 
 TEST_CASE("captured tensors may be called what launch values are", "[module]") {
-  for (const char *name : {"group", "seed", "offset", "workspace", "batch", "lse_stride"}) {
+  for (const char *name :
+       {"group", "seed", "offset", "workspace", "batch", "lse_stride", "v", "o", "lse", "dq", "keep"}) {
     INFO(name);
     auto tensor = captured(name, f32, rank(1));
     Variant variant =

@@ -6,6 +6,7 @@
 
 #include "arch/ArchInfo.h"
 #include "dsl/ForeignSyntax.h"
+#include "dsl/Trace.h"
 #include "tools/reference/Memory.h"
 
 #include <algorithm>
@@ -128,12 +129,6 @@ void Flags::addCache(CLI::App &verb) {
   verb.add_flag("--json", json, "print one JSON object");
 }
 
-static bool isReserved(std::string_view name) {
-  static const std::set<std::string_view> names = {"s",  "b",  "h",  "q",  "k", "v", "o",  "lse", "keep",
-                                                   "do", "dq", "dk", "dv", "B", "H", "Sq", "Sk"};
-  return names.contains(name);
-}
-
 static bool isName(std::string_view text) {
   auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -160,10 +155,8 @@ Expected<TensorFlag> TensorFlag::parse(const std::string &text) {
   if (equals == std::string::npos)
     return bad("there is no '='");
   flag.name = text.substr(0, equals);
-  if (!isName(flag.name))
-    return bad(fmt::format("'{}' is not a name", flag.name));
-  if (isReserved(flag.name))
-    return bad(fmt::format("the name {} is reserved", flag.name));
+  if (std::optional<std::string> fault = dsl::nameFault("tensor name", flag.name))
+    return bad(*fault);
   size_t dtypeEnd = std::min(text.find_first_of("[:", equals + 1), text.size());
   std::string dtypeText = text.substr(equals + 1, dtypeEnd - equals - 1);
   std::optional<DType> dtype = parseDType(dtypeText);

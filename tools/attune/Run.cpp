@@ -398,6 +398,12 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
   fs::create_directories(flags.dump, code);
   if (code)
     return Error{fmt::format("{} cannot be made: {}", flags.dump, code.message())};
+  // Captured tensors have a folder of their own: one may be called as an input or output is.
+  const fs::path captured = fs::path(flags.dump) / "tensors";
+  if (!data.tensors.empty())
+    fs::create_directories(captured, code);
+  if (code)
+    return Error{fmt::format("{} cannot be made: {}", captured.string(), code.message())};
   auto write = [&](const std::string &name, const HostTensor &tensor) {
     return reference::writeNpy((fs::path(flags.dump) / (name + ".npy")).string(), tensor);
   };
@@ -407,7 +413,7 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
     if (Expected<void> written = write(name, *tensor); !written)
       return written;
   for (const auto &[name, tensor] : data.tensors)
-    if (Expected<void> written = write(name, tensor); !written)
+    if (Expected<void> written = write("tensors/" + name, tensor); !written)
       return written;
   if (check && check->o.pass && !check->exact.keep.empty()) {
     HostTensor keep =
@@ -757,7 +763,8 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--offset", flags->offset, "of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--q-offset", flags->qOffsetValue, "added to q in expressions");
-  group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there")->type_name("DIR");
+  group->add_option("--dump", flags->dump, "write inputs, outputs and meta.json there, captured tensors in tensors/")
+      ->type_name("DIR");
   group->add_flag("--checked", flags->checked,
                   "look for the first read outside of a captured tensor, and ask the driver about every pointer before "
                   "each launch. Where "
