@@ -164,26 +164,6 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
     fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
 }
 
-void KernelPrinter::printTouches(tile::TouchesOp op) {
-  View view = views[op.getView()];
-  SmallVector<Expr> indices;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
-  size_t rank = view.strides.size();
-  Expr pattern = globalAddress(view, ArrayRef(indices).drop_back(2));
-  std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
-                       ", " + Twine(op.getColumns()) + ">")
-                          .str();
-  declare(cast<OpResult>(op.getResult()), primitive("touches_block", sizes,
-                                                    {pattern,
-                                                     {view.strides[rank - 2]},
-                                                     {view.strides[rank - 1]},
-                                                     {view.extents[rank - 2]},
-                                                     {view.extents[rank - 1]},
-                                                     indices[rank - 2],
-                                                     indices[rank - 1]}));
-}
-
 bool KernelPrinter::printMemory(Operation *op) {
   bool isKnown = true;
   llvm::TypeSwitch<Operation *>(op)
@@ -196,7 +176,6 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
-      .Case([&](tile::TouchesOp o) { printTouches(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
