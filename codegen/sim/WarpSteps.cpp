@@ -76,7 +76,7 @@ Go sim::ballot(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step))
     return Go::Stop;
   warp.set(step.out[0], 0, int32_t(maskOf(warp, step.in[0])));
-  return Go::Next;
+  return Go::Pause;
 }
 
 Go sim::anyLane(Machine &machine, Warp &warp, const Step &step) {

@@ -13,9 +13,9 @@
 // CHECK-NEXT:     const bool is_set = load_bool(p.pattern + clamp_index(h, p.pattern_extent[0]) * p.pattern_stride[0] +
 // CHECK:          const unsigned votes = ballot(is_set);
 // CHECK-NEXT:     const bool flag = votes != 0u;
-// CHECK-NEXT:     const int n = flag ? window + trailing_zeros(votes) : tiles;
+// CHECK-NEXT:     const int next_first = flag ? window + trailing_zeros(votes) : tiles;
 // CHECK-NEXT:     window = flag ? tiles : window + 64;
-// CHECK-NEXT:     first = n;
+// CHECK-NEXT:     first = next_first;
 // CHECK-NEXT:   }
 // CHECK:        #pragma unroll 1
 // CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {

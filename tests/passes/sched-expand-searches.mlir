@@ -3,7 +3,7 @@
 // The lanes ask for 32 tiles at a time; of the results the loop carries those that are read.
 // CHECK-LABEL: sched.kernel @search
 // CHECK-NOT:     sched.next_visible
-// CHECK:         %[[END:.*]]:2 = sched.for_tiles (%[[WINDOW:.*]], %[[FOUND:.*]]) = (%c5{{.*}}, %[[BOUND:.*]]) below %[[BOUND]] keeps {
+// CHECK:         %{{.*}}, %[[END:.*]] = sched.for_tiles (%[[WINDOW:.*]], %[[FOUND:.*]]) = (%c5{{.*}}, %[[BOUND:.*]]) below %[[BOUND]] keeps {
 // CHECK-DAG:       %[[LANE:.*]] = sched.lane_id
 // CHECK:           %[[ASKED:.*]] = arith.addi %[[WINDOW]], %[[LANE]] overflow<nsw> {tile.name = "asked"}
 // CHECK:           %[[TILE:.*]] = arith.minsi %[[ASKED]], %{{.*}}
@@ -18,7 +18,7 @@
 // CHECK:           %[[AFTER:.*]] = arith.addi %[[WINDOW]], %c32
 // CHECK:           %[[ON:.*]] = arith.select %[[SOME]], %[[BOUND]], %[[AFTER]]
 // CHECK:           sched.next %[[ON]], %[[NEXT]] : i32, i32
-// CHECK:         arith.sitofp %[[END]]#1
+// CHECK:         arith.sitofp %[[END]]
 sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c5 = arith.constant 5 : i32
   %bound = arith.constant 60 : i32
