@@ -129,8 +129,10 @@ std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
 
 /// Whether consumers have loops over tiles beside the one that works.
 static bool passesOver(sched::KernelOp kernel) {
-  return holds<sched::ForWorkOp>(
-      kernel, [](sched::ForWorkOp work) { return llvm::range_size(work.getBody().getOps<sched::ForTilesOp>()) > 1; });
+  return holds<sched::ForWorkOp>(kernel, [](sched::ForWorkOp work) {
+    return llvm::count_if(work.getBody().getOps<sched::ForTilesOp>(),
+                          [](sched::ForTilesOp tiles) { return holds<sched::WaitOp>(tiles); }) > 1;
+  });
 }
 
 /// Whether a warp copies to tiles of keys that another has told it.
@@ -150,7 +152,7 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
       lines.push_back({label, text});
   if (passesOver(kernel))
     lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
-  if (holds<sched::NextVisibleOp>(kernel))
+  if (holds<sched::BallotOp>(kernel))
     lines.push_back({"search", copiesWhatItIsTold(kernel)
                                    ? "a warp looks for the next visible tile, 32 at a time; another copies V"
                                    : "a warp looks for the next visible tile, 32 at a time"});

@@ -187,6 +187,8 @@ std::string resultName(Operation *op) {
       .Case<sched::SharedOp, sched::RegistersOp, sched::RingOp>([](auto op) { return op.getName().str(); })
       .Case([](sched::ThreadIdOp op) { return op.getInRole() ? "role_thread" : "thread"; })
       .Case([](sched::ReadThreadIdOp) { return "thread"; })
+      .Case([](sched::LaneIdOp) { return "lane"; })
+      .Case([](sched::BallotOp op) { return derivedName(op.getCondition(), "_votes"); })
       .Case([](sched::ElectOp) { return "elected"; })
       .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([](auto) { return "block"; })
       .Case([](sched::GridSizeOp) { return "blocks"; })

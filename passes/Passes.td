@@ -381,6 +381,19 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
 }
 
+def ExpandSearches : Pass<"sched-expand-searches", "::mlir::ModuleOp"> {
+  let summary = "make searches and block patterns loops around single instructions";
+  let description = [{
+    Requires: `sched.kernel` ops.
+    Ensures: no `sched.next_visible` and no `tile.touches` is left: loops whose lanes ask for 32 tiles at a time (`sched.ballot`), and loops over blocks of a
+    pattern, or one load where a tile lies in one.
+    Why here: until then passes ask where a search is.
+    Before: `%n, %origin, %visible, %full = sched.next_visible from %a below %end { ...; sched.visible %1, %2 }`
+    After: `%window, %n, ... = sched.for_tiles (%window, ...) = (%a, ...) below %end keeps { ...; %votes = sched.ballot %1; ... }`
+  }];
+  let dependentDialects = ["::mlir::math::MathDialect"];
+}
+
 def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "compute a lane's place again rather than keep it in registers through the loop";
   let description = [{

@@ -96,6 +96,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createPaceFunctions());
   passes.addPass(createAlternateWarpgroups());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
+  passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   // After CSE, which would merge what this pass repeats.

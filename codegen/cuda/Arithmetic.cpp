@@ -194,6 +194,11 @@ std::optional<Expr> KernelPrinter::integerArithmetic(Operation *op) {
       })
       .Case([&](arith::MinUIOp) { return fromUnsigned(isWide, call("min", {bits(0), bits(1)})); })
       .Case([&](arith::MaxUIOp) { return fromUnsigned(isWide, call("max", {bits(0), bits(1)})); })
+      .Case([&](math::CountTrailingZerosOp) -> std::optional<Expr> {
+        if (isWide)
+          return std::nullopt;
+        return natural(primitive("trailing_zeros", {bits(0)}));
+      })
       .Case([&](math::AbsIOp) { return primitive("wrap_abs", {asSigned(operand(0))}); })
       .Default([](Operation *) { return std::nullopt; });
 }

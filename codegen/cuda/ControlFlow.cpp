@@ -1,4 +1,4 @@
-//===- ControlFlow.cpp - Roles, loops, branches and searches --------------===//
+//===- ControlFlow.cpp - Roles, loops and branches ------------------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -37,46 +37,6 @@ void KernelPrinter::printRoles(RoleOp role) {
   }
   firstThread = 0;
   close();
-}
-
-/// The region is a function of the tile, called in place.
-void KernelPrinter::printNextVisible(NextVisibleOp op) {
-  Block &condition = op.getCondition().front();
-  std::string name = nameFor(op, "n");
-  SmallVector<Expr> arguments{integer(op.getFrom()), integer(op.getBound())};
-  for (Value seen : op.getSeen())
-    arguments.push_back(integer(seen));
-  const size_t parts = op.getBegins().size();
-  std::string begins, answerType = "TileAnswer";
-  if (parts) {
-    begins = names.take("part_begin");
-    line("int " + begins + "[" + Twine(parts) + "];");
-    arguments.push_back({begins});
-    answerType = "PartsAnswer<" + std::to_string(parts) + ">";
-  }
-  size_t mark = names.open();
-  std::string tile = names.take("n");
-  arguments.push_back({"[&](int " + tile + ") -> " + answerType});
-  std::string search = primitive(parts ? "next_visible_parts" : "next_visible", arguments).text;
-  open(op, "const FoundTile " + name + " = " + StringRef(search).drop_back().str());
-  values[condition.getArgument(0)] = natural({tile});
-  printBlock(condition);
-  if (error)
-    return;
-  auto answer = cast<VisibleOp>(condition.getTerminator());
-  std::string ofParts;
-  for (Value part : answer.getParts())
-    ofParts += (ofParts.empty() ? ", {" : ", ") + value(part).text;
-  line("return {" + value(answer.getVisible()).text + ", " + value(answer.getFull()).text + ofParts +
-       (parts ? "}};" : "};"));
-  close("});");
-  names.close(mark);
-  values[op.getTile()] = natural({name + ".tile"});
-  values[op.getOrigin()] = natural({name + ".origin"});
-  values[op.getVisible()] = {name + ".visible"};
-  values[op.getFull()] = {name + ".full"};
-  for (auto [i, begin] : llvm::enumerate(op.getBegins()))
-    values[begin] = natural({begins + "[" + std::to_string(i) + "]"});
 }
 
 void KernelPrinter::printFor(scf::ForOp op) {
@@ -185,8 +145,6 @@ bool KernelPrinter::printControl(Operation *op) {
       .Case([&](scf::ForOp o) { printFor(o); })
       .Case([&](scf::IfOp o) { printIf(o); })
       .Case([&](ForTilesOp o) { printForTiles(o); })
-      .Case([&](NextVisibleOp o) { printNextVisible(o); })
-      .Case([&](VisibleOp) {}) // the search returns it
       .Case([&](scf::YieldOp) {})
       .Case([&](NextOp) {})
       .Default([&](Operation *) { isKnown = false; });

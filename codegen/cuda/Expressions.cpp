@@ -56,6 +56,7 @@ bool KernelPrinter::hasManyTerms(Block *block) {
 std::optional<Expr> KernelPrinter::expression(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
       .Case([&](ThreadIdOp) { return castTo("int", {"threadIdx.x"}); })
+      .Case([&](LaneIdOp) { return natural(castTo("int", {"threadIdx.x % 32", Product})); })
       .Case([&](NaturalOp o) { return natural(integer(o.getValue())); })
       .Case([&](GetOp get) {
         Expr expr{element(get.getBuffer(), get.getIndices())};
@@ -98,8 +99,8 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-         isa<tile::MulFiniteOp, NaturalOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp, TestBitOp,
-             ExtentOp, IsMappedOp>(op);
+         isa<tile::MulFiniteOp, NaturalOp, LaneIdOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp,
+             TestBitOp, ExtentOp, IsMappedOp>(op);
 }
 
 bool KernelPrinter::canInline(Operation *op) {

@@ -10,7 +10,7 @@
 //     Rings.cpp           full and empty barriers
 //     Warps.cpp           barriers, shuffles, votes and messages
 //     Fragments.cpp       lanes' registers and matrix instructions
-//     ControlFlow.cpp     roles, loops, branches, searches
+//     ControlFlow.cpp     roles, loops, branches
 //     WorkLoops.cpp       loops over tiles of work
 //     Params.cpp          struct Params
 //     Frame.cpp           the whole source
@@ -116,7 +116,6 @@ private:
   void printElement(tile::ElementOp op);
   void printStoreElement(sched::StoreElementOp op);
   void printAddElements(sched::AddElementsOp op);
-  void printTouches(tile::TouchesOp op);
   /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
   struct SharedPlace {
     Expr base, offset;
@@ -150,7 +149,6 @@ private:
   void printFor(mlir::scf::ForOp op);
   void printIf(mlir::scf::IfOp op);
   void printForTiles(sched::ForTilesOp op);
-  void printNextVisible(sched::NextVisibleOp op);
   void assignCarried(sched::NextOp op, mlir::ValueRange next, ArrayRef<std::string> carried, size_t numbers = 0);
 
   // Work.

@@ -174,26 +174,6 @@ void KernelPrinter::printAddElements(AddElementsOp op) {
   statement(op, primitive(op.getValues().size() == 1 ? "add_f32" : "add_f32_pair", arguments).text + ";");
 }
 
-void KernelPrinter::printTouches(tile::TouchesOp op) {
-  View view = views[op.getView()];
-  SmallVector<Expr> indices;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
-  size_t rank = view.strides.size();
-  Expr pattern = globalAddress(view, ArrayRef(indices).drop_back(2));
-  std::string sizes = ("<" + Twine(op.getTileRows()) + ", " + Twine(op.getTileColumns()) + ", " + Twine(op.getRows()) +
-                       ", " + Twine(op.getColumns()) + ">")
-                          .str();
-  declare(cast<OpResult>(op.getResult()), primitive("touches_block", sizes,
-                                                    {pattern,
-                                                     {view.strides[rank - 2]},
-                                                     {view.strides[rank - 1]},
-                                                     {view.extents[rank - 2]},
-                                                     {view.extents[rank - 1]},
-                                                     indices[rank - 2],
-                                                     indices[rank - 1]}));
-}
-
 bool KernelPrinter::printMemory(Operation *op) {
   bool isKnown = true;
   llvm::TypeSwitch<Operation *>(op)
@@ -206,7 +186,6 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
-      .Case([&](tile::TouchesOp o) { printTouches(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](LoadSharedOp o) {

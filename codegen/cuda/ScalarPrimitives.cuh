@@ -1,5 +1,9 @@
 //===- ScalarPrimitives.cuh - Device functions on scalars -----------------===//
 
+//@ trailing_zeros
+/// How many low bits are 0; 32 of 0.
+__device__ __forceinline__ int trailing_zeros(unsigned bits) { return __clz(int(__brev(bits))); }
+
 //@ infinity
 /// Positive infinity.
 #define infinity __int_as_float(0x7f800000)

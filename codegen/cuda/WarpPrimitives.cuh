@@ -68,6 +68,10 @@ __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0
 /// A value that all lanes hold, by way of which the compiler knows as much. PTX 9.7.9.6, shfl.sync.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
+//@ ballot
+/// In which lanes of the warp the condition holds, bit i for lane i. PTX 9.7.13.8, vote.sync.ballot.
+__device__ __forceinline__ unsigned ballot(bool condition) { return __ballot_sync(0xffffffffu, condition); }
+
 //@ any_lane
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }

@@ -46,6 +46,9 @@ bool KernelPrinter::printExchange(Operation *op) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
       })
       .Case([&](UniformOp o) { declare(cast<OpResult>(o.getResult()), primitive("uniform", {integer(o.getValue())})); })
+      .Case([&](BallotOp o) {
+        declare(cast<OpResult>(o.getResult()), bitPattern(primitive("ballot", {value(o.getCondition())})));
+      })
       .Case([&](AnyLaneOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("any_lane", {value(o.getCondition())}));
       })

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <bit>
 #include <cmath>
 
 using namespace mlir;
@@ -147,6 +148,9 @@ Run integerStep(Operation *op) {
       .Case([](arith::MaxSIOp o) { return integers<[](auto a, decltype(a) b) { return std::max(a, b); }>(o); })
       .Case([](arith::CeilDivUIOp o) {
         return integers<[](auto a, decltype(a) b) { return divideUnsigned(a, b) + (remainderUnsigned(a, b) != 0); }>(o);
+      })
+      .Case([](math::CountTrailingZerosOp o) {
+        return integers<[](auto a) { return decltype(a)(std::countr_zero(natural(a))); }>(o);
       })
       .Case([](arith::MinUIOp o) {
         return integers<[](auto a, decltype(a) b) { return natural(a) < natural(b) ? a : b; }>(o);

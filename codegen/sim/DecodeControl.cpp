@@ -140,38 +140,6 @@ void Decoder::work(sched::ForWorkOp op) {
     program->steps[begin].target = uint32_t(program->steps.size());
 }
 
-void Decoder::search(sched::NextVisibleOp op) {
-  const Slot first = allocate(op.getTile().getType(), false);
-  decltype(Step::out) out = {first,
-                             slot(op.getTile()),
-                             slot(op.getOrigin()),
-                             slot(op.getVisible()),
-                             slot(op.getFull()),
-                             slot(op.getCondition().getArgument(0))};
-  if (op.getBegins().size() > out.size() - 6)
-    return fail(opIndex(op), "searches for " + std::to_string(op.getBegins().size()) + " parts; at most " +
-                                 std::to_string(out.size() - 6) + " can be simulated");
-  for (auto [i, begin] : llvm::enumerate(op.getBegins()))
-    out[6 + i] = slot(begin);
-  SmallVector<Value> in{op.getFrom(), op.getBound()};
-  llvm::append_range(in, op.getSeen());
-  const size_t begin = program->steps.size(), turn = begin + 1;
-  emit(op, sim::searchBegin, in).out = out;
-  Step &next = emit(op, sim::searchTurn, op.getBound());
-  next.out = out;
-  next.number[0] = int64_t(op.getBegins().size());
-  block(op.getCondition().front());
-  if (error)
-    return;
-  auto visible = cast<sched::VisibleOp>(op.getCondition().front().getTerminator());
-  SmallVector<Value> answers{visible.getVisible(), visible.getFull()};
-  llvm::append_range(answers, visible.getParts());
-  Step &answer = emit(op, sim::searchAnswer, answers);
-  answer.out = out;
-  answer.target = uint32_t(turn);
-  program->steps[begin].target = program->steps[turn].target = uint32_t(program->steps.size());
-}
-
 void Decoder::count(scf::ForOp op) {
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(opIndex(op), "counts in another type than i32");

@@ -53,6 +53,8 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::ReceiveOp o) {
         emit(o, sim::receiveMessage, o.getStage(), {sharedOf(o, o.getShared())}, {int64_t(o.getNumResults())});
       })
+      .Case([&](sched::LaneIdOp o) { emit(o, sim::laneId); })
+      .Case([&](sched::BallotOp o) { emit(o, sim::ballot, o.getCondition()); })
       .Case([&](sched::AnyLaneOp o) { emit(o, sim::anyLane, o.getCondition()); })
       .Case([&](sched::UniformOp o) { emit(o, sim::uniform, o.getValue()); })
       .Case([&](sched::ShuffleXorOp o) {
@@ -68,11 +70,6 @@ bool Decoder::valueOp(Operation *op) {
             emit(o, &apply<[](float x) { return int32_t(toTf32(x - std::bit_cast<float>(toTf32(x)))); }, float>,
                  o.getValue());
         small.out[0] = small.out[1];
-      })
-      .Case([&](sched::NextVisibleOp o) { search(o); })
-      .Case([&](tile::TouchesOp o) {
-        emit(o, sim::touches, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())},
-             {int64_t(o.getTileRows()), int64_t(o.getTileColumns()), int64_t(o.getRows()), int64_t(o.getColumns())});
       })
       .Default([&](Operation *) { isKnown = false; });
   return isKnown;
@@ -241,7 +238,7 @@ void Decoder::op(Operation *op) {
         {slot(o.getResult()), o.getAxis().str(), tile::findExtent(signature, o.getAxis()), Element::I32});
     return;
   }
-  if (isa<scf::YieldOp, sched::NextOp, sched::VisibleOp>(op))
+  if (isa<scf::YieldOp, sched::NextOp>(op))
     return;
   if (auto o = dyn_cast<scf::IfOp>(op))
     return branch(o);

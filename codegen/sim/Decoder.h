@@ -48,7 +48,6 @@ private:
   void role(sched::RoleOp op);
   void work(sched::ForWorkOp op);
   void branch(mlir::scf::IfOp op);
-  void search(sched::NextVisibleOp op);
   /// `counter` is among the arguments; `bound`; `next` are the arguments' values for the next turn.
   void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
             llvm::function_ref<void()> advance);

@@ -40,13 +40,11 @@ Lanes::Lanes(sched::KernelOp kernel) {
 }
 
 void Lanes::visit(Operation *op) {
-  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
+  if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
           sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::ReceiveOp, sched::ClaimWorkOp>(op))
     return add(op->getResults());
-  if (isa<sched::AnyLaneOp, sched::UniformOp>(op))
+  if (isa<sched::AnyLaneOp, sched::BallotOp, sched::UniformOp>(op))
     return;
-  if (auto search = dyn_cast<sched::NextVisibleOp>(op))
-    return add(search.getCondition().getArguments()); // each lane asks for another tile
   for (auto [from, to] : flowOf(op))
     if (set.contains(from))
       set.insert(to);

@@ -253,17 +253,13 @@ Go gridSize(Machine &, Warp &, const Step &);
 Go claimWork(Machine &, Warp &, const Step &);      ///< out: number of a tile, in the first lane
 Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
 Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: how many
+Go laneId(Machine &, Warp &, const Step &);
+Go ballot(Machine &, Warp &, const Step &);
 Go anyLane(Machine &, Warp &, const Step &);
 Go uniform(Machine &, Warp &, const Step &);
 Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
 Go shuffle(Machine &, Warp &, const Step &);    ///< in: value, lane; number[0]: bytes
 Go philox(Machine &, Warp &, const Step &);
-// Out: first tile of a turn; tile, origin, visible and full of the result; the lane's tile.
-Go searchBegin(Machine &, Warp &, const Step &);  ///< in: from, bound, and the origin, visible and full that are known
-Go searchTurn(Machine &, Warp &, const Step &);   ///< in: bound
-Go searchAnswer(Machine &, Warp &, const Step &); ///< in: whether the lane's tile is visible and full
-Go touches(Machine &, Warp &,
-           const Step &); ///< in: view, indices; at[0]: view; number: tile rows, columns, block rows, columns
 
 Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
 Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer

@@ -9,7 +9,6 @@
 //     | scf.if, by lane           | maskIf c -> E; then; E: maskElse c -> F; else; F: maskEnd              |
 //     | loop, uniform bounds      | i = lower; H: loopTest i < n -> F; body; i = next; jump -> H; F:       |
 //     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
-//     | next_visible              | searchBegin; H: searchTurn -> F; region; searchAnswer -> H; F:         |
 //     | for_work grid             | blockId; body                                                          |
 //     | for_work persistent       | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
 //     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |

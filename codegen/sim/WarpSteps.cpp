@@ -21,6 +21,12 @@ Go sim::threadId(Machine &, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::laneId(Machine &, Warp &warp, const Step &step) {
+  for (int lane = 0; lane < lanes; ++lane)
+    warp.set(step.out[0], lane, int32_t(lane));
+  return Go::Next;
+}
+
 Go sim::elect(Machine &, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane)
     warp.set(step.out[0], lane, lane == warp.elected);
@@ -64,6 +70,13 @@ Go sim::receiveMessage(Machine &machine, Warp &warp, const Step &step) {
     }
   }
   return Go::Next;
+}
+
+Go sim::ballot(Machine &machine, Warp &warp, const Step &step) {
+  if (!machine.converged(warp, step))
+    return Go::Stop;
+  warp.set(step.out[0], 0, int32_t(maskOf(warp, step.in[0])));
+  return Go::Pause;
 }
 
 Go sim::anyLane(Machine &machine, Warp &warp, const Step &step) {

@@ -296,6 +296,8 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
     With `parts` the region also says of each part of the rows whether the tile shows it something. The search gives the first such tile of the window for each,
     or the one after the window's last.
 
+    Before `sched-expand-searches`, which makes it a loop.
+
     ```mlir
     %n, %origin, %visible, %full = sched.next_visible from %a below %end {
     ^bb0(%tile: i32):
@@ -348,6 +350,17 @@ def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins)>];
+}
+
+def LaneIdOp : SchedOp<"lane_id", [Pure]> {
+  let summary = "index of the thread within its warp";
+  let description = [{
+    ```mlir
+    %0 = sched.lane_id : i32
+    ```
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
@@ -1244,6 +1257,20 @@ def UniformOp : SchedOp<"uniform", [Pure]> {
   let arguments = (ins I32:$value);
   let results = (outs I32:$result);
   let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+def BallotOp : SchedOp<"ballot", [Pure]> {
+  let summary = "in which lanes of the warp the condition holds, as the bits of a word";
+  let description = [{
+    Bit i for lane i. All lanes take part, and get the same word. PTX ISA 9.7.13.8, vote.sync.ballot.
+
+    ```mlir
+    %1 = sched.ballot %0 : i32
+    ```
+  }];
+  let arguments = (ins I1:$condition);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$condition attr-dict `:` type($result)";
 }
 
 def AnyLaneOp : SchedOp<"any_lane", [Pure]> {

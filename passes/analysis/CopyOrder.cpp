@@ -276,9 +276,10 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  if (isa<sched::NextVisibleOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
+  // Each warp asks its lanes alike.
+  if (isa<sched::BallotOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
     return false;
-  if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
+  if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
           sched::LoadPairOp, sched::ShuffleXorOp, sched::ShuffleOp, sched::AnyLaneOp>(op))
     return true;
   if (varies(op->getOperands()))
@@ -411,10 +412,8 @@ private:
 
   /// The operands that `evaluate` reads.
   static SmallVector<Value, 3> operandsOf(Operation *op) {
-    if (auto visible = dyn_cast<sched::NextVisibleOp>(op))
-      return {visible.getFrom(), visible.getBound()};
     if ((isa<arith::ArithDialect>(op->getDialect()) ||
-         isa<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>(op)) &&
+         isa<math::CountTrailingZerosOp, sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>(op)) &&
         llvm::all_of(op->getOperandTypes(), [](Type type) { return type.isSignlessIntOrIndex(); }))
       return SmallVector<Value, 3>(op->getOperands());
     return {};
@@ -475,7 +474,7 @@ private:
         APInt constant;
         if (matchPattern(result, m_ConstantInt(&constant)))
           step.constant = constant.getBitWidth() == 1 ? int64_t(constant.getZExtValue()) : constant.getSExtValue();
-        else if (isa<sched::ThreadIdOp, sched::ReadThreadIdOp>(op))
+        else if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp>(op))
           step.constant = 0;
         to.push_back(std::move(step));
       }
@@ -606,12 +605,10 @@ private:
     if (isa<sched::GridSizeOp>(op))
       return launch.tiles;
     auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };
-    if (isa<sched::NextVisibleOp>(op)) {
+    if (isa<sched::BallotOp>(op)) {
+      // Every tile of a search, or none of two neighbours but the second.
       guessed = true;
-      if (step.resultNumber > 0)
-        return guess(type);
-      // Every tile, or none of two neighbours but the second.
-      return std::min(std::max(a(1), a(0)), launch.choice ? a(0) | 1 : a(0));
+      return launch.choice ? int32_t(0xaaaaaaaa) : -1;
     }
     if (step.operands.empty() || width == 0)
       return guess(type);
@@ -652,6 +649,7 @@ private:
         .Case([&](arith::ShRUIOp) { return bits(1) < width ? wrap(bits(0) >> bits(1)) : 0; })
         .Case([&](arith::ShRSIOp) { return bits(1) < width ? a(0) >> bits(1) : 0; })
         .Case([&](arith::SelectOp) { return a(0) ? a(1) : a(2); })
+        .Case([&](math::CountTrailingZerosOp) { return bits(0) ? llvm::countr_zero(bits(0)) : 32; })
         .Case<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>([&](auto) { return a(0); })
         .Case([&](arith::CeilDivUIOp) { return wrap(llvm::divideCeil(bits(0), bits(1))); })
         .Case([&](arith::ExtSIOp) { return asSigned(0); })

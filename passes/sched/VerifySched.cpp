@@ -47,11 +47,13 @@ Bytes bytesOf(sched::RingOp ring) {
 LogicalResult verifyExpanded(Operation *op) {
   if (auto tiles = dyn_cast<sched::ForTilesOp>(op); tiles && !tiles.getTiles().empty())
     return op->emitOpError("carries tiles; at the end of sched they are buffers");
-  bool known = isa<tile::ParamOp, tile::AxisExtentOp, tile::ElementOp, tile::TouchesOp, tile::MulFiniteOp, scf::ForOp,
-                   scf::IfOp, scf::YieldOp>(op) ||
-               isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-               (isa<sched::SchedDialect>(op->getDialect()) &&
-                !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::KernelOp>(op));
+  bool known =
+      isa<tile::ParamOp, tile::AxisExtentOp, tile::ElementOp, tile::MulFiniteOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+          op) ||
+      isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+      (isa<sched::SchedDialect>(op->getDialect()) &&
+       !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::NextVisibleOp,
+            sched::VisibleOp, sched::KernelOp>(op));
   if (!known)
     return op->emitOpError(
         "is left; at the end of sched there are single instructions, loops and scalar arithmetic only");

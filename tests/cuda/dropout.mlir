@@ -7,13 +7,18 @@
 // CHECK:      uint4 philox(
 // CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
 // CHECK-NEXT:   const int seed_low = (int)seed;
-// CHECK:        const FoundTile first = next_visible(0, tiles, [&](int n) -> TileAnswer {
-// CHECK-NEXT:     const bool flag = touches_block<128, 64, 64, 64>(p.pattern + h * p.pattern_stride[0], p.pattern_stride[1],
-// CHECK-NEXT:         p.pattern_stride[2], p.pattern_extent[1], p.pattern_extent[2], q0, n * 64);
-// CHECK-NEXT:     return {flag, flag};
-// CHECK-NEXT:   });
+// CHECK:        int window = 0, first = tiles;
+// CHECK-NEXT:   #pragma unroll 1
+// CHECK-NEXT:   for (; window < tiles;) {
+// CHECK-NEXT:     const bool is_set = load_bool(p.pattern + clamp_index(h, p.pattern_extent[0]) * p.pattern_stride[0] +
+// CHECK:          const unsigned votes = ballot(is_set);
+// CHECK-NEXT:     const bool flag = votes != 0u;
+// CHECK-NEXT:     const int next_first = flag ? window + trailing_zeros(votes) : tiles;
+// CHECK-NEXT:     window = flag ? tiles : window + 64;
+// CHECK-NEXT:     first = next_first;
+// CHECK-NEXT:   }
 // CHECK:        #pragma unroll 1
-// CHECK-NEXT:   for (int tile = first.tile, ahead = second, slot = 0; tile < tiles;) {
+// CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
 // CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, p.heads), h), 0, seed_low,
 // CHECK-NEXT:         (int)(seed >> 32ll));
 // CHECK-NEXT:     const bool flag = any_lane(thread > tile);
@@ -73,12 +78,19 @@ sched.kernel @dropped(q: in [b, h, q, d 64] f16, k: in [b, hkv, k, d 64] f16) gr
     %t = sched.thread_id : i32
     %u = arith.addi %Sk, %c63 overflow<nsw> : i32
     %tiles = arith.divsi %u, %c64 {tile.name = "tiles"} : i32
-    %first, %origin, %visible, %full = sched.next_visible from %c0 below %tiles {
-    ^bb0(%i: i32):
-      %key = arith.muli %i, %c64 overflow<nsw> : i32
-      %set = tile.touches %pattern[%h, %q0, %key] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
-      sched.visible %set, %set
-    } {tile.name = "first"}
+    %lane = sched.lane_id : i32
+    %window_end, %first = sched.for_tiles (%w, %f) = (%c0, %tiles) below %tiles keeps {
+      %i = arith.addi %w, %lane overflow<nsw> : i32
+      %set = tile.element %pattern[%h, %q0, %i] in_range [false, false, false] {tile.name = "is_set"} : !tile.view<3, i8> (i32, i32, i32) -> i1
+      %votes = sched.ballot %set {tile.name = "votes"} : i32
+      %some = arith.cmpi ne, %votes, %c0 : i32
+      %zeros = math.cttz %votes : i32
+      %at = arith.addi %w, %zeros overflow<nsw> : i32
+      %next_first = arith.select %some, %at, %tiles : i32
+      %after = arith.addi %w, %c64 overflow<nsw> : i32
+      %next_window = arith.select %some, %tiles, %after : i32
+      sched.next %next_window, %next_first : i32, i32
+    } {tile.names = ["window", "first"]}
     sched.set %zero, %p[%c0, %c0] : f32, !rows
     %ahead0 = arith.addi %first, %c1 overflow<nsw> {tile.name = "second"} : i32
     sched.for_tiles (%n, %ahead, %slot) = (%first, %ahead0, %c0) below %tiles {

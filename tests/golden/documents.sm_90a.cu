@@ -92,6 +92,9 @@ struct Params {
 };
 static_assert(sizeof(Params) == 1088, "the launch parameters differ");
 
+/// How many low bits are 0; 32 of 0.
+__device__ __forceinline__ int trailing_zeros(unsigned bits) { return __clz(int(__brev(bits))); }
+
 /// Positive infinity.
 #define infinity __int_as_float(0x7f800000)
 
@@ -99,6 +102,12 @@ static_assert(sizeof(Params) == 1088, "the launch parameters differ");
 __device__ __forceinline__ int wrap_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
 __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+/// a - b modulo 2^32 or 2^64.
+__device__ __forceinline__ int wrap_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
+__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
+  return (long long)((unsigned long long)a - (unsigned long long)b);
 }
 
 /// a * b modulo 2^32 or 2^64.
@@ -242,70 +251,6 @@ __device__ __forceinline__ int read_thread_id() {
   return id;
 }
 
-/// What a search asks of a tile.
-struct TileAnswer {
-  bool visible, full;
-};
-
-/// A tile that a search has found, and the answers for the 32 from `origin` on, bit i for tile origin + i.
-struct FoundTile {
-  int tile, origin, visible, full;
-};
-
-/// The first visible tile n, from <= n < bound; `bound` when there is none. The lanes of a warp ask for 32 at a time; past the last they ask for the
-/// last again.
-template <typename Ask> __device__ __forceinline__ FoundTile next_visible(int from, int bound, Ask ask) {
-#pragma unroll 1
-  for (int first = from; first < bound; first += 32) {
-    const int tile = first + int(threadIdx.x % 32);
-    const TileAnswer answer = ask(min(tile, bound - 1));
-    const bool is_visible = answer.visible && tile < bound;
-    const unsigned visible = __ballot_sync(0xffffffffu, is_visible), full = __ballot_sync(0xffffffffu, is_visible && answer.full);
-    if (visible)
-      return {first + __ffs(int(visible)) - 1, first, int(visible), int(full)};
-  }
-  return {bound, bound, 0, 0};
-}
-
-/// The same, without asking again for tiles whose answers an earlier search has left: `origin`, `visible` and `full`.
-template <typename Ask>
-__device__ __forceinline__ FoundTile next_visible(int from, int bound, int origin, int visible, int full, Ask ask) {
-  const unsigned place = unsigned(from - origin);
-  if (place < 32) {
-    const unsigned ahead = unsigned(visible) >> place;
-    if (ahead)
-      return {from + __ffs(int(ahead)) - 1, origin, visible, full};
-    from = origin + 32;
-  }
-  return next_visible(from, bound, ask);
-}
-
-/// What a search asks of a tile where it looks for parts of the rows too: whether it shows each of them something.
-template <int Parts> struct PartsAnswer {
-  bool visible, full, part[Parts];
-};
-
-/// The same; `begins` are for each part the first of the 32 tiles from `origin` on that shows it something, or the one after them.
-template <int Parts, typename Ask>
-__device__ __forceinline__ FoundTile next_visible_parts(int from, int bound, int (&begins)[Parts], Ask ask) {
-  const FoundTile found = next_visible(from, bound, [&](int tile) -> TileAnswer {
-    const PartsAnswer<Parts> answer = ask(tile);
-    return {answer.visible, answer.full};
-  });
-#pragma unroll
-  for (int i = 0; i < Parts; ++i)
-    begins[i] = bound;
-  if (found.tile < bound) {
-    const PartsAnswer<Parts> answer = ask(min(found.origin + int(threadIdx.x % 32), bound - 1));
-#pragma unroll
-    for (int i = 0; i < Parts; ++i) {
-      const unsigned shown = __ballot_sync(0xffffffffu, answer.part[i]);
-      begins[i] = found.origin + (shown ? __ffs(int(shown)) - 1 : 32);
-    }
-  }
-  return found;
-}
-
 /// The least and the greatest element that the rows of a tile read along dimension Dim of `tensor`, by one warp: tile n has rows
 /// [n * Rows, (n + 1) * Rows) below `count`; row i reads element i + shift, or the nearest. Of bools, whether all and any are true.
 /// `entry` numbers the tiles under all other indices, the last dimension fastest; from their number on it belongs to the next tensor:
@@ -406,6 +351,9 @@ __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0
 
 /// A value that all lanes hold, by way of which the compiler knows as much. PTX 9.7.9.6, shfl.sync.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+/// In which lanes of the warp the condition holds, bit i for lane i. PTX 9.7.13.8, vote.sync.ballot.
+__device__ __forceinline__ unsigned ballot(bool condition) { return __ballot_sync(0xffffffffu, condition); }
 
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
@@ -688,52 +636,91 @@ documents(const __grid_constant__ Params p) {
         const int ids_q_min3 = load_written(p.ids_part + q_entry5 * p.ids_part_stride[0]);  // mask:1
         const int q_entry6 = wrap_add(q_entry5, 1);
         const int ids_q_max3 = load_written(p.ids_part + q_entry6 * p.ids_part_stride[0]);  // mask:1
-        int part_begin[2];
-        const FoundTile next_tile = next_visible_parts(0, tiles_end, part_begin, [&](int n2) -> PartsAnswer<2> {
-          const int k_entry = wrap_mul(n2, 2);
+        int window = 0, next_tile = tiles_end, origin = tiles_end, visible = 0, full = 0, part_begin = tiles_end, part_begin2 = tiles_end;
+        #pragma unroll 1
+        for (; window < tiles_end;) {
+          const int asked = window + (int)(threadIdx.x % 32);
+          const int k_entry = wrap_mul(min(asked, tiles_end - 1), 2);
           const int ids_k_min = load_written(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
           const int k_entry2 = wrap_add(k_entry, 1);
           const int ids_k_max = load_written(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-          return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min, {ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2, ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3}};
-        });
+          const bool is_visible = ids_q_min <= ids_k_max && ids_k_min <= ids_q_max && asked < tiles_end;
+          const unsigned bits = ballot(is_visible);
+          const unsigned bits2 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
+          const bool is_found = bits != 0u;
+          const unsigned bits3 = ballot(ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2);
+          const unsigned bits4 = ballot(ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3);
+          const int next_next_tile = is_found ? window + trailing_zeros(bits) : tiles_end;
+          const int next_origin = is_found ? window : tiles_end;
+          const int next_part_begin = is_found ? window + trailing_zeros(bits3) : tiles_end;
+          const int next_part_begin2 = is_found ? window + trailing_zeros(bits4) : tiles_end;
+          window = is_found ? tiles_end : window + 32;
+          next_tile = next_next_tile;
+          origin = next_origin;
+          visible = (int)bits;
+          full = (int)bits2;
+          part_begin = next_part_begin;
+          part_begin2 = next_part_begin2;
+        }
         const int next_number = shuffle(claimed, 0);
         const int more = (int)((unsigned)next_number < work_tiles);
         const int q_stage = count % 2;
         const int q_phase = (count / 2) & 1;
         if (elected) {
           wait_barrier(q_barriers + 16 + q_stage * 8, q_phase ^ 1);
-          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile.tile, part_begin[0], part_begin[1]});
+          send(tasks + q_stage * 32, Message<8>{b, h, q0, more, next_tile, part_begin, part_begin2});
           expect_bytes(q_barriers + q_stage * 8, 32768);
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 0), p.q_map, q_barriers + q_stage * 8, b, h, q0,
               0);
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.q_map, q_barriers + q_stage * 8, b,
               h, q0, 64);
         }
-        int tile = next_tile.tile, stage = first_stage, phase = first_phase, origin = next_tile.origin, visible = next_tile.visible, full = next_tile.full;
+        int tile = next_tile, stage = first_stage, phase = first_phase, origin2 = origin, visible2 = visible, full2 = full;
         #pragma unroll 1
         for (; tile < tiles_end;) {
           const int k0 = wrap_mul(tile, 128);
           const int next_tile2 = wrap_add(tile, 1);
-          const FoundTile next_tile3 = next_visible(next_tile2, tiles_end, origin, visible, full,
-              [&](int n2) -> TileAnswer {
-            const int k_entry = wrap_mul(n2, 2);
+          const int n2 = wrap_sub(next_tile2, origin2);
+          const bool flag = (unsigned)n2 < 32u;
+          const int ahead = flag ? (int)((unsigned)visible2 >> (n2 & 31)) : 0;
+          const bool is_known = ahead != 0;
+          const int n3 = is_known ? tiles_end : (flag ? origin2 + 32 : next_tile2);
+          const int n4 = is_known ? next_tile2 + trailing_zeros((unsigned)ahead) : tiles_end;
+          const int n5 = is_known ? origin2 : tiles_end;
+          const int n6 = is_known ? visible2 : 0;
+          const int n7 = is_known ? full2 : 0;
+          int window2 = n3, next_tile3 = n4, origin3 = n5, visible3 = n6, full3 = n7;
+          #pragma unroll 1
+          for (; window2 < tiles_end;) {
+            const int asked = window2 + (int)(threadIdx.x % 32);
+            const int k_entry = wrap_mul(min(asked, tiles_end - 1), 2);
             const int ids_k_min = load_written(p.ids_k + k_entry * p.ids_k_stride[0]);  // mask:1
             const int k_entry2 = wrap_add(k_entry, 1);
             const int ids_k_max = load_written(p.ids_k + k_entry2 * p.ids_k_stride[0]);  // mask:1
-            return {ids_q_min <= ids_k_max && ids_k_min <= ids_q_max, ids_q_max <= ids_k_min && ids_k_max <= ids_q_min};
-          });
-          const bool flag = !((((unsigned)full >> (tile - origin)) & 1) != 0);
-          const int n2 = (int)flag;
+            const bool is_visible = ids_q_min <= ids_k_max && ids_k_min <= ids_q_max && asked < tiles_end;
+            const unsigned bits = ballot(is_visible);
+            const unsigned bits2 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
+            const bool is_found = bits != 0u;
+            const int next_next_tile3 = is_found ? window2 + trailing_zeros(bits) : tiles_end;
+            const int next_origin3 = is_found ? window2 : tiles_end;
+            window2 = is_found ? tiles_end : window2 + 32;
+            next_tile3 = next_next_tile3;
+            origin3 = next_origin3;
+            visible3 = (int)bits;
+            full3 = (int)bits2;
+          }
+          const bool flag2 = !((((unsigned)full2 >> (tile - origin2)) & 1) != 0);
+          const int n8 = (int)flag2;
           if (elected) {
             wait_barrier(k_barriers + 16 + stage * 8, phase ^ 1);
-            send(visits + stage * 8, Message<2>{next_tile3.tile, n2});
+            send(visits + stage * 8, Message<2>{next_tile3, n8});
             expect_bytes(k_barriers + stage * 8, 32768);
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 0), p.k_map, k_barriers + stage * 8, b, kv_head,
                 k0, 0);
             load_box(k_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), p.k_map, k_barriers + stage * 8, b,
                 kv_head, k0, 64);
           }
-          if (flag) {
+          if (flag2) {
             const int thread3 = read_thread_id();
             const int lane = thread3 % 32;
             wait_barrier(k_barriers + 16 + stage * 8, phase ^ 1);
@@ -751,16 +738,16 @@ documents(const __grid_constant__ Params p) {
           }
           sync_lanes();
           arrive(k_barriers + stage * 8);
-          const int n3 = wrap_add(stage, 1);
-          const bool flag2 = n3 == 2;
-          const int next_stage = flag2 ? 0 : n3;
-          const int next_phase = flag2 ? phase ^ 1 : phase;
-          tile = next_tile3.tile;
+          const int n9 = wrap_add(stage, 1);
+          const bool flag3 = n9 == 2;
+          const int next_stage = flag3 ? 0 : n9;
+          const int next_phase = flag3 ? phase ^ 1 : phase;
+          tile = next_tile3;
           stage = next_stage;
           phase = next_phase;
-          origin = next_tile3.origin;
-          visible = next_tile3.visible;
-          full = next_tile3.full;
+          origin2 = origin3;
+          visible2 = visible3;
+          full2 = full3;
         }
         const int n2 = uniform(stage);
         const int n3 = uniform(phase);

@@ -49,6 +49,11 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
     %head = sched.block_id : i32
     // CHECK: %[[Q0:.*]] = sched.grid_size : i32
     %q0 = sched.grid_size : i32
+    // CHECK: sched.lane_id : i32
+    %lane = sched.lane_id : i32
+    %low_half = arith.cmpi slt, %lane, %head : i32
+    // CHECK: sched.ballot %{{.*}} : i32
+    %votes = sched.ballot %low_half : i32
     // CHECK: sched.read_block_id : i32
     %block = sched.read_block_id : i32
     // CHECK: sched.read_again %[[NUMBER]] : i32

@@ -78,8 +78,8 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   static const std::regex op("sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_"
                              "bytes|commit|release|sync_warps|arrive_warps|"
                              "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
-                             "visible|natural|claim_work|next)( |$)");
-  static const std::set<std::string> structure = {"receive", "ring", "visible", "natural", "claim_work", "next"};
+                             "ballot|natural|claim_work|next)( |$)");
+  static const std::set<std::string> structure = {"receive", "ring", "ballot", "natural", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
@@ -113,15 +113,12 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
                      lines[i].substr(0, part.position(3)) + "%other_phase" +
                      lines[i].substr(part.position(3) + part.length(3));
       });
-    if (std::smatch part;
-        kind == "visible" && std::regex_search(lines[i], part, std::regex("visible (%[^ ,]*), (%[^ ]*)")))
-      for (int which : {1, 2})
-        for (const char *answer : {"true", "false"})
-          add(fmt::format("{} {}", which == 1 ? "is" : "is full:", answer), [&](auto &changed) {
-            changed[i] = fmt::format("%answer = arith.constant {}\n", answer) +
-                         lines[i].substr(0, part.position(which)) + "%answer" +
-                         lines[i].substr(part.position(which) + part.length(which));
-          });
+    if (std::smatch part; kind == "ballot" && std::regex_search(lines[i], part, std::regex("ballot (%[^ ]*) ")))
+      for (const char *answer : {"true", "false"})
+        add(fmt::format("of {}", answer), [&](auto &changed) {
+          changed[i] = fmt::format("%answer = arith.constant {}\n", answer) + lines[i].substr(0, part.position(1)) +
+                       "%answer" + lines[i].substr(part.position(1) + part.length(1));
+        });
     // Where one place alone says which tile of queries it is, another order is as good.
     if (std::smatch part; kind == "natural" && std::count_if(lines.begin(), lines.end(), isQueryTile) > 1 &&
                           std::regex_search(lines[i], part, std::regex("natural (%[^ ]*) ")))

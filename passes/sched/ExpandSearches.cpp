@@ -1,0 +1,230 @@
+//===- ExpandSearches.cpp - Searches and block patterns as loops -------------===//
+//
+// A search for the next visible tile asks for 32 tiles at a time, one a lane, and a vote of the warp says which of them
+// are visible:
+//
+//     for (window = from, tile = bound; window < bound; window = votes ? bound : window + 32) {
+//       asked = window + lane;
+//       votes = ballot(asked < bound && is_visible(min(asked, bound - 1)));
+//       if (votes) tile = window + trailing_zeros(votes);
+//     }
+//
+// It begins at its end where the answers of a search before hold a visible tile, and behind their window where they
+// hold none. A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a
+// block loads one flag.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace attune {
+#define GEN_PASS_DEF_EXPANDSEARCHES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using Predicate = arith::CmpIPredicate;
+
+namespace {
+
+class Writer {
+protected:
+  Writer(Operation *op) : builder(op), loc(op->getLoc()) {}
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); }
+  Value compare(Predicate predicate, Value a, Value b) { return arith::CmpIOp::create(builder, loc, predicate, a, b); }
+  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+  Value both(Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b); }
+  Value smaller(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+
+  OpBuilder builder;
+  Location loc;
+};
+
+//===----------------------------------------------------------------------===//
+// Searches
+//===----------------------------------------------------------------------===//
+
+class SearchWriter : Writer {
+public:
+  explicit SearchWriter(sched::NextVisibleOp search) : Writer(search), search(search), bound(search.getBound()) {}
+
+  void run() {
+    // The window decides; of the results it carries those that are asked for.
+    const SmallVector<Value> all = start();
+    SmallVector<Value> inits{all.front()};
+    SmallVector<StringRef> names{"window"};
+    for (OpResult result : search.getResults())
+      if (!result.use_empty()) {
+        carried.push_back(result.getResultNumber());
+        inits.push_back(all[1 + result.getResultNumber()]);
+        names.push_back(nameOf(result));
+      }
+    auto loop = sched::ForTilesOp::create(builder, loc, inits, bound, ValueRange(), /*keeps=*/true);
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
+    Block &body = loop.getBody().front();
+    builder.setInsertionPointToStart(&body);
+    writeTurn(body);
+    for (auto [number, kept] : llvm::zip(carried, loop.getKept().drop_front()))
+      search.getResult(number).replaceAllUsesWith(kept);
+    search.erase();
+  }
+
+private:
+  StringRef nameOf(OpResult result) {
+    static constexpr StringRef names[] = {"found", "origin", "visible", "full", "part_begin"};
+    if (StringRef name = tile::nameOf(search.getTile()); result.getResultNumber() == 0 && !name.empty())
+      return name;
+    return names[std::min(result.getResultNumber(), 4u)];
+  }
+
+  Value firstOf(Value window, Value votes) {
+    return add(window, math::CountTrailingZerosOp::create(builder, loc, votes));
+  }
+
+  Value ballot(Value condition) { return sched::BallotOp::create(builder, loc, builder.getI32Type(), condition); }
+
+  /// What the loop carries: the window, the results, and where each part begins.
+  SmallVector<Value> start() {
+    Value from = search.getFrom(), zero = i32(0);
+    SmallVector<Value> values{from, bound, bound, zero, zero};
+    if (OperandRange seen = search.getSeen(); !seen.empty()) {
+      Value origin = seen[0], votes = seen[1], lanes = i32(32);
+      Value place = arith::SubIOp::create(builder, loc, from, origin);
+      Value isIn = compare(Predicate::ult, place, lanes);
+      // A shift by 32 or more has no value.
+      Value ahead = arith::ShRUIOp::create(builder, loc, votes, both(place, i32(31)));
+      ahead = tile::named(select(isIn, ahead, zero), "ahead");
+      Value known = tile::named(compare(Predicate::ne, ahead, zero), "is_known");
+      values = {select(known, bound, select(isIn, add(origin, lanes), from)),
+                select(known, firstOf(from, ahead), bound), select(known, origin, bound), select(known, votes, zero),
+                select(known, seen[2], zero)};
+    }
+    values.append(search.getBegins().size(), bound);
+    return values;
+  }
+
+  void writeTurn(Block &body) {
+    Value window = body.getArgument(0), zero = i32(0);
+    Value asked = tile::named(add(window, sched::LaneIdOp::create(builder, loc, builder.getI32Type())), "asked");
+    Value last = arith::SubIOp::create(builder, loc, bound, i32(1), arith::IntegerOverflowFlags::nsw);
+    Block &condition = search.getCondition().front();
+    condition.getArgument(0).replaceAllUsesWith(smaller(asked, last));
+    auto answer = cast<sched::VisibleOp>(condition.getTerminator());
+    body.getOperations().splice(builder.getInsertionPoint(), condition.getOperations(), condition.begin(),
+                                answer->getIterator());
+    Value isVisible = tile::named(both(answer.getVisible(), compare(Predicate::slt, asked, bound)), "is_visible");
+    Value visible = ballot(isVisible), full = ballot(both(isVisible, answer.getFull()));
+    Value found = tile::named(compare(Predicate::ne, visible, zero), "is_found");
+    SmallVector<Value> results{select(found, firstOf(window, visible), bound), select(found, window, bound), visible,
+                               full};
+    // One that the tiles of the window show nothing begins behind it, as nothing has 32 trailing zeros.
+    for (Value part : answer.getParts())
+      results.push_back(select(found, firstOf(window, ballot(part)), bound));
+    SmallVector<Value> next{select(found, bound, add(window, i32(32)))};
+    for (unsigned number : carried)
+      next.push_back(results[number]);
+    sched::NextOp::create(builder, loc, next);
+  }
+
+  sched::NextVisibleOp search;
+  Value bound;
+  SmallVector<unsigned> carried; ///< numbers of results
+};
+
+//===----------------------------------------------------------------------===//
+// Block patterns
+//===----------------------------------------------------------------------===//
+
+class PatternWriter : Writer {
+public:
+  explicit PatternWriter(tile::TouchesOp touches)
+      : Writer(touches), touches(touches), rank(touches.getIndices().size()) {}
+
+  void run() {
+    Blocks rows = blocks(rank - 2, touches.getTileRows(), touches.getRows());
+    Blocks columns = blocks(rank - 1, touches.getTileColumns(), touches.getColumns());
+    Value result;
+    if (rows.isOne && columns.isOne) {
+      Value inside =
+          both(compare(Predicate::slt, rows.begin, rows.end), compare(Predicate::slt, columns.begin, columns.end));
+      result = both(inside, flag(rows.begin, columns.begin, /*isInside=*/false));
+    } else {
+      Value set = forEach(rows, "block_row", i32(0), [&](Value i, Value before) {
+        return forEach(columns, "block_column", before, [&](Value j, Value set) {
+          Value here = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), flag(i, j, /*isInside=*/true));
+          return Value(arith::OrIOp::create(builder, loc, set, here));
+        });
+      });
+      result = compare(Predicate::ne, set, i32(0));
+    }
+    touches.replaceAllUsesWith(tile::named(result, "touches"));
+    touches.erase();
+  }
+
+private:
+  /// The blocks along a dimension that a tile touches; those beyond the view are not.
+  struct Blocks {
+    Value begin, end;
+    bool isOne;
+  };
+
+  Blocks blocks(size_t dim, int64_t side, int64_t block) {
+    Value start = touches.getIndices()[dim], begin = divided(start, block);
+    Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), touches.getView(), dim);
+    if (block % side == 0)
+      return {begin, extent, true};
+    Value last = divided(add(start, i32(side - 1)), block);
+    return {begin, smaller(add(last, i32(1)), extent), false};
+  }
+
+  Value divided(Value value, int64_t by) { return arith::DivUIOp::create(builder, loc, value, i32(by)); }
+
+  /// One plane may be for all heads or batches: leading indices are clamped.
+  Value flag(Value i, Value j, bool isInside) {
+    SmallVector<Value> indices(touches.getIndices().drop_back(2));
+    SmallVector<bool> inRange(indices.size(), false);
+    indices.append({i, j});
+    inRange.append(2, isInside);
+    return tile::ElementOp::create(builder, loc, builder.getI1Type(), touches.getView(), indices,
+                                   builder.getDenseBoolArrayAttr(inRange));
+  }
+
+  Value forEach(Blocks blocks, StringRef name, Value init, function_ref<Value(Value index, Value carried)> body) {
+    Value end = blocks.isOne ? smaller(add(blocks.begin, i32(1)), blocks.end) : blocks.end;
+    auto loop = sched::ForTilesOp::create(builder, loc, ValueRange{blocks.begin, init}, end, ValueRange(), true);
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({name, "any_set"}));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&loop.getBody().front());
+    Value index = loop.getBody().getArgument(0), carried = body(index, loop.getBody().getArgument(1));
+    sched::NextOp::create(builder, loc, ValueRange{add(index, i32(1)), carried});
+    return loop.getKept()[1];
+  }
+
+  tile::TouchesOp touches;
+  size_t rank;
+};
+
+struct ExpandSearches : attune::impl::ExpandSearchesBase<ExpandSearches> {
+  using ExpandSearchesBase::ExpandSearchesBase;
+
+  void runOnOperation() override {
+    SmallVector<tile::TouchesOp> patterns;
+    SmallVector<sched::NextVisibleOp> searches;
+    for (auto kernel : getOperation().getOps<sched::KernelOp>()) {
+      kernel.walk([&](tile::TouchesOp touches) { patterns.push_back(touches); });
+      kernel.walk([&](sched::NextVisibleOp search) { searches.push_back(search); });
+    }
+    for (tile::TouchesOp touches : patterns)
+      PatternWriter(touches).run();
+    for (sched::NextVisibleOp search : searches)
+      SearchWriter(search).run();
+  }
+};
+
+} // namespace
