@@ -1,0 +1,65 @@
+// Which axis of a register tile is rows, and what goes through shared memory.
+// RUN: attune-opt %s -split-input-file -tile-place-operands | FileCheck %s
+
+// Read once by rows and once by columns of S: it becomes S^T, in which the first product reads it as it lies; the other reads a copy in shared memory.
+// CHECK-LABEL: tile.kernel @gradients
+// CHECK-SAME:    tile.remarks = ["an operand of the product (q, d) = (k, q) (k, d) goes through shared memory: its order of axes in registers is another product's"]
+// CHECK:         %[[S:.*]] = tile.mma %{{.*}}, %{{.*}} : <k 32 x d 64, bf16, shared>, <q 64 x d 64, bf16, shared> -> <k 32 x q 64, f32, register>
+// CHECK-DAG:     %[[SHARED:.*]] = tile.convert %[[S]] {{.*}}: <k 32 x q 64, f32, register> -> <k 32 x q 64, bf16, shared>
+// CHECK-DAG:     %[[R2:.*]] = tile.convert %[[S]] : <k 32 x q 64, f32, register> -> <k 32 x q 64, bf16, register>
+// CHECK:         %[[R:.*]] = tile.convert %[[S]] : <k 32 x q 64, f32, register> -> <k 32 x q 64, bf16, register>
+// CHECK:         tile.mma %[[R]], %{{.*}} : <k 32 x q 64, bf16, register>, <q 64 x d 64, bf16, shared> -> <k 32 x d 64, f32, register>
+// CHECK:         tile.mma %[[R2]], %{{.*}} : <k 32 x q 64, bf16, register>, <q 64 x dv 64, bf16, shared> -> <k 32 x dv 64, f32, register>
+// CHECK:         tile.mma %[[SHARED]], %{{.*}} : <k 32 x q 64, bf16, shared>, <k 32 x d 64, bf16, shared> -> <q 64 x d 64, f32, register>
+tile.kernel @gradients(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, z: in [b, h, q, dv 64] bf16) grid [b, h, k by 32] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 2, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0 : i32
+  %X = tile.param "x" : !tile.view<4, bf16>
+  %Y = tile.param "y" : !tile.view<4, bf16>
+  %Z = tile.param "z" : !tile.view<4, bf16>
+  %x = tile.load %X[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <q 64 x d 64, bf16, shared>
+  %y = tile.load %Y[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <k 32 x d 64, bf16, shared>
+  %z = tile.load %Z[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <q 64 x dv 64, bf16, shared>
+  %s = tile.mma %x, %y : <q 64 x d 64, bf16, shared>, <k 32 x d 64, bf16, shared> -> <q 64 x k 32, f32, register>
+  %r = tile.convert %s : <q 64 x k 32, f32, register> -> <q 64 x k 32, bf16, register>
+  %r2 = tile.convert %s : <q 64 x k 32, f32, register> -> <q 64 x k 32, bf16, register>
+  %dy = tile.mma %r, %x : <q 64 x k 32, bf16, register>, <q 64 x d 64, bf16, shared> -> <k 32 x d 64, f32, register>
+  %dz = tile.mma %r2, %z : <q 64 x k 32, bf16, register>, <q 64 x dv 64, bf16, shared> -> <k 32 x dv 64, f32, register>
+  %dx = tile.mma %r, %y : <q 64 x k 32, bf16, register>, <k 32 x d 64, bf16, shared> -> <q 64 x d 64, f32, register>
+}
+
+// -----
+
+// What memory gives and takes keeps its order; a turned tile between them is converted.
+// CHECK-LABEL: tile.kernel @memory
+// CHECK:         %[[X:.*]] = tile.load {{.*}} -> <q 64 x d 64, f32, register>
+// CHECK-NOT:     tile.convert
+// CHECK:         tile.reduce max %[[X]] over "q"
+// CHECK:         tile.store %[[X]]
+tile.kernel @memory(x: in [b, h, q, d 64] f32, y: out [b, h, q, d 64] f32) grid [b, h, q by 64] dtype f32
+    plan <tile_q = 64, tile_k = 32, warps = 2, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0 : i32
+  %X = tile.param "x" : !tile.view<4, f32>
+  %Y = tile.param "y" : !tile.view<4, f32>
+  %x = tile.load %X[%zero, %zero, %zero] limit %zero : !tile.view<4, f32> -> <q 64 x d 64, f32, register>
+  %m = tile.reduce max %x over "q" : !tile.tile<q 64 x d 64, f32, register> -> !tile.tile<d 64, f32, register>
+  tile.store %x, %Y[%zero, %zero, %zero] limit %zero : <q 64 x d 64, f32, register>, !tile.view<4, f32>
+}
+
+// -----
+
+// A tile in registers whose rows are not the result's, and one that would be the right operand.
+// CHECK-LABEL: tile.kernel @right
+// CHECK:         %[[P:.*]] = tile.convert %{{.*}} : <d 64 x n 64, f32, register> -> <d 64 x n 64, f32, shared>
+// CHECK:         tile.mma %{{.*}}, %[[P]] : <q 64 x d 64, f32, shared>, <d 64 x n 64, f32, shared>
+tile.kernel @right(x: in [b, h, q, d 64] f32, y: accumulate [b, h, d 64, n 64] f32) grid [b, h, q by 64] dtype f32
+    plan <tile_q = 64, tile_k = 32, warps = 2, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %zero = arith.constant 0 : i32
+  %f = arith.constant 0.0 : f32
+  %X = tile.param "x" : !tile.view<4, f32>
+  %Y = tile.param "y" : !tile.view<4, f32>
+  %x = tile.load %X[%zero, %zero, %zero] limit %zero : !tile.view<4, f32> -> <q 64 x d 64, f32, shared>
+  %p = tile.splat %f : f32 -> <d 64 x n 64, f32, register>
+  tile.accumulate %p, %Y[%zero, %zero, %zero] limit %zero : <d 64 x n 64, f32, register>, !tile.view<4, f32>
+  %y = tile.mma %x, %p : <q 64 x d 64, f32, shared>, <d 64 x n 64, f32, register> -> <q 64 x n 64, f32, register>
+}
