@@ -2,6 +2,7 @@
 
 #include "tests/golden/Edits.h"
 #include "tests/gpu/Graph.h"
+#include "tests/gpu/Programs.h"
 #include "tests/numerics/Cases.h"
 
 #include "arch/ArchInfo.h"
@@ -273,6 +274,17 @@ void addGraphs(std::vector<Job> &jobs) {
       jobs.push_back({"graphs", [=](const Target &target) { return checkGraphDropout(dtype, dim, target); }});
 }
 
+/// Tile text of other programs than attention's forward pass.
+void addPrograms(std::vector<Job> &jobs, int randomPrograms, uint64_t seed) {
+  for (const Program &program : programs())
+    for (const Sizes &sizes : program.sizes)
+      jobs.push_back(
+          {"kernels", [&program, sizes](const Target &target) { return checkProgram(program, sizes, target); }});
+  for (int i = 0; i < randomPrograms; ++i)
+    jobs.push_back(
+        {"random kernels", [=](const Target &target) { return checkRandomProgram(seed + uint64_t(i), target); }});
+}
+
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
@@ -352,6 +364,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   if (settings.sanitize) {
     for (const std::function<Case()> &make : smallGroup().cases)
       jobs.push_back(jobOf("small", make));
+    addPrograms(jobs, /*randomPrograms=*/8, /*seed=*/0);
   } else {
     for (const Group &group : groups(true))
       for (const std::function<Case()> &make : group.cases)
@@ -364,6 +377,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     addDropoutPatterns(jobs);
     addRepeats(jobs);
     addSkippedTiles(jobs);
+    addPrograms(jobs, settings.randomCases / 3, settings.seed);
     for (int i = 0; i < settings.randomCases; ++i)
       jobs.push_back(jobOf("random", [seed = settings.seed + uint64_t(i)] { return randomCase(seed); }));
   }

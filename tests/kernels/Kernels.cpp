@@ -21,16 +21,16 @@ static float roundBf16(float value) {
   return value;
 }
 
-Tensor Operand::tensor(void *data) const { return Tensor::contiguous(data, dtype, shape); }
+Tensor HostOperand::tensor(void *data, Device device) const { return Tensor::contiguous(data, dtype, shape, device); }
 
-int64_t Operand::elements() const {
+int64_t HostOperand::elements() const {
   int64_t count = 1;
   for (int64_t extent : shape)
     count *= extent;
   return count;
 }
 
-float Operand::get(int64_t index) const {
+float HostOperand::get(int64_t index) const {
   if (dtype == DType::F16) {
     uint16_t half;
     std::memcpy(&half, bytes.data() + size_t(index) * 2, 2);
@@ -44,7 +44,7 @@ float Operand::get(int64_t index) const {
   return value;
 }
 
-void Operand::set(int64_t index, float value) {
+void HostOperand::set(int64_t index, float value) {
   if (dtype == DType::F16) {
     const auto half = _Float16(value);
     std::memcpy(bytes.data() + size_t(index) * 2, &half, 2);
@@ -56,11 +56,12 @@ void Operand::set(int64_t index, float value) {
   std::memcpy(bytes.data() + size_t(index) * size, reinterpret_cast<const std::byte *>(&value) + (4 - size), size);
 }
 
-LaunchArgs attune::tests::bindOperands(const std::vector<Operand> &operands, const std::vector<void *> &data) {
+LaunchArgs attune::tests::bindOperands(const std::vector<HostOperand> &operands, const std::vector<void *> &data,
+                                       Device device) {
   LaunchArgs args;
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string &name = operands[i].name;
-    Tensor tensor = operands[i].tensor(data[i]);
+    Tensor tensor = operands[i].tensor(data[i], device);
     if (name == "q" || name == "k" || name == "v" || name == "o")
       (name == "q" ? args.q : name == "k" ? args.k : name == "v" ? args.v : args.o) = tensor;
     else if (name == "lse")
@@ -71,9 +72,9 @@ LaunchArgs attune::tests::bindOperands(const std::vector<Operand> &operands, con
   return args;
 }
 
-LaunchArgs attune::tests::bindOperands(std::vector<Operand> &operands) {
+LaunchArgs attune::tests::bindOperands(std::vector<HostOperand> &operands) {
   std::vector<void *> data;
-  for (Operand &operand : operands)
+  for (HostOperand &operand : operands)
     data.push_back(operand.bytes.data());
   return bindOperands(operands, data);
 }
@@ -83,8 +84,8 @@ std::string Sizes::text() const { return fmt::format("B {} H {} Sq {} Sk {}", ba
 namespace {
 
 /// Numbers of a normal distribution, or one number everywhere.
-Operand random(std::string name, DType dtype, std::vector<int64_t> shape, uint64_t seed, float scale = 1) {
-  Operand operand{std::move(name), dtype, std::move(shape), {}};
+HostOperand random(std::string name, DType dtype, std::vector<int64_t> shape, uint64_t seed, float scale = 1) {
+  HostOperand operand{std::move(name), dtype, std::move(shape), {}};
   operand.bytes.resize(size_t(operand.elements()) * (dtype == DType::F32 ? 4 : 2));
   std::mt19937_64 generator(seed);
   std::normal_distribution<float> normal(0, scale);
@@ -93,15 +94,15 @@ Operand random(std::string name, DType dtype, std::vector<int64_t> shape, uint64
   return operand;
 }
 
-Operand filled(std::string name, DType dtype, std::vector<int64_t> shape, float value) {
-  Operand operand = random(std::move(name), dtype, std::move(shape), 0);
+HostOperand filled(std::string name, DType dtype, std::vector<int64_t> shape, float value) {
+  HostOperand operand = random(std::move(name), dtype, std::move(shape), 0);
   for (int64_t i = 0; i < operand.elements(); ++i)
     operand.set(i, value);
   return operand;
 }
 
-const Operand &named(const std::vector<Operand> &operands, const std::string &name) {
-  for (const Operand &operand : operands)
+const HostOperand &named(const std::vector<HostOperand> &operands, const std::string &name) {
+  for (const HostOperand &operand : operands)
     if (operand.name == name)
       return operand;
   throw std::out_of_range(name);
@@ -114,8 +115,8 @@ struct Expected64 {
 };
 
 /// Each element within `limit` of the largest expected magnitude. NaN fails.
-std::string compare(const std::vector<Operand> &operands, const Expected64 &expected, double limit) {
-  const Operand &given = named(operands, expected.name);
+std::string compare(const std::vector<HostOperand> &operands, const Expected64 &expected, double limit) {
+  const HostOperand &given = named(operands, expected.name);
   double largest = 1e-6;
   for (double value : expected.values)
     if (std::isfinite(value))
@@ -129,7 +130,7 @@ std::string compare(const std::vector<Operand> &operands, const Expected64 &expe
   return "";
 }
 
-std::vector<double> numbers(const Operand &operand) {
+std::vector<double> numbers(const HostOperand &operand) {
   std::vector<double> values(size_t(operand.elements()));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = operand.get(int64_t(i));
@@ -183,10 +184,10 @@ Problem attentionBackward(const Sizes &sizes) {
   constexpr int64_t d = 64;
   const auto [batch, heads, queries, keys] = sizes;
   Problem problem;
-  Operand q = random("q", DType::BF16, {batch, heads, queries, d}, 1),
-          k = random("k", DType::BF16, {batch, heads, keys, d}, 2),
-          v = random("v", DType::BF16, {batch, heads, keys, d}, 3),
-          gradient = random("d_o", DType::BF16, {batch, heads, queries, d}, 4);
+  HostOperand q = random("q", DType::BF16, {batch, heads, queries, d}, 1),
+              k = random("k", DType::BF16, {batch, heads, keys, d}, 2),
+              v = random("v", DType::BF16, {batch, heads, keys, d}, 3),
+              gradient = random("d_o", DType::BF16, {batch, heads, queries, d}, 4);
   const size_t rows = size_t(batch * heads * queries), columns = size_t(batch * heads * keys);
   std::vector<double> lse(rows), delta(rows), dq(rows * d), dk(columns * d), dv(columns * d);
   const std::vector<double> values[] = {numbers(q), numbers(k), numbers(v), numbers(gradient)};
@@ -196,8 +197,8 @@ Problem attentionBackward(const Sizes &sizes) {
                     &values[3][row * d]},
                    0.125, &lse[row], &delta[row], &dq[row * d], dk.data() + key * d, dv.data() + key * d);
   }
-  Operand rowsOf = filled("lse", DType::F32, {batch, heads, queries}, 0);
-  Operand deltas = rowsOf;
+  HostOperand rowsOf = filled("lse", DType::F32, {batch, heads, queries}, 0);
+  HostOperand deltas = rowsOf;
   deltas.name = "delta";
   for (size_t i = 0; i < rows; ++i) {
     rowsOf.set(int64_t(i), float(lse[i]));
@@ -215,7 +216,7 @@ Problem attentionBackward(const Sizes &sizes) {
                       filled("dq", DType::F32, {batch, heads, queries, d}, 0.5f),
                       filled("dk", DType::F32, {batch, heads, keys, d}, NAN),
                       filled("dv", DType::BF16, {batch, heads, keys, d}, NAN)};
-  problem.check = [=](const std::vector<Operand> &operands) {
+  problem.check = [=](const std::vector<HostOperand> &operands) {
     for (const Expected64 &expected : {Expected64{"dv", dv}, {"dk", dk}, {"dq", dq}})
       if (std::string fault = compare(operands, expected, 1.5e-2); !fault.empty())
         return fault;
@@ -231,8 +232,8 @@ Problem attentionBackward(const Sizes &sizes) {
 Problem keyValue(const Sizes &sizes) {
   constexpr int64_t d = 64, dv = 32;
   const auto [batch, heads, queries, keys] = sizes;
-  Operand k = random("k", DType::BF16, {batch, heads, keys, d}, 5),
-          v = random("v", DType::BF16, {batch, heads, keys, dv}, 6);
+  HostOperand k = random("k", DType::BF16, {batch, heads, keys, d}, 5),
+              v = random("v", DType::BF16, {batch, heads, keys, dv}, 6);
   std::vector<double> state(size_t(batch * heads * d * dv)), sums(size_t(batch * heads * d));
   for (int64_t row = 0; row < batch * heads * keys; ++row) {
     const int64_t head = row / keys;
@@ -245,7 +246,7 @@ Problem keyValue(const Sizes &sizes) {
   }
   return {{k, v, filled("state", DType::F32, {batch, heads, d, dv}, NAN),
            filled("sums", DType::F32, {batch, heads, d}, NAN)},
-          [=](const std::vector<Operand> &operands) {
+          [=](const std::vector<HostOperand> &operands) {
             std::string fault = compare(operands, {"state", state}, 1e-5);
             return fault.empty() ? compare(operands, {"sums", sums}, 1e-5) : fault;
           }};
@@ -258,9 +259,9 @@ Problem keyValue(const Sizes &sizes) {
 Problem splitKeys(const Sizes &sizes) {
   constexpr int64_t d = 16, dv = 24;
   const auto [batch, heads, queries, keys] = sizes;
-  Operand q = random("q", DType::F32, {batch, heads, queries, d}, 7),
-          k = random("k", DType::F32, {batch, heads, keys, d}, 8),
-          v = random("v", DType::F32, {batch, heads, keys, dv}, 9);
+  HostOperand q = random("q", DType::F32, {batch, heads, queries, d}, 7),
+              k = random("k", DType::F32, {batch, heads, keys, d}, 8),
+              v = random("v", DType::F32, {batch, heads, keys, dv}, 9);
   std::vector<double> o(size_t(batch * heads * queries * dv)), lse(size_t(batch * heads * queries));
   for (int64_t row = 0; row < batch * heads * queries; ++row) {
     const int64_t first = row / queries * keys;
@@ -279,7 +280,7 @@ Problem splitKeys(const Sizes &sizes) {
   }
   return {{q, k, v, filled("o", DType::F32, {batch, heads, queries, dv}, NAN),
            filled("lse", DType::F32, {batch, heads, queries}, NAN)},
-          [=](const std::vector<Operand> &operands) {
+          [=](const std::vector<HostOperand> &operands) {
             std::string fault = compare(operands, {"o", o}, 1e-5);
             return fault.empty() ? compare(operands, {"lse", lse}, 1e-5) : fault;
           }};

@@ -23,22 +23,22 @@
 namespace attune::tests {
 
 /// An operand of a launch in host memory, contiguous.
-struct Operand {
+struct HostOperand {
   std::string name;
   DType dtype;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
 
-  Tensor tensor(void *data) const;
+  Tensor tensor(void *data, Device device = {}) const;
   int64_t elements() const;
   float get(int64_t index) const;
   void set(int64_t index, float value);
 };
 
 /// The operands bound to `data`, one address each, in their order. The names are not copied.
-LaunchArgs bindOperands(const std::vector<Operand> &operands, const std::vector<void *> &data);
+LaunchArgs bindOperands(const std::vector<HostOperand> &operands, const std::vector<void *> &data, Device device = {});
 /// The same, to the operands' own bytes.
-LaunchArgs bindOperands(std::vector<Operand> &operands);
+LaunchArgs bindOperands(std::vector<HostOperand> &operands);
 
 struct Sizes {
   int64_t batch, heads, queries, keys;
@@ -46,9 +46,9 @@ struct Sizes {
 };
 
 struct Problem {
-  std::vector<Operand> operands;
+  std::vector<HostOperand> operands;
   /// Compares what a launch has written with the formula: the first fault, or "".
-  std::function<std::string(const std::vector<Operand> &)> check;
+  std::function<std::string(const std::vector<HostOperand> &)> check;
 };
 
 struct Program {

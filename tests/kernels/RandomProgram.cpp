@@ -85,7 +85,12 @@ private:
   std::string operand(const Value &tile, const std::string &role) {
     const std::string name = fmt::format("t{}", operands.size());
     std::string axes = "b, h";
-    Operand made{name, tile.element == "f32" ? DType::F32 : tile.element == "f16" ? DType::F16 : DType::BF16, {}, {}};
+    HostOperand made{name,
+                     tile.element == "f32"   ? DType::F32
+                     : tile.element == "f16" ? DType::F16
+                                             : DType::BF16,
+                     {},
+                     {}};
     made.shape = {batch, heads};
     for (const std::string &axis : tile.axes) {
       axes += axis == "d" ? fmt::format(", d {}", size["d"]) : ", " + axis;
@@ -299,7 +304,7 @@ private:
                                    "q_registers = {}, blocks_per_sm = 1, longest_first = {}> {{\n{}{}}}\n",
                                    declarations, size["q"], dtype, size["q"], size["k"], warps, stages, chance(3),
                                    chance(2), parameters, body);
-    Problem made{operands, [](const std::vector<Operand> &) { return std::string(); }};
+    Problem made{operands, [](const std::vector<HostOperand> &) { return std::string(); }};
     return {"random", text, {{batch, heads, queries, keys}}, [made](const Sizes &) { return made; }};
   }
 
@@ -308,7 +313,7 @@ private:
   std::string dtype, declarations, parameters, body, indent = "  ", place;
   int warps, stages, counter = 0;
   int64_t batch = 1, heads = 2, queries = 1 + draw(100), keys = draw(8) ? 1 + draw(100) : 0;
-  std::vector<Operand> operands;
+  std::vector<HostOperand> operands;
   std::vector<Value> outer, pool;
 };
 
@@ -316,7 +321,7 @@ private:
 
 Program attune::tests::randomProgram(uint64_t seed) { return Writer(seed).write(); }
 
-std::string attune::tests::difference(const std::vector<Operand> &expected, const std::vector<Operand> &given,
+std::string attune::tests::difference(const std::vector<HostOperand> &expected, const std::vector<HostOperand> &given,
                                       double limit) {
   for (size_t n = 0; n < expected.size(); ++n) {
     double largest = 1e-3;

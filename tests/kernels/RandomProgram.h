@@ -13,6 +13,6 @@ namespace attune::tests {
 Program randomProgram(uint64_t seed);
 
 /// Where operands that are written differ by more than rounding: of both, the first, or "".
-std::string difference(const std::vector<Operand> &expected, const std::vector<Operand> &given, double limit);
+std::string difference(const std::vector<HostOperand> &expected, const std::vector<HostOperand> &given, double limit);
 
 } // namespace attune::tests
