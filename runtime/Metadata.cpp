@@ -58,14 +58,13 @@ static json toJson(const KernelSignature &signature) {
     for (const IndexParam &index : param.indices)
       tensor["indices"].push_back(toJson(index));
   }
-  json result = {{"dtype", name(signature.dtype)},
-                 {"headDim", signature.headDim},
-                 {"headDimV", signature.headDimV},
-                 {"dropout", signature.dropout},
-                 {"qOffset", signature.qOffset},
-                 {"operands", operands},
-                 {"scalars", scalars},
-                 {"tensors", tensors}};
+  json result = {{"dtype", name(signature.dtype)}, {"dropout", signature.dropout}, {"qOffset", signature.qOffset},
+                 {"operands", operands},           {"scalars", scalars},           {"tensors", tensors}};
+  // What no operand has an axis for is left out.
+  if (signature.headDim)
+    result["headDim"] = signature.headDim;
+  if (signature.headDimV)
+    result["headDimV"] = signature.headDimV;
   for (const BoundsParam &bounds : signature.bounds)
     result["bounds"].push_back({{"name", bounds.name},
                                 {"tensor", bounds.tensor},
@@ -121,8 +120,8 @@ struct Range {
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
 constexpr Range sizes = {1, int64_t(1) << 30}; // of tiles and blocks: up to the longest sequence
-constexpr Range headDims = {0, 512};           // 0: no operand has such an axis
-constexpr Range boxSides = {1, 256};           // of a tensor map
+constexpr Range headDims = {8, 512};
+constexpr Range boxSides = {1, 256}; // of a tensor map
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
 constexpr Range sharedSizes = {0, int64_t(1) << 30}; // for the CPU, of scratch memory
@@ -268,8 +267,10 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
   reader.read(from, "dtype", to.dtype);
-  reader.read(from, "headDim", to.headDim, headDims);
-  reader.read(from, "headDimV", to.headDimV, headDims);
+  if (from.contains("headDim"))
+    reader.read(from, "headDim", to.headDim, headDims);
+  if (from.contains("headDimV"))
+    reader.read(from, "headDimV", to.headDimV, headDims);
   reader.read(from, "dropout", to.dropout);
   reader.read(from, "qOffset", to.qOffset);
   if (const json *operands = reader.array(from, "operands"))
