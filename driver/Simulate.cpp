@@ -52,7 +52,7 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(state->image, Device{}, state->dropout, args, packed); !good)
     return good;
-  if (packed.blocks[state->image.entries.size() - 1] == 0)
+  if (!packed.hasWork(state->image))
     return {};
   makeBounds(state->image.signature, args);
   Expected<void> ran =

@@ -140,6 +140,8 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
       if (int failed = cuda->cuModuleGetFunction(&loaded->bounds, loaded->module, entry.c_str()))
         return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry));
     }
+    if (std::ranges::none_of(image.entries, &KernelEntry::persistent))
+      return {};
     Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
     if (!info)
       return info.error();
@@ -427,7 +429,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   PackedLaunch packed;
   if (Expected<void> good = packLaunch(state->image, state->device, defaultDropout, args, packed); !good)
     return good;
-  if (packed.blocks[state->image.entries.size() - 1] == 0)
+  if (!packed.hasWork(state->image))
     return {};
   const ProfilerRange range(state->image.name.c_str());
   if (state->cuda)

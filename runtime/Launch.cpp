@@ -21,15 +21,6 @@ static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
 static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or vector load
 
-std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV) {
-  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
-  return {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
-          {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
-          {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
-          {"o", dtype, OperandRole::Out, false, {b, h, q, dv}},
-          {"lse", DType::F32, OperandRole::Out, true, {b, h, q}}};
-}
-
 const Tensor *LaunchArgs::operand(std::string_view name) const {
   if (name.size() == 1)
     switch (name[0]) {
@@ -227,7 +218,7 @@ public:
   explicit Axes(const KernelSignature &signature) {
     for (const OperandParam &operand : signature.operands)
       for (const AxisParam &axis : operand.axes)
-        if (axis.size == 0 && !axis.name.starts_with("tensors.") && !find(axis.name) && count < std::size(all))
+        if (axis.isShared() && !find(axis.name) && count < std::size(all))
           all[count++].axis = axis.name;
   }
 
@@ -550,21 +541,22 @@ namespace {
 struct PlacedBounds {
   const BoundsParam &param;
   const Tensor &tensor;
-  int64_t rows;                                               ///< of the sequence
-  int64_t shift;                                              ///< row i reads element i + shift
-  size_t offset;                                              ///< of the table, in the workspace
-  int64_t extents[Tensor::maxRank], strides[Tensor::maxRank]; ///< of the table; entries 2n and 2n + 1 of tile n
-  __int128 entries;                                           ///< tiles under all other indices
+  int64_t rows;     ///< of the sequence
+  int64_t shift;    ///< row i reads element i + shift
+  size_t offset;    ///< of the table, in the workspace
+  Tensor table;     ///< entries 2n and 2n + 1 of tile n; at no address
+  __int128 entries; ///< tiles under all other indices
 
   PlacedBounds(const BoundsParam &param, const Tensor &tensor, const LaunchArgs &args, size_t offset)
       : param(param), tensor(tensor), rows(param.ofKeys ? args.k.shape[2] : args.q.shape[2]),
         shift(param.ofKeys ? 0 : args.qOffset.value_or(0)), offset(offset), entries(1) {
     __int128 stride = 1;
+    table.rank = tensor.rank;
     for (int dim = tensor.rank - 1; dim >= 0; --dim) {
       int64_t size = dim == param.dim ? ceilDiv(rows, param.rows) : tensor.shape[dim];
-      extents[dim] = dim == param.dim ? 2 * size : size;
-      strides[dim] = int64_t(stride);
-      stride = std::min(stride * extents[dim], most);
+      table.shape[dim] = dim == param.dim ? 2 * size : size;
+      table.strides[dim] = int64_t(stride);
+      stride = std::min(stride * table.shape[dim], most);
       entries = std::min(entries * size, most);
     }
   }
@@ -575,10 +567,10 @@ private:
   static constexpr __int128 most = __int128(1) << 62;
 };
 
-/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order, which lie in the workspace from `offset`
-/// on; gives where they end.
-template <typename Visit>
-size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, size_t offset, Visit visit) {
+/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order, which lie in the workspace behind the
+/// counter of claims; gives where they end.
+template <typename Visit> size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, Visit visit) {
+  size_t offset = signature.claimsWork ? workCounterBytes : 0;
   if (signature.bounds.empty() || args.q.rank != 4 || args.k.rank != 4)
     return offset;
   for (const BoundsParam &param : signature.bounds)
@@ -600,13 +592,13 @@ template <typename T> void fillBounds(const PlacedBounds &placed, void *workspac
     T *to = reinterpret_cast<T *>(static_cast<std::byte *>(workspace) + placed.offset);
     int64_t rest = entry, row = 0;
     for (int d = tensor.rank - 1; d >= 0; --d) {
-      const int64_t size = d == dim ? placed.extents[d] / 2 : placed.extents[d], index = rest % size;
+      const int64_t size = d == dim ? placed.table.shape[d] / 2 : placed.table.shape[d], index = rest % size;
       rest /= size;
       if (d == dim)
         row = index * placed.param.rows;
       else
         from += index * packedStride(tensor, d);
-      to += (d == dim ? 2 * index : index) * placed.strides[d];
+      to += (d == dim ? 2 * index : index) * placed.table.strides[d];
     }
     auto read = [&](int64_t i) {
       T value = from[std::clamp<int64_t>(i + placed.shift, 0, tensor.shape[dim] - 1) * packedStride(tensor, dim)];
@@ -618,15 +610,14 @@ template <typename T> void fillBounds(const PlacedBounds &placed, void *workspac
       greatest = std::max(greatest, read(i));
     }
     to[0] = least;
-    to[placed.strides[dim]] = greatest;
+    to[placed.table.strides[dim]] = greatest;
   }
 }
 
 } // namespace
 
 void attune::makeBounds(const KernelSignature &signature, const LaunchArgs &args) {
-  size_t before = signature.claimsWork ? workCounterBytes : 0;
-  forEachBounds(signature, args, before, [&](const PlacedBounds &placed) {
+  forEachBounds(signature, args, [&](const PlacedBounds &placed) {
     switch (placed.tensor.dtype) {
     case DType::I32:
       return fillBounds<int32_t>(placed, args.workspace);
@@ -683,10 +674,10 @@ static Expected<void> packLaunchValues(const KernelSignature &signature, float d
 static int64_t extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
   if (std::optional<int64_t> extent = axes.extent(axis))
     return *extent;
-  const size_t dot = axis.rfind('.');
-  for (const NamedTensor &named : args.tensors)
-    if (axis.starts_with("tensors.") && axis.substr(8, dot - 8) == named.name)
-      return named.tensor.shape[axis[dot + 1] - '0'];
+  if (const std::optional<TensorDimension> of = tensorDimension(axis))
+    for (const NamedTensor &named : args.tensors)
+      if (of->tensor == named.name)
+        return named.tensor.shape[of->dim];
   return 0;
 }
 
@@ -719,8 +710,7 @@ size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs 
   for (const OperandParam &operand : signature.operands)
     if (const Tensor *tensor = args.operand(operand.name); tensor && tensor->rank == operand.rank())
       (void)axes.add(operand, *tensor);
-  size_t bytes =
-      forEachBounds(signature, args, signature.claimsWork ? workCounterBytes : 0, [](const PlacedBounds &) {});
+  size_t bytes = forEachBounds(signature, args, [](const PlacedBounds &) {});
   for (const OperandParam &operand : signature.operands)
     if (operand.role == OperandRole::Workspace)
       bytes += bytesOf(workspaceTensor(operand, axes, args));
@@ -736,6 +726,12 @@ public:
     static_assert(sizeof value == 8);
     std::memcpy(at, &value, 8);
     at += 8;
+  }
+  /// The slots of so many bytes are left to another writer, which this gives.
+  SlotWriter leave(size_t bytes) {
+    SlotWriter left = *this;
+    at += bytes;
+    return left;
   }
   /// Address, strides and extents; those of a tensor that is left out are 0.
   void put(const Tensor *tensor, int rank) {
@@ -850,19 +846,11 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
 
-  // The counter of claims, bounds, operands.
-  const size_t boundsBegin = signature.claimsWork ? workCounterBytes : 0;
-  size_t needed = forEachBounds(signature, args, boundsBegin, [](const PlacedBounds &) {});
-  for (const OperandParam &operand : signature.operands) {
-    if (operand.role != OperandRole::Workspace) {
-      slots.put(args.operand(operand.name), operand.rank());
-      continue;
-    }
-    const Tensor placed = workspaceTensor(operand, axes, args);
-    slots.put(static_cast<std::byte *>(args.workspace) + needed);
-    slots.putShape(placed);
-    needed += bytesOf(placed);
-  }
+  // Operands come before captured tensors, but lie behind what is made of these in the workspace.
+  size_t operandBytes = 0;
+  for (const OperandParam &operand : signature.operands)
+    operandBytes += packedTensorBytes(operand.rank());
+  SlotWriter operandSlots = slots.leave(operandBytes);
 
   const Elements elements(sizes, params.qOffset);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
@@ -884,14 +872,21 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
 
   packed.boundsEntries = 0;
   __int128 entries = 0;
-  forEachBounds(signature, args, boundsBegin, [&](const PlacedBounds &placed) {
+  size_t needed = forEachBounds(signature, args, [&](const PlacedBounds &placed) {
     entries += placed.entries;
     slots.put(reinterpret_cast<uintptr_t>(args.workspace) + placed.offset);
-    for (int dim = 0; dim < placed.tensor.rank; ++dim)
-      slots.put(placed.strides[dim]);
-    for (int dim = 0; dim < placed.tensor.rank; ++dim)
-      slots.put(placed.extents[dim]);
+    slots.putShape(placed.table);
   });
+  for (const OperandParam &operand : signature.operands) {
+    if (operand.role != OperandRole::Workspace) {
+      operandSlots.put(args.operand(operand.name), operand.rank());
+      continue;
+    }
+    const Tensor placed = workspaceTensor(operand, axes, args);
+    operandSlots.put(reinterpret_cast<uintptr_t>(args.workspace) + needed);
+    operandSlots.putShape(placed);
+    needed += bytesOf(placed);
+  }
   if (needed > 0) {
     if (!args.workspace || args.workspaceBytes < needed)
       return failure(
@@ -910,7 +905,6 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   }
 
   params.mapped = mappedTensors(signature, params, sizes);
-  packed.size = signature.packedBytes();
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
   return {};

@@ -25,19 +25,16 @@ struct LaunchSizes {
 /// The parameters of one launch. Left uninitialised: packLaunch writes what is read.
 struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
-  size_t size;
   LaunchSizes sizes;
   int64_t tiles[maxKernels][maxGridAxes]; ///< of each axis of the grid of each kernel
   int64_t blocks[maxKernels];             ///< of each kernel: the product of its tiles
   int64_t boundsEntries;                  ///< pairs of a least and a greatest element to make before
 
+  /// Whether the kernel that completes the results has blocks.
+  bool hasWork(const KernelImage &image) const { return blocks[image.entries.size() - 1] != 0; }
   LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
-
-/// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
-/// the operands of the forward pass of a variant.
-std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV);
 
 /// What an axis is called in messages. The texts of an axis that is none of forwardOperands()'s are its name, whose
 /// characters they point to.

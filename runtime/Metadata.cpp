@@ -24,8 +24,6 @@ static json toJson(const IndexParam &index) {
   return result;
 }
 
-constexpr std::array<std::string_view, 4> roleNames = {"in", "out", "accumulate", "workspace"};
-
 static json toJson(const std::vector<AxisParam> &axes) {
   json result = json::array();
   for (const AxisParam &axis : axes)
@@ -42,7 +40,7 @@ static json toJson(const KernelEntry &entry) {
 static json toJson(const OperandParam &operand) {
   return {{"name", operand.name},
           {"dtype", name(operand.dtype)},
-          {"role", roleNames[size_t(operand.role)]},
+          {"role", name(operand.role)},
           {"optional", operand.optional},
           {"axes", toJson(operand.axes)}};
 }
@@ -247,8 +245,8 @@ static void read(Reader &reader, const json &from, OperandParam &to) {
   reader.read(from, "dtype", to.dtype);
   reader.read(from, "role", role);
   reader.read(from, "optional", to.optional);
-  if (const auto found = std::ranges::find(roleNames, role); found != roleNames.end())
-    to.role = OperandRole(found - roleNames.begin());
+  if (const std::optional<OperandRole> known = parseOperandRole(role))
+    to.role = *known;
   else
     reader.failField("role");
   readAxes(reader, from, "axes", maxGridAxes, to.axes);
@@ -335,14 +333,12 @@ static const TensorParam *findTensor(const KernelSignature &signature, std::stri
 
 /// Whether a launch knows the extent of an axis.
 static bool hasExtent(const KernelSignature &signature, const AxisParam &axis) {
+  if (const std::optional<TensorDimension> of = tensorDimension(axis.name)) {
+    const TensorParam *tensor = findTensor(signature, of->tensor);
+    return tensor && of->dim < tensor->rank;
+  }
   const std::vector<std::string> shared = signature.axes();
-  if (axis.size || std::ranges::find(shared, axis.name) != shared.end())
-    return true;
-  for (const TensorParam &tensor : signature.tensors)
-    for (int dim = 0; dim < tensor.rank; ++dim)
-      if (axis.name == fmt::format("tensors.{}.{}", tensor.name, dim))
-        return true;
-  return false;
+  return axis.size || std::ranges::find(shared, axis.name) != shared.end();
 }
 
 /// Whether a tensor map is of an operand or captured tensor that the copy engine can describe.
@@ -376,7 +372,7 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
         reader.fail(fmt::format("has a grid over axis '{}', which no tensor has", axis.name));
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)
-      if (axis.name.starts_with("tensors.") && !hasExtent(signature, axis))
+      if (!axis.isShared() && !hasExtent(signature, axis))
         reader.fail(fmt::format("has operand '{}' over axis '{}', which no tensor has", operand.name, axis.name));
   for (const TensorMapParam &map : signature.tensorMaps)
     if (!isMappable(signature, map))

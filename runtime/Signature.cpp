@@ -14,14 +14,44 @@ using namespace attune;
 
 static constexpr size_t tensorMapBytes = 128, tensorMapAlignment = 64;
 
-/// Whether an axis is one of axes(): it has no fixed size, and no captured tensor has its extent.
-static bool isShared(const AxisParam &axis) { return axis.size == 0 && !axis.name.starts_with("tensors."); }
+static constexpr std::string_view tensorAxis = "tensors.";
+
+bool AxisParam::isShared() const { return size == 0 && !name.starts_with(tensorAxis); }
+
+std::optional<TensorDimension> attune::tensorDimension(std::string_view axis) {
+  const size_t dot = axis.rfind('.');
+  if (!axis.starts_with(tensorAxis) || dot < tensorAxis.size() || dot + 2 != axis.size() || axis[dot + 1] < '0' ||
+      axis[dot + 1] > '9')
+    return std::nullopt;
+  return TensorDimension{axis.substr(tensorAxis.size(), dot - tensorAxis.size()), axis[dot + 1] - '0'};
+}
+
+const char *attune::name(OperandRole role) {
+  constexpr const char *names[] = {"in", "out", "accumulate", "workspace"};
+  return names[size_t(role)];
+}
+
+std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
+  for (OperandRole role : {OperandRole::In, OperandRole::Out, OperandRole::Accumulate, OperandRole::Workspace})
+    if (text == name(role))
+      return role;
+  return std::nullopt;
+}
+
+std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV) {
+  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
+  return {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
+          {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
+          {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
+          {"o", dtype, OperandRole::Out, false, {b, h, q, dv}},
+          {"lse", DType::F32, OperandRole::Out, true, {b, h, q}}};
+}
 
 std::vector<std::string> KernelSignature::axes() const {
   std::vector<std::string> names;
   for (const OperandParam &operand : operands)
     for (const AxisParam &axis : operand.axes)
-      if (isShared(axis) && std::ranges::find(names, axis.name) == names.end())
+      if (axis.isShared() && std::ranges::find(names, axis.name) == names.end())
         names.push_back(axis.name);
   return names;
 }
@@ -38,7 +68,7 @@ static size_t countAxes(const std::vector<OperandParam> &operands) {
   size_t count = 0;
   for (const OperandParam &operand : operands)
     for (const AxisParam &axis : operand.axes)
-      count += isShared(axis) && isFirst(operand, axis);
+      count += axis.isShared() && isFirst(operand, axis);
   return count;
 }
 

@@ -10,7 +10,7 @@ using namespace attune;
 namespace {
 
 /// A tensor as it is packed, and what a map says of it.
-struct PackedTensor {
+struct PackedTensor { // of four dimensions at most, which metadata is held to
   DType dtype = DType::F32;
   int rank = 0;
   uint64_t address = 0;

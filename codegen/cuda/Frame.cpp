@@ -69,7 +69,7 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
 static void describeParameters(KernelOp kernel, Rows &rows) {
   for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
     rows.push_back({"operand", operand.getName().str() + ", " + (operand.getOptional() ? "optional " : "") +
-                                   stringifyOperandRole(operand.getRole()).str() + " " + axesText(operand) + " " +
+                                   name(operand.getRole()) + " " + axesText(operand) + " " +
                                    text(operand.getElementType())});
   if (auto pattern = kernel.getPattern())
     rows.push_back({"pattern", pattern->getName().str() + ", blocks of " + std::to_string(pattern->getRows()) + " x " +

@@ -106,8 +106,18 @@ struct AxisParam {
                     ///< tensor's dimension: "tensors.ids.1"
   int size = 0;     ///< the extent where it is known when the kernel is compiled, else 0
   int by = 1;       ///< how many of the axis each counts: ceil(extent / by) of them
+  /// Whether operands share its extent: it has no fixed size, and is no captured tensor's.
+  bool isShared() const;
   friend bool operator==(const AxisParam &, const AxisParam &) = default;
 };
+
+/// A dimension of a captured tensor.
+struct TensorDimension {
+  std::string_view tensor;
+  int dim;
+};
+/// What an axis called tensors.NAME.DIM names; nothing for any other.
+std::optional<TensorDimension> tensorDimension(std::string_view axis);
 
 /// What a kernel does with an operand.
 enum class OperandRole {
@@ -116,6 +126,9 @@ enum class OperandRole {
   Accumulate, ///< adds to what the caller left there
   Workspace,  ///< keeps intermediate values there, in the launch's workspace
 };
+/// "in", "out", "accumulate" or "workspace"
+const char *name(OperandRole role);
+std::optional<OperandRole> parseOperandRole(std::string_view text);
 
 /// Declares an operand of a kernel: a tensor whose axes have names. An axis of no fixed size has one extent for all
 /// operands of a launch. One whose last axis has a fixed size is read and written by tiles: that axis has unit stride,
@@ -131,6 +144,10 @@ struct OperandParam {
   bool isTiled() const { return !axes.empty() && axes.back().size > 0; }
   friend bool operator==(const OperandParam &, const OperandParam &) = default;
 };
+
+/// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
+/// the operands of the forward pass of a variant.
+std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {

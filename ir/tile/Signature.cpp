@@ -23,30 +23,43 @@ DType tile::dtypeOf(Type type) {
   return DType::F32;
 }
 
-static attune::OperandRole roleOf(tile::OperandRole role) {
-  switch (role) {
-  case tile::OperandRole::In:
-    return attune::OperandRole::In;
-  case tile::OperandRole::Out:
-    return attune::OperandRole::Out;
-  case tile::OperandRole::Accumulate:
-    return attune::OperandRole::Accumulate;
-  case tile::OperandRole::Workspace:
-    return attune::OperandRole::Workspace;
-  }
-  llvm_unreachable("unknown role");
-}
-
 static AxisParam paramOf(AxisAttr axis) { return {axis.getName().str(), int(axis.getSize()), int(axis.getBy())}; }
 
 static OperandParam paramOf(OperandAttr operand) {
   OperandParam param = {.name = operand.getName().str(),
                         .dtype = dtypeOf(operand.getElementType()),
-                        .role = roleOf(operand.getRole()),
+                        .role = operand.getRole(),
                         .optional = operand.getOptional()};
   for (AxisAttr axis : operand.getAxes())
     param.axes.push_back(paramOf(axis));
   return param;
+}
+
+static Type typeOf(Builder builder, DType dtype) {
+  switch (dtype) {
+  case DType::F32:
+    return builder.getF32Type();
+  case DType::BF16:
+    return builder.getBF16Type();
+  case DType::F16:
+    return builder.getF16Type();
+  case DType::I32:
+    return builder.getI32Type();
+  case DType::I64:
+    return builder.getI64Type();
+  case DType::Bool:
+    return builder.getI8Type();
+  }
+  llvm_unreachable("unknown dtype");
+}
+
+OperandAttr tile::declarationOf(MLIRContext *context, const OperandParam &operand) {
+  const Builder builder(context);
+  SmallVector<AxisAttr> axes;
+  for (const AxisParam &axis : operand.axes)
+    axes.push_back(AxisAttr::get(context, StringAttr::get(context, axis.name), axis.size, axis.by));
+  return OperandAttr::get(context, StringAttr::get(context, operand.name), operand.role, operand.optional, axes,
+                          typeOf(builder, operand.dtype));
 }
 
 /// The fixed extent of an axis; 0 where no operand has it.
@@ -152,9 +165,9 @@ std::optional<size_t> tile::findExtent(const KernelSignature &signature, StringR
   for (auto [i, name] : llvm::enumerate(signature.axes()))
     if (name == axis)
       return signature.extentOffset(i);
-  auto [tensor, number] = axis.rsplit('.');
-  int64_t dim;
-  if (std::optional<Declaration> declared = findView(signature, tensor); declared && !number.getAsInteger(10, dim))
-    return declared->offset + 8 * size_t(1 + declared->rank + dim);
+  if (const std::optional<TensorDimension> of = tensorDimension(axis))
+    for (auto [i, tensor] : llvm::enumerate(signature.tensors))
+      if (tensor.name == of->tensor)
+        return signature.tensorOffset(i) + 8 * size_t(1 + tensor.rank + of->dim);
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 //===- Signature.h - What a kernel's launch passes ---------------------------===//
 //
 //     KernelSignature signature = tile::signatureOf(kernel);
-//     size_t at = signature.operandOffset(*tile::operandIndex(signature, "k"));
+//     size_t at = tile::findView(signature, "k")->offset;
 //
 // The signature is what the runtime checks and packs (attune/Kernel.h); generated code finds its parameters at the
 // signature's offsets (attune/LaunchParams.h).
@@ -17,6 +17,9 @@ namespace attune::tile {
 
 /// The dtype of a type that operands, captured tensors and scalars may have.
 DType dtypeOf(mlir::Type type);
+
+/// The declaration of an operand in the IR.
+OperandAttr declarationOf(mlir::MLIRContext *context, const OperandParam &operand);
 
 /// A kernel of a module as a launch starts it.
 struct LaunchedKernel {

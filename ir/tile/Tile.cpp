@@ -284,12 +284,9 @@ bool tile::hasExtent(Operation *kernel, StringRef axis) {
     for (AxisAttr of : operand.getAxes())
       if (of.getName() == axis && !of.isFixed())
         return true;
-  int64_t dim;
-  auto [name, number] = axis.rsplit('.');
-  if (!name.consume_front(tensorPrefix) || number.getAsInteger(10, dim))
-    return false;
-  CapturedTensorAttr tensor = findTensor(kernel, name);
-  return tensor && dim >= 0 && dim < tensor.getRank();
+  const std::optional<TensorDimension> of = tensorDimension(axis);
+  CapturedTensorAttr tensor = of ? findTensor(kernel, of->tensor) : CapturedTensorAttr();
+  return tensor && of->dim < tensor.getRank();
 }
 
 LogicalResult AxisExtentOp::verify() {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attune/Kernel.h"
 #include "ir/attn/Attn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -25,10 +26,7 @@ enum class MemorySpace { Shared, Register };
 llvm::StringRef stringifyMemorySpace(MemorySpace space);
 inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(int(space)); }
 
-/// What a kernel does with an operand.
-enum class OperandRole { In, Out, Accumulate, Workspace };
-llvm::StringRef stringifyOperandRole(OperandRole role);
-inline llvm::hash_code hash_value(OperandRole role) { return llvm::hash_value(int(role)); }
+using attune::OperandRole;
 class ViewType;
 
 /// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.

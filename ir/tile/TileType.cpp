@@ -34,13 +34,6 @@ llvm::StringRef attune::tile::stringifyMemorySpace(MemorySpace space) {
 // #tile.axis and #tile.operand
 //===----------------------------------------------------------------------===//
 
-static constexpr std::pair<OperandRole, llvm::StringLiteral> roleNames[] = {{OperandRole::In, "in"},
-                                                                            {OperandRole::Out, "out"},
-                                                                            {OperandRole::Accumulate, "accumulate"},
-                                                                            {OperandRole::Workspace, "workspace"}};
-
-llvm::StringRef attune::tile::stringifyOperandRole(OperandRole role) { return roleNames[size_t(role)].second; }
-
 /// `q`, `d 64` or `q by 128`
 static AxisAttr parseAxis(AsmParser &parser) {
   StringRef name;
@@ -120,18 +113,18 @@ OperandAttr OperandAttr::parseBare(AsmParser &parser) {
   if (parser.getCurrentLocation(&roleLoc) || parser.parseKeyword(&role) ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne) || parser.parseType(element))
     return {};
-  const auto *known = llvm::find_if(roleNames, [&](const auto &one) { return one.second == role; });
-  if (known == std::end(roleNames)) {
+  const std::optional<OperandRole> known = parseOperandRole(role);
+  if (!known) {
     parser.emitError(roleLoc, "expected in, out, accumulate or workspace");
     return {};
   }
-  return parser.getChecked<OperandAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), known->first,
+  return parser.getChecked<OperandAttr>(loc, parser.getContext(), parser.getBuilder().getStringAttr(name), *known,
                                         optional, axes, element);
 }
 
 void OperandAttr::printBare(AsmPrinter &printer) const {
   printer.printKeywordOrString(getName().getValue());
-  printer << ": " << (getOptional() ? "optional " : "") << stringifyOperandRole(getRole()) << " [";
+  printer << ": " << (getOptional() ? "optional " : "") << attune::name(getRole()) << " [";
   llvm::interleaveComma(getAxes(), printer, [&](AxisAttr axis) { printAxis(printer, axis); });
   printer << "] " << getElementType();
 }

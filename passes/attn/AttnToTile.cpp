@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/NestedOps.h"
+#include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Dependences.h"
@@ -48,22 +49,11 @@ public:
 
 private:
   ArrayAttr forwardOperands() {
-    MLIRContext *context = op.getContext();
-    auto axis = [&](StringRef name, int64_t size = 0) {
-      return tile::AxisAttr::get(context, builder.getStringAttr(name), size, 1);
-    };
-    tile::AxisAttr b = axis("b"), h = axis("h"), hkv = axis("hkv"), q = axis("q"), k = axis("k"),
-                   d = axis("d", op.getHeadDim()), dv = axis("dv", op.getHeadDimV());
-    auto operand = [&](StringRef name, tile::OperandRole role, bool optional, ArrayRef<tile::AxisAttr> axes,
-                       Type element) -> Attribute {
-      return tile::OperandAttr::get(context, builder.getStringAttr(name), role, optional, axes, element);
-    };
-    Type dtype = op.getDtype();
-    return builder.getArrayAttr({operand("q", tile::OperandRole::In, false, {b, h, q, d}, dtype),
-                                 operand("k", tile::OperandRole::In, false, {b, hkv, k, d}, dtype),
-                                 operand("v", tile::OperandRole::In, false, {b, hkv, k, dv}, dtype),
-                                 operand("o", tile::OperandRole::Out, false, {b, h, q, dv}, dtype),
-                                 operand("lse", tile::OperandRole::Out, true, {b, h, q}, f32)});
+    SmallVector<Attribute> declared;
+    for (const OperandParam &operand :
+         attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV())))
+      declared.push_back(tile::declarationOf(builder.getContext(), operand));
+    return builder.getArrayAttr(declared);
   }
 
   /// A block for each tile of queries of a head.
