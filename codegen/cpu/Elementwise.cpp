@@ -5,7 +5,6 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-#include <limits>
 #include <numeric>
 
 namespace attune::cpu {
@@ -65,26 +64,19 @@ Value Lowering::evaluateMap(MapOp map, const Position &at, function_ref<Value(Va
 }
 
 Value Lowering::identityOf(Reduction kind, Type type) {
-  if (kind == Reduction::Sum || !isa<FloatType>(getElementTypeOrSelf(type)))
-    return kind == Reduction::Sum
-               ? zeroOf(type)
-               : constant(
-                     b.getIntegerAttr(getElementTypeOrSelf(type),
-                                      APInt::getSignedMinValue(getElementTypeOrSelf(type).getIntOrFloatBitWidth())),
-                     type);
-  return constant(b.getF32FloatAttr(-std::numeric_limits<float>::infinity()), type);
+  return kind == Reduction::Sum ? zeroOf(type) : constant(tile::identityOf(kind, getElementTypeOrSelf(type)), type);
 }
 
 Value Lowering::combine(Reduction kind, Value accumulator, Value value) {
   if (!isa<FloatType>(getElementTypeOrSelf(value.getType()))) {
     if (kind == Reduction::Max)
       return arith::MaxSIOp::create(b, accumulator, value);
-    return add(accumulator, value);
+    return kind == Reduction::Min ? arith::MinSIOp::create(b, accumulator, value) : add(accumulator, value);
   }
   if (kind == Reduction::Sum)
     return arith::AddFOp::create(b, accumulator, value);
-  Value greater = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, value, accumulator);
-  return select(greater, value, accumulator);
+  const auto beyond = kind == Reduction::Max ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  return select(arith::CmpFOp::create(b, beyond, value, accumulator), value, accumulator);
 }
 
 Lowering::Group Lowering::makeGroup(ArrayRef<Operation *> ops) {
@@ -244,16 +236,21 @@ void Lowering::lowerAny(AnyOp op) {
 }
 
 void Lowering::reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at) {
-  Type element = reduce.getType().getElementType();
+  using enum vector::CombiningKind;
+  const Type element = reduce.getType().getElementType();
+  const Reduction kind = reduce.getKind();
+  const bool isFloat = isa<FloatType>(element);
   Value scalar = value;
-  if (at.lanes > 1 && isa<FloatType>(element) && reduce.getKind() == Reduction::Max) {
-    Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
-    Value clean = select(isNan, identityOf(Reduction::Max, value.getType()), value);
-    scalar = vector::ReductionOp::create(b, vector::CombiningKind::MAXNUMF, clean);
-  } else if (at.lanes > 1) {
+  if (at.lanes > 1) {
+    if (isFloat && kind != Reduction::Sum) {
+      Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+      value = select(isNan, identityOf(kind, value.getType()), value);
+    }
+    const vector::CombiningKind how = kind == Reduction::Sum   ? ADD
+                                      : kind == Reduction::Max ? (isFloat ? MAXNUMF : MAXSI)
+                                                               : (isFloat ? MINNUMF : MINSI);
     scalar = vector::ReductionOp::create(
-        b, reduce.getKind() == Reduction::Max ? vector::CombiningKind::MAXSI : vector::CombiningKind::ADD, value,
-        arith::FastMathFlags::reassoc);
+        b, how, value, kind == Reduction::Sum ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none);
   }
   Value current = loadScratch(offset, element, at.outer, 1);
   storeScratch(combine(reduce.getKind(), current, scalar), offset, element, at.outer, 1);

@@ -153,15 +153,13 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
   for (Value index : op.getIndices())
     indices.push_back(integer(index));
   Type type = op.getView().getType().getElementType();
-  if (type.isF32())
-    statement(op, globalElement(view, indices) + " = " + value(op.getValue()).text + ";");
-  else if (type.isBF16() || type.isF16())
+  if (type.isBF16() || type.isF16())
     statement(
         op, primitive(type.isBF16() ? "store_bf16" : "store_f16", {globalAddress(view, indices), value(op.getValue())})
                     .text +
                 ";");
   else
-    fail(op, "to a view of " + text(type) + " has no printed form; store f32, bf16 or f16");
+    statement(op, globalElement(view, indices) + " = " + value(op.getValue()).text + ";");
 }
 
 void KernelPrinter::printAddElements(AddElementsOp op) {

@@ -56,7 +56,8 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 
 //@ shuffle_xor
 /// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
-__device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 //@ shuffle
 /// The value of lane `lane`. PTX 9.7.9.6, shfl.sync.idx.

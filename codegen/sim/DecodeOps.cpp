@@ -60,7 +60,7 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::ShuffleXorOp o) {
         if (o.getMask() >= uint64_t(lanes))
           return fail(opIndex(o), "reaches outside of the warp");
-        emit(o, sim::shuffleXor, o.getValue(), {}, {int64_t(o.getMask())});
+        emit(o, sim::shuffleXor, o.getValue(), {}, {int64_t(o.getMask()), widthOf(o.getType())});
       })
       .Case([&](sched::ShuffleOp o) { emit(o, sim::shuffle, {o.getValue(), o.getLane()}, {}, {widthOf(o.getType())}); })
       .Case([&](sched::PhiloxOp o) { emit(o, sim::philox, o->getOperands()); })

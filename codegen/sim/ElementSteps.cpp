@@ -175,13 +175,14 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
     std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indices, 1);
     if (!to)
       return Go::Stop;
-    float value = warp.get<float>(step.in[0], lane);
     Element element = machine.program.tensors[view.tensor].element;
-    if (element == Element::F32) {
-      std::memcpy(to, &value, 4);
-    } else {
+    if (element == Element::BF16 || element == Element::F16) {
+      float value = warp.get<float>(step.in[0], lane);
       uint16_t bits = element == Element::BF16 ? toBf16(value) : toF16(value);
       std::memcpy(to, &bits, 2);
+    } else {
+      const size_t bytes = size_t(bytesOf(element)); // a bool is a byte of the warp's, too
+      std::memcpy(to, warp.value(step.in[0]) + (step.in[0].varies ? lane * bytes : 0), bytes);
     }
   }
   return Go::Next;

@@ -94,26 +94,28 @@ Go sim::uniform(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+/// Each lane takes the input that lane `from(lane)` holds.
+template <typename From> static void gather(Warp &warp, const Step &step, size_t bytes, From from) {
+  std::array<std::byte, 8 * lanes> values;
+  for (int lane = 0; lane < lanes; ++lane)
+    std::memcpy(&values[lane * bytes], warp.value(step.in[0]) + (step.in[0].varies ? from(lane) * bytes : 0), bytes);
+  std::memcpy(warp.value(step.out[0]), values.data(), lanes * bytes);
+}
+
 Go sim::shuffleXor(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step))
     return Go::Stop;
-  for (int lane = 0; lane < lanes; ++lane)
-    warp.set(step.out[0], lane, warp.get<float>(step.in[0], lane ^ int(step.number[0])));
+  gather(warp, step, size_t(step.number[1]), [&](int lane) { return lane ^ int(step.number[0]); });
   return Go::Next;
 }
 
 Go sim::shuffle(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step))
     return Go::Stop;
-  const size_t bytes = size_t(step.number[0]);
-  std::array<std::byte, 8 * lanes> values;
-  for (int lane = 0; lane < lanes; ++lane) {
-    const int32_t from = warp.get<int32_t>(step.in[1], lane);
-    if (from < 0 || from >= lanes)
+  for (int lane = 0; lane < lanes; ++lane)
+    if (const int32_t from = warp.get<int32_t>(step.in[1], lane); from < 0 || from >= lanes)
       return machine.fail(warp, step, fmt::format("takes the value of lane {}; a warp has {}", from, lanes));
-    std::memcpy(&values[lane * bytes], warp.value(step.in[0]) + (step.in[0].varies ? from * bytes : 0), bytes);
-  }
-  std::memcpy(warp.value(step.out[0]), values.data(), lanes * bytes);
+  gather(warp, step, size_t(step.number[0]), [&](int lane) { return warp.get<int32_t>(step.in[1], lane); });
   return Go::Next;
 }
 

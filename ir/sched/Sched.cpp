@@ -549,6 +549,8 @@ LogicalResult ExtentOp::verify() {
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))
     return emitOpError("needs one index for each dimension of the view");
+  if (attn::valueType(getView().getType().getElementType()) != getValue().getType())
+    return emitOpError() << "writes " << getValue().getType() << " to " << getView().getType();
   return success();
 }
 

@@ -503,11 +503,13 @@ def IsNullOp : SchedOp<"is_null", [Pure]> {
 def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let summary = "write one element of a view";
   let description = [{
+    Floats are rounded to nearest even; integers and bools are of the view's type.
+
     ```mlir
     sched.store_element %x, %lse[%row] : f32, !tile.view<1, f32>
     ```
   }];
-  let arguments = (ins F32:$value, ViewType:$view, Variadic<I32>:$indices);
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, ViewType:$view, Variadic<I32>:$indices);
   let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
   let hasVerifier = 1;
 }
@@ -1218,16 +1220,16 @@ def MmaWaitOp : SchedOp<"mma_wait", [Effects]> {
   let hasVerifier = 1;
 }
 
-def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure]> {
+def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {
   let summary = "the value that the lane at `lane xor mask` holds";
   let description = [{
     ```mlir
     %1 = sched.shuffle_xor %0, 1 : f32
     ```
   }];
-  let arguments = (ins F32:$value, I64Attr:$mask);
-  let results = (outs F32:$result);
-  let assemblyFormat = "$value `,` $mask attr-dict `:` type($result)";
+  let arguments = (ins AnyTypeOf<[F32, I32, I64]>:$value, I64Attr:$mask);
+  let results = (outs AnyTypeOf<[F32, I32, I64]>:$result);
+  let assemblyFormat = "$value `,` $mask attr-dict `:` type($value)";
 }
 
 def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {

@@ -215,6 +215,9 @@ LogicalResult verifyAccess(Operation *op, TileType tile, ViewType view, OperandR
   if (int64_t(indices.size()) != expected)
     return op->emitOpError() << "takes " << expected << " indices (the leading dimensions and the first row), got "
                              << indices.size();
+  if (attn::valueType(tile.getElementType()) != attn::valueType(view.getElementType()))
+    return op->emitOpError() << "elements of " << view << " are no " << tile.getElementType()
+                             << "; convert them in a tile.map";
   return success();
 }
 
@@ -667,6 +670,18 @@ LogicalResult MmaOp::verify() {
   if (getAcc() && getAcc().getType() != result)
     return emitOpError("accumulator and result differ in type");
   return success();
+}
+
+TypedAttr tile::identityOf(Reduction kind, Type type) {
+  const bool isMax = kind == Reduction::Max;
+  if (isa<FloatType>(type)) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    return FloatAttr::get(type, kind == Reduction::Sum ? 0.0 : isMax ? -infinity : infinity);
+  }
+  const unsigned bits = type.getIntOrFloatBitWidth();
+  return IntegerAttr::get(type, kind == Reduction::Sum ? APInt(bits, 0)
+                                : isMax                ? APInt::getSignedMinValue(bits)
+                                                       : APInt::getSignedMaxValue(bits));
 }
 
 LogicalResult ReduceOp::verify() {

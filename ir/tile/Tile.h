@@ -83,6 +83,10 @@ mlir::Value readScalar(mlir::OpBuilder &builder, mlir::Location loc, llvm::Strin
 /// The kernel around `op`, at whatever stage: the op that declares operands.
 mlir::Operation *kernelAround(mlir::Operation *op);
 
+/// What a reduction of elements of `type`, f32 or a signed integer, begins with: it changes none that it is combined
+/// with.
+mlir::TypedAttr identityOf(Reduction kind, mlir::Type type);
+
 /// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
 CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);
 /// Each of `bounds` is of an integer tensor of the kernel, along one of its dimensions.

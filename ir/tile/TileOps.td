@@ -445,7 +445,7 @@ def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMe
 }
 
 def Reduction : I32EnumAttr<"Reduction", "how elements combine",
-    [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+    [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Min", 1, "min">, I32EnumAttrCase<"Sum", 2, "sum">]> {
   let cppNamespace = "::attune::tile";
   let genSpecializedAttr = 0;
 }
@@ -454,7 +454,7 @@ def ReductionAttr : EnumAttr<TileDialect, Reduction, "reduction">;
 def ReduceOp : TileOp<"reduce", [Pure]> {
   let summary = "combine the elements along one axis";
   let description = [{
-    `result[x] = init[x] op (op over axis of tile[x, .])`. `max` ignores NaN. With `per_lane` the result stays split
+    `result[x] = init[x] op (op over axis of tile[x, .])`, of floats or signed integers. `max` and `min` ignore NaN. With `per_lane` the result stays split
     over the lanes that share a row: each holds its own part, `init` is added to the part of the lane that holds it,
     and a later `tile.combine_lanes` completes the reduction.
 

@@ -165,6 +165,8 @@ private:
   void reduceRows(tile::ReduceOp op, Value source, Value buffer);
   LogicalResult expandOp(tile::CombineLanesOp op);
   Value combine(tile::Reduction kind, Value a, Value b);
+  /// What changes no element that it is combined with.
+  Value identityFor(tile::ReduceOp op);
   /// Combines `value` over lanes that differ in the bits of `masks`.
   Value combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks);
   /// Combines `value` over the four lanes of a quad, which share a row.

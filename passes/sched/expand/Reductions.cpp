@@ -27,9 +27,16 @@ LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
 }
 
 Value KernelExpander::combine(tile::Reduction kind, Value a, Value b) {
-  if (kind == tile::Reduction::Max)
-    return arith::MaxNumFOp::create(builder, loc, a, b);
-  return arith::AddFOp::create(builder, loc, a, b);
+  const bool isFloat = isa<FloatType>(a.getType());
+  switch (kind) {
+  case tile::Reduction::Max:
+    return isFloat ? Value(arith::MaxNumFOp::create(builder, loc, a, b)) : arith::MaxSIOp::create(builder, loc, a, b);
+  case tile::Reduction::Min:
+    return isFloat ? Value(arith::MinNumFOp::create(builder, loc, a, b)) : arith::MinSIOp::create(builder, loc, a, b);
+  case tile::Reduction::Sum:
+    return isFloat ? Value(arith::AddFOp::create(builder, loc, a, b)) : arith::AddIOp::create(builder, loc, a, b);
+  }
+  llvm_unreachable("unknown reduction");
 }
 
 Value KernelExpander::combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks) {
@@ -51,18 +58,19 @@ LogicalResult KernelExpander::expandOp(tile::ReduceOp op) {
   return success();
 }
 
-static float neutralOf(tile::Reduction kind) {
-  return kind == tile::Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.0f;
+Value KernelExpander::identityFor(tile::ReduceOp op) {
+  return arith::ConstantOp::create(
+      builder, loc, cast<TypedAttr>(tile::identityOf(op.getKind(), op.getTile().getType().getElementType())));
 }
 
 void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer) {
-  bool isMax = op.getKind() == tile::Reduction::Max;
+  const bool repeatable = op.getKind() != tile::Reduction::Sum; // the same value once more changes nothing
   int64_t columns = laneShape(source)[1];
   forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
     // A sum over all lanes takes its initial value once: after the lanes are combined.
-    bool initFirst = op.getInit() && (isMax || op.getPerLane());
+    bool initFirst = op.getInit() && (repeatable || op.getPerLane());
     Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
-    set(initFirst ? init : f32(neutralOf(op.getKind())), buffer, at);
+    set(initFirst ? init : identityFor(op), buffer, at);
     // A column pair first, then the running value: half as long a chain of dependent ops.
     repeat(columns, "j", [&](Value j) {
       Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
@@ -80,22 +88,23 @@ void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer
 void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   const int64_t split = layoutOf(source).getWarps();
   auto type = cast<TileType>(buffer.getType());
+  const Type element = type.getElementType();
   Value zero = i32(0), parts;
   if (split > 1) {
     TileType stored =
         TileType::make(builder.getContext(), {{"stage", 1}, {"warp", split}, {type.axis(0), type.getShape()[0]}},
-                       builder.getF32Type(), MemorySpace::Shared);
+                       element, MemorySpace::Shared);
     parts = sched::SharedOp::create(builder, loc, stored, "column_parts");
     meet();
   }
   auto init = [&](ArrayRef<Value> at) { return op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value(); };
   Value column =
-      registers("column_part", fragmentType({{type.axis(0), 8}}, builder.getF32Type(), FragmentRole::Columns, warps));
+      registers("column_part", fragmentType({{type.axis(0), 8}}, element, FragmentRole::Columns, warps));
   Value writer = isWriter(source),
         firstRow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, laneRow, zero);
   writer = writer ? Value(arith::AndIOp::create(builder, loc, firstRow, writer)) : firstRow;
   forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
-    set(f32(neutralOf(op.getKind())), column, {zero, c});
+    set(identityFor(op), column, {zero, c});
     repeat(laneShape(source)[0], "i", [&](Value i) {
       Value first = get(source, {i, j, c}), second = get(source, {i, j, add(c, 2)});
       set(combine(op.getKind(), get(column, {zero, c}), combine(op.getKind(), first, second)), column, {zero, c});
@@ -114,7 +123,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
     Value total = init(at), place = columnInTile(type, j, c);
     for (int64_t of = 0; of < split; ++of) {
-      Value part = loadShared(builder.getF32Type(), parts, zero, i32(of), place);
+      Value part = loadShared(element, parts, zero, i32(of), place);
       total = total ? combine(op.getKind(), total, part) : part;
     }
     set(total, buffer, at);
