@@ -4,6 +4,7 @@
 
 #include "runtime/Cubin.h"
 
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 #include <string_view>
@@ -75,10 +76,18 @@ static Expected<void> checkComment(const IrText &edited, const std::string &gene
   for (size_t i = 0; i < lines.size() && lines[i].starts_with("//"); ++i) {
     if (i == 0 && lines[0].find(": attention forward for ") != std::string_view::npos && lines[0] != wanted[0])
       return differs(1, lines[0], wanted[0]);
-    for (std::string_view kind : kinds)
-      for (std::string_view line : wanted)
-        if (lines[i].starts_with(kind) && line.starts_with(kind) && lines[i] != line)
-          return differs(unsigned(i + 1), lines[i], line);
+    // Several kernels have a line of each kind; those of one kind stand in the order of the kernels.
+    for (std::string_view kind : kinds) {
+      if (!lines[i].starts_with(kind))
+        continue;
+      auto isKind = [&](std::string_view line) { return line.starts_with(kind); };
+      const auto before = std::count_if(lines.begin(), lines.begin() + ptrdiff_t(i), isKind);
+      auto line = std::find_if(wanted.begin(), wanted.end(), isKind);
+      for (ptrdiff_t n = 0; n < before && line != wanted.end(); ++n)
+        line = std::find_if(line + 1, wanted.end(), isKind);
+      if (line != wanted.end() && lines[i] != *line)
+        return differs(unsigned(i + 1), lines[i], *line);
+    }
   }
   return {};
 }
@@ -88,7 +97,7 @@ Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::
   if (Expected<void> good = checkComment(edited, generated); !good)
     return good;
   const std::string code = codeOf(edited.text), wanted = codeOf(generated);
-  std::vector<std::string> kernels = {entries.back().symbol + boundsEntrySuffix};
+  std::vector<std::string> kernels;
   for (const KernelEntry &entry : entries)
     kernels.push_back(entry.symbol);
   for (const std::string &kernel : kernels) {
@@ -115,8 +124,6 @@ Expected<void> attune::driver::checkEditedCubin(const IrText &edited, const Kern
   std::vector<std::string> entries;
   for (const KernelEntry &entry : image.entries)
     entries.push_back(entry.symbol);
-  if (!image.signature.bounds.empty())
-    entries.push_back(image.main().symbol + boundsEntrySuffix);
   for (const std::string &entry : entries) {
     Expected<CubinKernel> kernel = readCubin(image.binary, entry);
     if (!kernel)

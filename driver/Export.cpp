@@ -268,16 +268,49 @@ std::string cubinTable(const KernelImage &image) {
   return text + ";\n";
 }
 
+/// Axes of a grid or of a tensor in the workspace.
+std::string countTable(const KernelSignature &signature, std::string_view table,
+                       const std::vector<AxisParam> &counted) {
+  const std::vector<std::string> axes = signature.axes();
+  std::string rows;
+  for (const AxisParam &axis : counted) {
+    const std::optional<TensorDimension> of = tensorDimension(axis.name);
+    rows += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", axis.size ? -1 : axisNumber(axes, axis.name),
+                        of ? numberOf(signature.tensors, of->tensor) : -1, of ? of->dim : -1, axis.size, axis.by,
+                        literal(wordsFor(axis).extent));
+  }
+  if (rows.empty())
+    return "";
+  rows.back() = '}';
+  return fmt::format("static const count_table {}[] = {{{};\n", table, rows);
+}
+
 /// What one image's row refers to.
 std::string imageTables(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
-  std::string text = cubinTable(image), bounds, maps, grid;
-  for (const BoundsParam &param : signature.bounds)
-    bounds += fmt::format("\n    {{{}, {}, {}, {}}},", numberOf(signature.tensors, param.tensor), param.dim,
-                          int(param.ofKeys), param.rows);
-  if (!bounds.empty()) {
-    bounds.back() = '}';
-    text += fmt::format("static const bounds_table bounds_{}[] = {{{};\n", image.arch, bounds);
+  std::string text = cubinTable(image), entries, workspaces, maps;
+  for (size_t i = 0; i < image.entries.size(); ++i) {
+    const KernelEntry &entry = image.entries[i];
+    const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
+    text += countTable(signature, grid, entry.grid);
+    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}}},", literal(entry.symbol), entry.grid.size(),
+                           reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
+                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent));
+  }
+  entries.back() = '}';
+  text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);
+  for (const OperandParam &operand : signature.operands) {
+    if (operand.role != OperandRole::Workspace)
+      continue;
+    const std::string dimensions =
+        fmt::format("dimensions_{}_{}", image.arch, numberOf(signature.operands, operand.name));
+    text += countTable(signature, dimensions, operand.axes);
+    workspaces += fmt::format("\n    {{{}, {}, {}}},", byteSize(operand.dtype), operand.rank(),
+                              reference(!operand.axes.empty(), dimensions));
+  }
+  if (!workspaces.empty()) {
+    workspaces.back() = '}';
+    text += fmt::format("static const workspace_table workspaces_{}[] = {{{};\n", image.arch, workspaces);
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
@@ -286,19 +319,15 @@ std::string imageTables(const KernelImage &image) {
     maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", int(map.captured), number,
                         mapType(elementOf(signature, i)), map.rows, map.columns, mapSwizzle(map.swizzle));
   }
-  const std::vector<std::string> axes = signature.axes();
-  for (const AxisParam &axis : image.main().grid)
-    grid += fmt::format("\n    {{{}, {}, {}, {}}},", axis.size ? -1 : axisNumber(axes, axis.name), axis.size, axis.by,
-                        literal(wordsFor(axis).extent));
-  if (!grid.empty()) {
-    grid.back() = '}';
-    text += fmt::format("static const grid_table grid_{}[] = {{{};\n", image.arch, grid);
-  }
   if (!maps.empty()) {
     maps.back() = '}';
     text += fmt::format("static const map_table maps_{}[] = {{{};\n", image.arch, maps);
   }
   return text;
+}
+
+int workspaceCount(const KernelSignature &signature) {
+  return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
 }
 
 std::string imageRow(const KernelImage &image) {
@@ -307,19 +336,22 @@ std::string imageRow(const KernelImage &image) {
   unsigned minors = 0;
   for (int minor = 0; minor < 10; ++minor)
     minors |= unsigned(runsOn(arch, arch.computeMajor, minor)) << minor;
-  const std::string boundsEntry = signature.bounds.empty() ? "NULL" : literal(image.main().symbol + boundsEntrySuffix);
   const std::optional<BlockPatternParam> &pattern = signature.blockPattern;
-  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}, "
-                     "{}, {}, {}, {}}},",
-                     literal(image.arch), arch.computeMajor, minors, image.arch, literal(image.main().symbol),
-                     boundsEntry, image.nvrtcVersion, image.main().grid.size(),
-                     reference(!image.main().grid.empty(), "grid_" + image.arch), image.main().threads,
-                     image.main().sharedBytes, int(image.main().persistent), int(signature.claimsWork),
-                     int(signature.waitsForBounds), signature.packedBytes(), signature.tensorMapOffset(),
-                     signature.bounds.size(), reference(!signature.bounds.empty(), "bounds_" + image.arch),
-                     signature.tensorMaps.size(), reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
+  const int workspaces = workspaceCount(signature);
+  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, entries_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
+                     literal(image.arch), arch.computeMajor, minors, image.arch, image.nvrtcVersion,
+                     image.entries.size(), image.arch, signature.packedBytes(), signature.tensorMapOffset(), workspaces,
+                     reference(workspaces > 0, "workspaces_" + image.arch), signature.tensorMaps.size(),
+                     reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
                      pattern ? numberOf(signature.tensors, pattern->tensor) : -1, pattern ? pattern->rows : 1,
                      pattern ? pattern->columns : 1);
+}
+
+/// The arguments that a launch takes, without what its kernels keep in the workspace and what their schedules add.
+KernelSignature argumentsOf(KernelSignature signature) {
+  std::erase_if(signature.operands, [](const OperandParam &operand) { return operand.role == OperandRole::Workspace; });
+  signature.tensorMaps.clear();
+  return signature;
 }
 
 //===----------------------------------------------------------------------===//
@@ -330,7 +362,7 @@ class Exporter {
 public:
   /// `images` are those of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
-      : images(std::move(images)), signature(this->images.front()->signature), axes(signature.axes()),
+      : images(std::move(images)), signature(argumentsOf(this->images.front()->signature)), axes(signature.axes()),
         name(std::move(name)), dropout(dropout) {}
 
   std::vector<ExportedFile> files() const {
@@ -521,9 +553,6 @@ const char *NAME_error(void);
 
   std::string source() const {
     std::string text = fmt::format("/* {} */\n#include \"{}.h\"\n\n", summary(), name);
-    text += fmt::format("static const int bounds_block_threads = {}, work_counter_bytes = {};\nstatic const char "
-                        "bounds_suffix[] = {};\n\n",
-                        boundsBlockThreads, workCounterBytes, literal(boundsEntrySuffix));
     text += launcher;
     text += "\n/*===----------------------------------------------------------------------===*/\n"
             "/* This kernel                                                                */\n"
@@ -651,25 +680,26 @@ const char *NAME_error(void);
   }
 
   std::vector<const KernelImage *> images;
-  const KernelSignature &signature; ///< of what all have in common
+  KernelSignature signature; ///< of what all have in common
   std::vector<std::string> axes;
   std::string name;
   float dropout;
 };
 
-/// The arguments that a launch takes, without what the schedule adds.
-KernelSignature argumentsOf(KernelSignature signature) {
-  signature.bounds.clear();
-  signature.tensorMaps.clear();
-  signature.claimsWork = signature.waitsForBounds = false;
-  return signature;
-}
-
 constexpr int mostRank = 4; // most_rank of Launcher.c
 
 /// Whether operands and extents are members that C can have, each its own, of what a launch passes.
 Expected<void> checkOperands(const KernelImage &image) {
-  const std::vector<std::string> axes = image.signature.axes();
+  const KernelSignature arguments = argumentsOf(image.signature);
+  const std::vector<std::string> axes = arguments.axes();
+  if (image.signature.axes() != axes)
+    return Error{
+        fmt::format("a workspace operand of kernel '{}' has an axis whose extent no other operand gives", image.name)};
+  for (const TensorMapParam &map : image.signature.tensorMaps)
+    if (!map.captured && numberOf(arguments.operands, map.tensor) < 0)
+      return Error{fmt::format("kernel '{}' reads '{}' of its workspace by the copy engine, which an exported launcher "
+                               "cannot describe; launch it by the library",
+                               image.name, map.tensor)};
   if (axes.empty())
     return Error{fmt::format("kernel '{}' has no operand whose extents a launch passes; compile it again", image.name)};
   std::set<std::string> members = {"args",     "dropout", "seed",    "offset",    "seed_pointer",    "offset_pointer",
@@ -687,7 +717,7 @@ Expected<void> checkOperands(const KernelImage &image) {
   for (const std::string &axis : axes)
     if (Expected<void> good = add("axis", axis, extentMember(axis)); !good)
       return good;
-  for (const OperandParam &operand : image.signature.operands) {
+  for (const OperandParam &operand : arguments.operands) {
     if (Expected<void> good = add("operand", operand.name, memberOf(operand.name)); !good)
       return good;
     if (Expected<void> good = add("operand", operand.name, stridesMember(operand)); !good)
@@ -695,11 +725,6 @@ Expected<void> checkOperands(const KernelImage &image) {
     if (operand.rank() > mostRank)
       return Error{fmt::format("operand '{}' of kernel '{}' has rank {}, the most is {}; join dimensions of it",
                                operand.name, image.name, operand.rank(), mostRank)};
-    if (operand.role == OperandRole::Workspace)
-      return Error{
-          fmt::format("operand '{}' of kernel '{}' lies in the launch's workspace, which the header's arguments "
-                      "cannot say; pass it as an operand of role out",
-                      operand.name, image.name)};
   }
   return {};
 }
@@ -721,10 +746,6 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
                                images[0].arch, images[i].arch)};
     if (Expected<void> good = checkSignature(images[i]); !good)
       return good;
-    if (images[i].entries.size() != 1)
-      return Error{fmt::format("kernel '{}' has {} entry points, and an exported launcher starts one; launch it by the "
-                               "library",
-                               images[i].name, images[i].entries.size())};
     if (Expected<void> good = checkOperands(images[i]); !good)
       return good;
   }

@@ -14,7 +14,14 @@
 #include <string.h>
 
 enum { result_ok, result_invalid, result_no_driver, result_no_kernel, result_driver_error };
-enum { most_rank = 4, most_packed_bytes = 4096, tensor_map_bytes = 128, tile_alignment = 16 };
+enum {
+  most_rank = 4,
+  most_axes = 6,
+  most_kernels = 8,
+  most_packed_bytes = 4096,
+  tensor_map_bytes = 128,
+  tile_alignment = 16
+};
 
 static const int64_t most_length = (int64_t)1 << 30;
 static const int64_t most_int32 = 2147483647;
@@ -67,23 +74,35 @@ typedef struct {
   const index_table *indices;
 } tensor_table;
 
-/* The least and the greatest element of a captured tensor in each tile of `rows` queries or keys. */
-typedef struct {
-  int tensor, dim, of_keys, rows;
-} bounds_table;
-
 /* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
 typedef struct {
   int is_captured, index; /* of captured tensors or of operands */
   int type, rows, columns, swizzle;
 } map_table;
 
-/* An axis of the grid: tiles of `by`. */
+/* An axis of a grid or of a tensor in the workspace: tiles of `by`. */
 typedef struct {
   int axis;           /* the launch's extent that it has, or -1 */
-  int64_t size, by;   /* size where it has none of them */
+  int tensor, dim;    /* the captured tensor whose extent it has, or -1 */
+  int64_t size, by;   /* size where it has neither */
   const char *extent; /* in messages: "Sq" */
-} grid_table;
+} count_table;
+
+/* A tensor that lies in the workspace, dense. */
+typedef struct {
+  int element_bytes, rank;
+  const count_table *dimensions;
+} workspace_table;
+
+/* A kernel, in the order in which a launch starts them. */
+typedef struct {
+  const char *name;
+  int grid_count;
+  const count_table *grid;
+  int threads;
+  unsigned shared_bytes;
+  int persistent, claims_work, is_dependent;
+} entry_table;
 
 /* One cubin. */
 typedef struct {
@@ -91,15 +110,11 @@ typedef struct {
   int major;
   unsigned minors; /* bit n: runs on compute capability major.n */
   const uint64_t *cubin;
-  const char *entry, *bounds_entry; /* the second is null where there are no bounds */
-  int nvrtc, grid_count;
-  const grid_table *grid;
-  int threads;
-  unsigned shared_bytes;
-  int persistent, claims_work, waits_for_bounds;
+  int nvrtc, entry_count;
+  const entry_table *entries;
   size_t packed_bytes, maps_at;
-  int bounds_count;
-  const bounds_table *bounds;
+  int workspace_count;
+  const workspace_table *workspaces;
   int map_count;
   const map_table *maps;
   int pattern, pattern_rows, pattern_columns; /* a captured tensor, or -1 */
@@ -163,7 +178,7 @@ typedef struct {
   unsigned char bytes[most_packed_bytes] __attribute__((aligned(64)));
   launch_params params;
   launch_sizes sizes;
-  int64_t blocks, bounds_entries;
+  int64_t blocks[most_kernels]; /* of each entry */
 } packed_problem;
 
 /*===----------------------------------------------------------------------===*/
@@ -582,47 +597,46 @@ static int check_indices(const tensor_table *table, const tensor_view *tensor, c
 }
 
 /*===----------------------------------------------------------------------===*/
-/* Bounds of tensors                                                          */
+/* The workspace                                                              */
 /*===----------------------------------------------------------------------===*/
 
 static int64_t product_at_most(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? 0 : a > most_count / b ? most_count : a * b;
 }
 
-typedef struct {
-  int64_t extents[most_rank], strides[most_rank]; /* of the table; entries 2n and 2n + 1 of tile n */
-  int64_t entries;                                /* tiles under all other indices */
-  size_t bytes;
-} placed_bounds;
+/* How many tiles an axis has. */
+static int64_t count_of(const count_table *axis, const problem *p) {
+  const int64_t extent = axis->axis >= 0     ? p->extents[axis->axis]
+                         : axis->tensor >= 0 ? p->tensors[axis->tensor].shape[axis->dim]
+                                             : axis->size;
+  return extent > 0 ? divided_up(extent, axis->by) : 0;
+}
 
-static placed_bounds place_bounds(const kernel_table *kernel, const bounds_table *table, const problem *p) {
-  const tensor_table *tensor = &kernel->tensors[table->tensor];
-  const int64_t *shape = p->tensors[table->tensor].shape;
-  const launch_sizes sizes = sizes_of(kernel, p->extents);
-  const int64_t rows = table->of_keys ? sizes.key_length : sizes.query_length;
-  placed_bounds placed;
+typedef struct {
+  int64_t extents[most_axes], strides[most_axes];
+  size_t bytes; /* to the next multiple of 16 */
+} placed_tensor;
+
+static placed_tensor place_tensor(const workspace_table *table, const problem *p) {
+  placed_tensor placed;
   int64_t stride = 1, bytes;
   int dim;
   memset(&placed, 0, sizeof placed);
-  placed.entries = 1;
-  for (dim = tensor->rank - 1; dim >= 0; --dim) {
-    const int64_t size = dim == table->dim ? divided_up(rows, table->rows) : shape[dim] > 0 ? shape[dim] : 0;
-    placed.extents[dim] = dim == table->dim ? 2 * size : size;
+  for (dim = table->rank - 1; dim >= 0; --dim) {
+    placed.extents[dim] = count_of(&table->dimensions[dim], p);
     placed.strides[dim] = stride;
     stride = product_at_most(stride, placed.extents[dim]);
-    placed.entries = product_at_most(placed.entries, size);
   }
-  bytes = product_at_most(placed.entries, 2 * tensor->element_bytes);
+  bytes = product_at_most(stride, table->element_bytes);
   placed.bytes = (size_t)(bytes > most_count - 15 ? most_count : bytes + 15) / 16 * 16;
   return placed;
 }
 
-/* The counter of claims, then the tables of bounds. */
-static size_t workspace_of(const kernel_table *kernel, const image_table *image, const problem *p) {
-  size_t bytes = image->claims_work ? (size_t)work_counter_bytes : 0;
+static size_t workspace_of(const image_table *image, const problem *p) {
+  size_t bytes = 0;
   int i;
-  for (i = 0; i < image->bounds_count; ++i)
-    bytes += place_bounds(kernel, &image->bounds[i], p).bytes;
+  for (i = 0; i < image->workspace_count; ++i)
+    bytes += place_tensor(&image->workspaces[i], p).bytes;
   return bytes;
 }
 
@@ -630,14 +644,13 @@ static size_t most_workspace_of(const kernel_table *kernel, const problem *p) {
   size_t most = 0;
   int i;
   for (i = 0; i < kernel->image_count; ++i) {
-    const size_t bytes = workspace_of(kernel, &kernel->images[i], p);
+    const size_t bytes = workspace_of(&kernel->images[i], p);
     most = bytes > most ? bytes : most;
   }
   return most;
 }
 
-static int check_workspace(const problem *p, size_t needed, int64_t entries) {
-  const int64_t most_entries = most_int32 * (bounds_block_threads / 32);
+static int check_workspace(const problem *p, size_t needed) {
   if (needed == 0)
     return result_ok;
   if (!p->workspace)
@@ -655,11 +668,6 @@ static int check_workspace(const problem *p, size_t needed, int64_t entries) {
     return fail(result_invalid,
                 "workspace starts at address %#llx, which is not a multiple of 16 bytes; align its memory",
                 (unsigned long long)(uintptr_t)p->workspace);
-  if (entries > most_entries)
-    return fail(result_invalid,
-                "the captured tensors have %lld tiles under all of their other indices, the most is %lld; pass views "
-                "of fewer elements",
-                (print_int)entries, (print_int)most_entries);
   return result_ok;
 }
 
@@ -750,33 +758,35 @@ static int pack_tensors(const kernel_table *kernel, const image_table *image, co
   return result_ok;
 }
 
-static int pack_bounds(const kernel_table *kernel, const image_table *image, const problem *p, packed_problem *packed,
-                       unsigned char **cursor) {
-  size_t at = image->claims_work ? (size_t)work_counter_bytes : 0;
+/* What lies in the workspace, behind the operands. */
+static int pack_workspace(const image_table *image, const problem *p, unsigned char *cursor) {
+  size_t at = 0;
   int i;
-  packed->bounds_entries = 0;
-  for (i = 0; i < image->bounds_count; ++i) {
-    const placed_bounds placed = place_bounds(kernel, &image->bounds[i], p);
-    const size_t bytes = 8 * (size_t)kernel->tensors[image->bounds[i].tensor].rank;
+  for (i = 0; i < image->workspace_count; ++i) {
+    const placed_tensor placed = place_tensor(&image->workspaces[i], p);
+    const size_t bytes = 8 * (size_t)image->workspaces[i].rank;
     const uint64_t address = (uint64_t)(uintptr_t)p->workspace + at;
-    *cursor = put(put(put(*cursor, &address, 8), placed.strides, bytes), placed.extents, bytes);
-    packed->bounds_entries += placed.entries < most_count / 4 ? placed.entries : most_count / 4;
+    cursor = put(put(put(cursor, &address, 8), placed.strides, bytes), placed.extents, bytes);
     at += placed.bytes;
   }
-  return check_workspace(p, at, packed->bounds_entries);
+  return check_workspace(p, at);
 }
 
-static int64_t tiles_of(const grid_table *axis, const problem *p) {
-  return divided_up(axis->axis < 0 ? axis->size : p->extents[axis->axis], axis->by);
+static size_t packed_workspace_bytes(const image_table *image) {
+  size_t bytes = 0;
+  int i;
+  for (i = 0; i < image->workspace_count; ++i)
+    bytes += 8 + 16 * (size_t)image->workspaces[i].rank;
+  return bytes;
 }
 
-static int too_many_blocks(const image_table *image, const problem *p) {
+static int too_many_blocks(const entry_table *entry, const problem *p) {
   char grid[256] = "";
   double blocks = 1;
   int i, used = 0;
-  for (i = 0; i < image->grid_count; ++i) {
-    const grid_table *axis = &image->grid[i];
-    const int64_t tiles = tiles_of(axis, p);
+  for (i = 0; i < entry->grid_count; ++i) {
+    const count_table *axis = &entry->grid[i];
+    const int64_t tiles = count_of(axis, p);
     const size_t left = sizeof grid - (size_t)used;
     blocks *= (double)tiles;
     used += axis->by == 1 ? snprintf(grid + used, left, "%s%s = %lld", i ? ", " : "", axis->extent, (print_int)tiles)
@@ -787,26 +797,26 @@ static int too_many_blocks(const image_table *image, const problem *p) {
               (print_int)most_int32);
 }
 
-static int count_blocks(const image_table *image, const problem *p, packed_problem *packed) {
+static int count_blocks(const entry_table *entry, const problem *p, int64_t *counted) {
   int64_t blocks = 1;
   int i, too_many = 0;
-  packed->blocks = 0;
-  for (i = 0; i < image->grid_count; ++i)
-    if (tiles_of(&image->grid[i], p) == 0)
+  *counted = 0;
+  for (i = 0; i < entry->grid_count; ++i)
+    if (count_of(&entry->grid[i], p) == 0)
       return result_ok;
-  for (i = 0; i < image->grid_count; ++i) {
-    const int64_t tiles = tiles_of(&image->grid[i], p);
+  for (i = 0; i < entry->grid_count; ++i) {
+    const int64_t tiles = count_of(&entry->grid[i], p);
     too_many = too_many || tiles > most_int32 / blocks;
     blocks = too_many ? 1 : blocks * tiles;
   }
-  packed->blocks = blocks;
-  return too_many ? too_many_blocks(image, p) : result_ok;
+  *counted = blocks;
+  return too_many ? too_many_blocks(entry, p) : result_ok;
 }
 
 /* All checks, and everything but the tensor maps. */
 static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p,
                         packed_problem *packed) {
-  unsigned char *cursor = packed->bytes + sizeof(launch_params);
+  unsigned char *cursor = packed->bytes + sizeof(launch_params), *workspaces;
   int code, i;
   packed->sizes = sizes_of(kernel, p->extents);
   code = check_operands(kernel, p, &packed->sizes);
@@ -818,11 +828,13 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
   cursor = put(cursor, p->scalars, 8 * (size_t)kernel->scalar_count);
   for (i = 0; i < kernel->operand_count; ++i)
     cursor = put_tensor(cursor, &p->operands[i], kernel->operands[i].rank);
+  workspaces = cursor;
+  cursor += packed_workspace_bytes(image);
   code = pack_tensors(kernel, image, p, packed, &cursor);
   if (code == result_ok)
-    code = pack_bounds(kernel, image, p, packed, &cursor);
-  if (code == result_ok)
-    code = count_blocks(image, p, packed);
+    code = pack_workspace(image, p, workspaces);
+  for (i = 0; i < image->entry_count && code == result_ok; ++i)
+    code = count_blocks(&image->entries[i], p, &packed->blocks[i]);
   for (i = 0; i < image->map_count && code == result_ok; ++i) {
     const map_table *map = &image->maps[i];
     if (!map->is_captured ||
@@ -888,7 +900,7 @@ typedef struct {
 /* The module of one context. */
 typedef struct loaded_module {
   const image_table *image;
-  void *context, *module, *function, *bounds;
+  void *context, *module, *functions[most_kernels];
   int64_t multiprocessors;
   struct loaded_module *next;
 } loaded_module;
@@ -970,7 +982,7 @@ static int driver_too_old(const driver_table *driver, const image_table *image) 
 static int choose_image(const kernel_table *kernel, const driver_table *driver, int device,
                         const image_table **chosen) {
   char archs[256];
-  int major = 0, minor = 0, shared = 0, i, used = 0;
+  int major = 0, minor = 0, shared = 0, i, entry, used = 0;
   driver->cuDeviceGetAttribute(&major, attribute_compute_major, device);
   driver->cuDeviceGetAttribute(&minor, attribute_compute_minor, device);
   driver->cuDeviceGetAttribute(&shared, attribute_shared_per_block, device);
@@ -978,11 +990,12 @@ static int choose_image(const kernel_table *kernel, const driver_table *driver, 
     const image_table *image = &kernel->images[i];
     if (image->major != major || !(image->minors >> minor & 1))
       continue;
-    if (image->shared_bytes > (unsigned)shared)
-      return fail(
-          result_no_kernel,
-          "kernel '%s' needs %u bytes of shared memory, the device has %d per block; export it with --sram-budget %d",
-          kernel->name, image->shared_bytes, shared, shared);
+    for (entry = 0; entry < image->entry_count; ++entry)
+      if (image->entries[entry].shared_bytes > (unsigned)shared)
+        return fail(
+            result_no_kernel,
+            "kernel '%s' needs %u bytes of shared memory, the device has %d per block; export it with --sram-budget %d",
+            kernel->name, image->entries[entry].shared_bytes, shared, shared);
     if (image->map_count > 0 && !driver->cuTensorMapEncodeTiled)
       return driver_too_old(driver, image);
     *chosen = image;
@@ -995,32 +1008,39 @@ static int choose_image(const kernel_table *kernel, const driver_table *driver, 
               kernel->name, archs, major, minor);
 }
 
-static int load_functions(const kernel_table *kernel, const driver_table *driver, int device, loaded_module *loaded) {
-  const image_table *image = loaded->image;
+static int load_function(const kernel_table *kernel, const entry_table *entry, const driver_table *driver,
+                         loaded_module *loaded, void **function) {
   size_t offset = 0, size = 0;
   char what[256];
-  int count = 0, code = driver->cuModuleLoadData(&loaded->module, image->cubin);
-  if (code != 0 && image->nvrtc / 1000 > driver->version / 1000)
-    return driver_too_old(driver, image);
-  snprintf(what, sizeof what, "kernel '%s' does not load", kernel->name);
-  if (code == 0) {
-    snprintf(what, sizeof what, "kernel '%s' has no entry '%s'", kernel->name, image->entry);
-    code = driver->cuModuleGetFunction(&loaded->function, loaded->module, image->entry);
-  }
-  if (code == 0 && image->bounds_entry) {
-    snprintf(what, sizeof what, "kernel '%s' has no entry '%s'", kernel->name, image->bounds_entry);
-    code = driver->cuModuleGetFunction(&loaded->bounds, loaded->module, image->bounds_entry);
-  }
-  if (code == 0 && image->shared_bytes > 0) {
-    snprintf(what, sizeof what, "kernel '%s' cannot have %u bytes of shared memory", kernel->name, image->shared_bytes);
-    code = driver->cuFuncSetAttribute(loaded->function, function_max_dynamic_shared, (int)image->shared_bytes);
+  int code = driver->cuModuleGetFunction(function, loaded->module, entry->name);
+  snprintf(what, sizeof what, "kernel '%s' has no entry '%s'", kernel->name, entry->name);
+  if (code == 0 && entry->shared_bytes > 0) {
+    snprintf(what, sizeof what, "kernel '%s' cannot have %u bytes of shared memory", kernel->name, entry->shared_bytes);
+    code = driver->cuFuncSetAttribute(*function, function_max_dynamic_shared, (int)entry->shared_bytes);
   }
   if (code != 0)
     return driver_result(driver, code, what);
-  if (driver->cuFuncGetParamInfo && driver->cuFuncGetParamInfo(loaded->function, 0, &offset, &size) == 0 &&
-      size != image->packed_bytes)
+  if (driver->cuFuncGetParamInfo && driver->cuFuncGetParamInfo(*function, 0, &offset, &size) == 0 &&
+      size != loaded->image->packed_bytes)
     return fail(result_no_kernel, "kernel '%s' takes %llu bytes of parameters, its tables pack %llu; export it again",
-                kernel->name, (unsigned long long)size, (unsigned long long)image->packed_bytes);
+                kernel->name, (unsigned long long)size, (unsigned long long)loaded->image->packed_bytes);
+  return result_ok;
+}
+
+static int load_functions(const kernel_table *kernel, const driver_table *driver, int device, loaded_module *loaded) {
+  const image_table *image = loaded->image;
+  char what[256];
+  int i, count = 0, code = driver->cuModuleLoadData(&loaded->module, image->cubin);
+  if (code != 0 && image->nvrtc / 1000 > driver->version / 1000)
+    return driver_too_old(driver, image);
+  if (code != 0) {
+    snprintf(what, sizeof what, "kernel '%s' does not load", kernel->name);
+    return driver_result(driver, code, what);
+  }
+  for (i = 0; i < image->entry_count && code == result_ok; ++i)
+    code = load_function(kernel, &image->entries[i], driver, loaded, &loaded->functions[i]);
+  if (code != result_ok)
+    return code;
   driver->cuDeviceGetAttribute(&count, attribute_multiprocessors, device);
   loaded->multiprocessors = count;
   return result_ok;
@@ -1121,35 +1141,27 @@ static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int cla
   return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
-static int enqueue(const kernel_table *kernel, const loaded_module *loaded, const driver_table *driver, void *stream,
-                   packed_problem *packed) {
-  const image_table *image = loaded->image;
+static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int number, const driver_table *driver,
+                   void *stream, packed_problem *packed) {
+  const entry_table *entry = &loaded->image->entries[number];
   void *arguments[1];
-  const int64_t blocks = image->persistent
-                             ? persistent_blocks(packed->blocks, loaded->multiprocessors, image->claims_work)
-                             : packed->blocks;
+  const int64_t tiles = packed->blocks[number],
+                blocks =
+                    entry->persistent ? persistent_blocks(tiles, loaded->multiprocessors, entry->claims_work) : tiles;
   char what[256];
   int code;
+  if (tiles == 0)
+    return result_ok;
   arguments[0] = packed->bytes;
-  /* In the stream's order: the kernel finds them made. */
-  if (packed->bounds_entries > 0 || image->claims_work) {
-    const int64_t per_block = bounds_block_threads / 32, needed = divided_up(packed->bounds_entries, per_block);
-    code = driver->cuLaunchKernel(loaded->bounds, (unsigned)(needed > 1 ? needed : 1), 1, 1, bounds_block_threads, 1, 1,
-                                  0, stream, arguments, NULL);
-    if (code != 0) {
-      snprintf(what, sizeof what, "launch of kernel '%s%s' failed", kernel->name, bounds_suffix);
-      return driver_result(driver, code, what);
-    }
-  }
-  if (image->waits_for_bounds && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
+  if (entry->is_dependent && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
     launch_attribute attribute = {
         launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
     const launch_config config = {
-        {(unsigned)blocks, 1, 1}, {(unsigned)image->threads, 1, 1}, image->shared_bytes, stream, &attribute, 1};
-    code = driver->cuLaunchKernelEx(&config, loaded->function, arguments, NULL);
+        {(unsigned)blocks, 1, 1}, {(unsigned)entry->threads, 1, 1}, entry->shared_bytes, stream, &attribute, 1};
+    code = driver->cuLaunchKernelEx(&config, loaded->functions[number], arguments, NULL);
   } else {
-    code = driver->cuLaunchKernel(loaded->function, (unsigned)blocks, 1, 1, (unsigned)image->threads, 1, 1,
-                                  image->shared_bytes, stream, arguments, NULL);
+    code = driver->cuLaunchKernel(loaded->functions[number], (unsigned)blocks, 1, 1, (unsigned)entry->threads, 1, 1,
+                                  entry->shared_bytes, stream, arguments, NULL);
   }
   if (code == 0)
     return result_ok;
@@ -1161,17 +1173,18 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   const driver_table *driver = NULL;
   const loaded_module *loaded = NULL;
   packed_problem packed;
-  int code = find_module(kernel, &driver, &loaded);
+  int i, code = find_module(kernel, &driver, &loaded);
   if (code == result_ok)
     code = pack_problem(kernel, loaded->image, p, &packed);
-  if (code != result_ok || packed.blocks == 0)
+  /* The last kernel completes the results. */
+  if (code != result_ok || packed.blocks[loaded->image->entry_count - 1] == 0)
     return code;
   code = fill_maps(kernel, loaded->image, driver, p, &packed);
   /* What fill_maps finds is a parameter, too. */
   memcpy(packed.bytes, &packed.params, sizeof packed.params);
-  if (code != result_ok)
-    return code;
-  return enqueue(kernel, loaded, driver, p->stream, &packed);
+  for (i = 0; i < loaded->image->entry_count && code == result_ok; ++i)
+    code = enqueue(kernel, loaded, i, driver, p->stream, &packed);
+  return code;
 }
 
 static int load_for_context(const kernel_table *kernel) {

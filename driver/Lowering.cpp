@@ -160,8 +160,6 @@ void describeLaunch(ArrayRef<tile::LaunchedKernel> kernels, KernelSignature &sig
   for (const tile::LaunchedKernel &launched : kernels) {
     auto kernel = cast<sched::KernelOp>(launched.op);
     addTensorMaps(kernel, signature.tensorMaps);
-    signature.claimsWork |= sched::claimsWork(kernel);
-    signature.waitsForBounds |= sched::waitsForLaunch(kernel);
   }
 }
 
@@ -213,7 +211,7 @@ template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kern
 /// A launch is called after its tile.launch.
 std::string launchName(ModuleOp module, StringRef kernel) {
   for (auto launch : module.getOps<tile::LaunchOp>())
-    return launch.getSymName().str();
+    return launch.getTitle().str();
   return kernel.str();
 }
 
@@ -269,6 +267,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
       entry.threads = int(scheduled.getThreads());
       entry.sharedBytes = size_t(scheduled.getSharedBytes());
       entry.persistent = scheduled.getPlan().getPersistent();
+      entry.claimsWork = sched::claimsWork(scheduled);
       entry.dependent = sched::waitsForLaunch(scheduled); // else it must not start early
     }
   }
@@ -573,7 +572,6 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   result.plan = planOf(kernel.getPlan());
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
-  result.summary.signature.bounds = signature.bounds;
   if (request.stage > Stage::Tile && request.target.isCuda())
     result.schedule = describeTiles(kernel);
 }

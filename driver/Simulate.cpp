@@ -54,7 +54,6 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
     return good;
   if (!packed.hasWork(state->image))
     return {};
-  makeBounds(state->image.signature, args);
   Expected<void> ran =
       state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
   if (ran || !ran.error().where.known())

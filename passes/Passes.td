@@ -51,7 +51,7 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
-    end goes through; the rest is one map in partial tiles. The kernel names the bounds of captured tensors that the domain reads. Where several warpgroups
+    end goes through; the rest is one map in partial tiles. Where the domain reads bounds of captured tensors, a kernel in front fills tables of them (workspace operands). Where several warpgroups
     compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
     (`tile.first_visible`), and compares columns in the tiles that their ends go through.
     Why here: the last point where the variant is still one formula.
@@ -305,7 +305,7 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
-    its own, unless warps compute by distance. Where the search reads bounds of tensors, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
+    its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
     work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
@@ -372,7 +372,7 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts and pipelined copies.
     Ensures: a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic; tiles are buffers, reused in
-    place where an operand dies. From sm_90 on kernels with bounds of tensors wait for these themselves (`sched.wait_launch`).
+    place where an operand dies. From sm_90 on dependent kernels of a launch wait for the one before themselves (`sched.wait_launch`), which lets them start (`sched.start_next_launch`).
     Why here: everything that is decided on whole tiles has been.
     Before: `%s = tile.mma %q, %k`
     After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`

@@ -35,7 +35,6 @@ struct LoadedModule {
   CudaContext context;
   CudaModule module;
   std::vector<CudaFunction> functions; ///< of the image's entries
-  CudaFunction bounds;                 ///< null where the signature has none
   int64_t multiprocessors;             ///< of a persistent kernel's device, else 0
 };
 
@@ -124,7 +123,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}, nullptr, 0});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}, 0});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -135,11 +134,6 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
     for (const KernelEntry &entry : image.entries)
       if (Expected<void> found = loadEntry(entry, *loaded); !found)
         return found;
-    if (!image.signature.bounds.empty()) {
-      std::string entry = image.main().symbol + boundsEntrySuffix;
-      if (int failed = cuda->cuModuleGetFunction(&loaded->bounds, loaded->module, entry.c_str()))
-        return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry));
-    }
     if (std::ranges::none_of(image.entries, &KernelEntry::persistent))
       return {};
     Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
@@ -232,16 +226,6 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   if (!loaded)
     return loaded.error();
   ContextScope scope(cuda, current, (*loaded)->context);
-  void *arguments[] = {packed.bytes};
-  // In the stream's order: the kernel finds them made.
-  if (packed.boundsEntries > 0 || image.signature.claimsWork) {
-    constexpr int64_t perBlock = boundsBlockThreads / 32;
-    const int64_t blocks = std::max<int64_t>((packed.boundsEntries + perBlock - 1) / perBlock, 1);
-    int code = cuda->cuLaunchKernel((*loaded)->bounds, unsigned(blocks), 1, 1, boundsBlockThreads, 1, 1, 0, stream,
-                                    arguments, nullptr);
-    if (code != 0)
-      return cuda->result(code, fmt::format("launch of kernel '{}{}' failed", image.name, boundsEntrySuffix));
-  }
   for (size_t i = 0; i < image.entries.size(); ++i)
     if (Expected<void> launched = launchEntry(stream, packed, **loaded, i); !launched)
       return launched;
@@ -255,9 +239,9 @@ Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, c
   if (packed.blocks[index] == 0)
     return {};
   void *arguments[] = {packed.bytes};
-  const int64_t blocks =
-      entry.persistent ? persistentBlocks(packed.blocks[index], loaded.multiprocessors, image.signature.claimsWork)
-                       : packed.blocks[index];
+  const int64_t blocks = entry.persistent
+                             ? persistentBlocks(packed.blocks[index], loaded.multiprocessors, entry.claimsWork)
+                             : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
   int code = 0;
   if (entry.dependent && cuda->launchesDependents()) {
@@ -434,7 +418,6 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   const ProfilerRange range(state->image.name.c_str());
   if (state->cuda)
     return state->launchCuda(stream, packed);
-  makeBounds(state->image.signature, args);
   state->launchHost(packed);
   return {};
 }

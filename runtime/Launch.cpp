@@ -531,105 +531,6 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// Bounds of tensors
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// One of the signature's bounds in a launch.
-struct PlacedBounds {
-  const BoundsParam &param;
-  const Tensor &tensor;
-  int64_t rows;     ///< of the sequence
-  int64_t shift;    ///< row i reads element i + shift
-  size_t offset;    ///< of the table, in the workspace
-  Tensor table;     ///< entries 2n and 2n + 1 of tile n; at no address
-  __int128 entries; ///< tiles under all other indices
-
-  PlacedBounds(const BoundsParam &param, const Tensor &tensor, const LaunchArgs &args, size_t offset)
-      : param(param), tensor(tensor), rows(param.ofKeys ? args.k.shape[2] : args.q.shape[2]),
-        shift(param.ofKeys ? 0 : args.qOffset.value_or(0)), offset(offset), entries(1) {
-    __int128 stride = 1;
-    table.rank = tensor.rank;
-    for (int dim = tensor.rank - 1; dim >= 0; --dim) {
-      int64_t size = dim == param.dim ? ceilDiv(rows, param.rows) : tensor.shape[dim];
-      table.shape[dim] = dim == param.dim ? 2 * size : size;
-      table.strides[dim] = int64_t(stride);
-      stride = std::min(stride * table.shape[dim], most);
-      entries = std::min(entries * size, most);
-    }
-  }
-
-  size_t bytes() const { return size_t(std::min(2 * entries * __int128(byteSize(tensor.dtype)) + 15, most)) / 16 * 16; }
-
-private:
-  static constexpr __int128 most = __int128(1) << 62;
-};
-
-/// Calls `visit(const PlacedBounds &)` for the signature's bounds in order, which lie in the workspace behind the
-/// counter of claims; gives where they end.
-template <typename Visit> size_t forEachBounds(const KernelSignature &signature, const LaunchArgs &args, Visit visit) {
-  size_t offset = signature.claimsWork ? workCounterBytes : 0;
-  if (signature.bounds.empty() || args.q.rank != 4 || args.k.rank != 4)
-    return offset;
-  for (const BoundsParam &param : signature.bounds)
-    for (const NamedTensor &named : args.tensors)
-      if (named.name == param.tensor && named.tensor.rank > param.dim) {
-        PlacedBounds placed(param, named.tensor, args, offset);
-        visit(placed);
-        offset += placed.bytes();
-        break;
-      }
-  return offset;
-}
-
-template <typename T> void fillBounds(const PlacedBounds &placed, void *workspace) {
-  const Tensor &tensor = placed.tensor;
-  const int dim = placed.param.dim;
-  for (int64_t entry = 0; entry < int64_t(placed.entries); ++entry) {
-    const T *from = static_cast<const T *>(tensor.data);
-    T *to = reinterpret_cast<T *>(static_cast<std::byte *>(workspace) + placed.offset);
-    int64_t rest = entry, row = 0;
-    for (int d = tensor.rank - 1; d >= 0; --d) {
-      const int64_t size = d == dim ? placed.table.shape[d] / 2 : placed.table.shape[d], index = rest % size;
-      rest /= size;
-      if (d == dim)
-        row = index * placed.param.rows;
-      else
-        from += index * packedStride(tensor, d);
-      to += (d == dim ? 2 * index : index) * placed.table.strides[d];
-    }
-    auto read = [&](int64_t i) {
-      T value = from[std::clamp<int64_t>(i + placed.shift, 0, tensor.shape[dim] - 1) * packedStride(tensor, dim)];
-      return sizeof(T) == 1 ? T(value != 0) : value;
-    };
-    T least = read(row), greatest = least;
-    for (int64_t i = row + 1; i < std::min(row + placed.param.rows, placed.rows); ++i) {
-      least = std::min(least, read(i));
-      greatest = std::max(greatest, read(i));
-    }
-    to[0] = least;
-    to[placed.table.strides[dim]] = greatest;
-  }
-}
-
-} // namespace
-
-void attune::makeBounds(const KernelSignature &signature, const LaunchArgs &args) {
-  forEachBounds(signature, args, [&](const PlacedBounds &placed) {
-    switch (placed.tensor.dtype) {
-    case DType::I32:
-      return fillBounds<int32_t>(placed, args.workspace);
-    case DType::I64:
-      return fillBounds<int64_t>(placed, args.workspace);
-    default:
-      assert(placed.tensor.dtype == DType::Bool && "bounds are of integers");
-      return fillBounds<uint8_t>(placed, args.workspace);
-    }
-  });
-}
-
 /// Checks what is passed beside operands, captured tensors and scalars, and fills the fields of `params`.
 static Expected<void> packLaunchValues(const KernelSignature &signature, float defaultDropout, const LaunchArgs &args,
                                        LaunchParams &params) {
@@ -710,7 +611,7 @@ size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs 
   for (const OperandParam &operand : signature.operands)
     if (const Tensor *tensor = args.operand(operand.name); tensor && tensor->rank == operand.rank())
       (void)axes.add(operand, *tensor);
-  size_t bytes = forEachBounds(signature, args, [](const PlacedBounds &) {});
+  size_t bytes = 0;
   for (const OperandParam &operand : signature.operands)
     if (operand.role == OperandRole::Workspace)
       bytes += bytesOf(workspaceTensor(operand, axes, args));
@@ -846,7 +747,6 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
 
-  // Operands come before captured tensors, but lie behind what is made of these in the workspace.
   size_t operandBytes = 0;
   for (const OperandParam &operand : signature.operands)
     operandBytes += packedTensorBytes(operand.rank());
@@ -870,13 +770,8 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   if (args.tensors.size() > signature.tensors.size())
     return surplus(signature.tensors, args.tensors, "captured tensor");
 
-  packed.boundsEntries = 0;
-  __int128 entries = 0;
-  size_t needed = forEachBounds(signature, args, [&](const PlacedBounds &placed) {
-    entries += placed.entries;
-    slots.put(reinterpret_cast<uintptr_t>(args.workspace) + placed.offset);
-    slots.putShape(placed.table);
-  });
+  // Operands come before captured tensors, which workspace operands may take extents of.
+  size_t needed = 0;
   for (const OperandParam &operand : signature.operands) {
     if (operand.role != OperandRole::Workspace) {
       operandSlots.put(args.operand(operand.name), operand.rank());
@@ -896,12 +791,6 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
     if (reinterpret_cast<uintptr_t>(args.workspace) % tileAlignment != 0)
       return failure("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
                      reinterpret_cast<uintptr_t>(args.workspace));
-    if (entries > __int128(maxInt32) * (boundsBlockThreads / 32))
-      return failure("the captured tensors have {:.0f} tiles under all of their other indices, the most is {}; pass "
-                     "views of fewer "
-                     "elements",
-                     double(entries), int64_t(maxInt32) * (boundsBlockThreads / 32));
-    packed.boundsEntries = int64_t(entries);
   }
 
   params.mapped = mappedTensors(signature, params, sizes);

@@ -28,7 +28,6 @@ struct PackedLaunch {
   LaunchSizes sizes;
   int64_t tiles[maxKernels][maxGridAxes]; ///< of each axis of the grid of each kernel
   int64_t blocks[maxKernels];             ///< of each kernel: the product of its tiles
-  int64_t boundsEntries;                  ///< pairs of a least and a greatest element to make before
 
   /// Whether the kernel that completes the results has blocks.
   bool hasWork(const KernelImage &image) const { return blocks[image.entries.size() - 1] != 0; }
@@ -54,12 +53,9 @@ AxisWords wordsFor(const AxisParam &axis);
 Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
                           PackedLaunch &packed);
 
-/// Bytes of all tables of bounds, each from a multiple of 16 on. A tensor that `args` lacks, or has with another rank,
-/// counts as empty.
+/// Bytes of all workspace operands, each from a multiple of 16 on. A tensor that `args` lacks, or has with another
+/// rank, counts as empty.
 size_t workspaceSize(const KernelSignature &signature, const LaunchArgs &args);
-
-/// Makes the bounds, on the host. Precondition: packLaunch accepts the arguments.
-void makeBounds(const KernelSignature &signature, const LaunchArgs &args);
 
 /// Error when the signature does not fit the parameter space or the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);

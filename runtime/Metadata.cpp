@@ -32,9 +32,9 @@ static json toJson(const std::vector<AxisParam> &axes) {
 }
 
 static json toJson(const KernelEntry &entry) {
-  return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},   {"threads", entry.threads},
-          {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers}, {"spillBytes", entry.spillBytes},
-          {"persistent", entry.persistent},   {"dependent", entry.dependent}};
+  return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},     {"threads", entry.threads},
+          {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers},   {"spillBytes", entry.spillBytes},
+          {"persistent", entry.persistent},   {"claimsWork", entry.claimsWork}, {"dependent", entry.dependent}};
 }
 
 static json toJson(const OperandParam &operand) {
@@ -63,16 +63,6 @@ static json toJson(const KernelSignature &signature) {
     result["headDim"] = signature.headDim;
   if (signature.headDimV)
     result["headDimV"] = signature.headDimV;
-  for (const BoundsParam &bounds : signature.bounds)
-    result["bounds"].push_back({{"name", bounds.name},
-                                {"tensor", bounds.tensor},
-                                {"dim", bounds.dim},
-                                {"ofKeys", bounds.ofKeys},
-                                {"rows", bounds.rows}});
-  if (signature.claimsWork)
-    result["claimsWork"] = true;
-  if (signature.waitsForBounds)
-    result["waitsForBounds"] = true;
   for (const TensorMapParam &map : signature.tensorMaps)
     result["tensorMaps"].push_back({{"tensor", map.tensor},
                                     {"captured", map.captured},
@@ -260,6 +250,7 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
   reader.read(from, "registers", to.registers, anyCount);
   reader.read(from, "spillBytes", to.spillBytes, anyCount);
   reader.read(from, "persistent", to.persistent);
+  reader.read(from, "claimsWork", to.claimsWork);
   reader.read(from, "dependent", to.dependent);
 }
 
@@ -291,20 +282,6 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
           for (const json &index : *indices)
             read(reader, index, param.rank, param.indices.emplace_back());
     }
-  if (from.contains("bounds"))
-    if (const json *all = reader.array(from, "bounds"))
-      for (const json &bounds : *all) {
-        BoundsParam &param = to.bounds.emplace_back();
-        reader.read(bounds, "name", param.name);
-        reader.read(bounds, "tensor", param.tensor);
-        reader.read(bounds, "dim", param.dim, {0, ranks.greatest - 1});
-        reader.read(bounds, "ofKeys", param.ofKeys);
-        reader.read(bounds, "rows", param.rows, sizes);
-      }
-  if (from.contains("claimsWork"))
-    reader.read(from, "claimsWork", to.claimsWork);
-  if (from.contains("waitsForBounds"))
-    reader.read(from, "waitsForBounds", to.waitsForBounds);
   if (from.contains("tensorMaps"))
     if (const json *maps = reader.array(from, "tensorMaps", mostTensorMaps))
       for (const json &map : *maps) {
@@ -362,10 +339,6 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
     if (const TensorParam *tensor = findTensor(signature, signature.blockPattern->tensor);
         !tensor || tensor->dtype != DType::Bool || tensor->rank < 2)
       fail("blockPattern", signature.blockPattern->tensor);
-  for (const BoundsParam &bounds : signature.bounds)
-    if (const TensorParam *tensor = findTensor(signature, bounds.tensor);
-        !tensor || isFloat(tensor->dtype) || tensor->rank <= bounds.dim)
-      fail("bounds", bounds.tensor);
   for (const KernelEntry &entry : entries)
     for (const AxisParam &axis : entry.grid)
       if (!hasExtent(signature, axis))

@@ -90,19 +90,10 @@ size_t KernelSignature::tensorOffset(size_t tensor) const {
   return offset;
 }
 
-size_t KernelSignature::boundsOffset(size_t which) const {
-  size_t offset = tensorOffset(tensors.size());
-  for (size_t i = 0; i < which; ++i)
-    for (const TensorParam &tensor : tensors)
-      if (tensor.name == bounds[i].tensor)
-        offset += packedTensorBytes(tensor.rank);
-  return offset;
-}
-
 size_t KernelSignature::tensorMapOffset() const {
-  return (boundsOffset(bounds.size()) + tensorMapAlignment - 1) / tensorMapAlignment * tensorMapAlignment;
+  return (tensorOffset(tensors.size()) + tensorMapAlignment - 1) / tensorMapAlignment * tensorMapAlignment;
 }
 
 size_t KernelSignature::packedBytes() const {
-  return tensorMaps.empty() ? boundsOffset(bounds.size()) : tensorMapOffset() + tensorMapBytes * tensorMaps.size();
+  return tensorMaps.empty() ? tensorOffset(tensors.size()) : tensorMapOffset() + tensorMapBytes * tensorMaps.size();
 }

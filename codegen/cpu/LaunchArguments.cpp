@@ -57,6 +57,11 @@ const Memory &Lowering::memoryOf(Value view) {
   return found->second;
 }
 
+/// Whether the launch gives an operand extents of a captured tensor, which may be empty.
+static bool followsTensor(const OperandParam &operand) {
+  return llvm::any_of(operand.axes, [](const AxisParam &axis) { return tensorDimension(axis.name).has_value(); });
+}
+
 Memory Lowering::readMemory(StringRef name, Type type) {
   Memory memory;
   memory.element = cast<ViewType>(type).getElementType();
@@ -66,7 +71,7 @@ Memory Lowering::readMemory(StringRef name, Type type) {
     memory.strides.push_back(field(i64, declared.offset + 8 * (1 + i)));
     memory.extents.push_back(field(i64, declared.offset + 8 * (1 + declared.rank + i)));
   }
-  if (declared.kind != Declaration::Operand) {
+  if (declared.kind != Declaration::Operand || followsTensor(signature.operands[declared.index])) {
     readAsZeroIfEmpty(memory);
   } else if (const OperandParam &operand = signature.operands[declared.index]; operand.isTiled()) {
     memory.columns = operand.axes.back().size;

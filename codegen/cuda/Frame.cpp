@@ -65,7 +65,7 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
                                std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
 }
 
-/// Operands, pattern, scalars, tensors, bounds.
+/// Operands, pattern, scalars, tensors.
 static void describeParameters(KernelOp kernel, Rows &rows) {
   for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
     rows.push_back({"operand", operand.getName().str() + ", " + (operand.getOptional() ? "optional " : "") +
@@ -79,10 +79,6 @@ static void describeParameters(KernelOp kernel, Rows &rows) {
   for (auto tensor : kernel.getTensors().getAsRange<CapturedTensorAttr>())
     rows.push_back({"tensor", tensor.getName().str() + ", " + text(tensor.getElementType()) + ", rank " +
                                   std::to_string(tensor.getRank())});
-  for (auto bounds : kernel.getBounds().getAsRange<tile::BoundsAttr>())
-    rows.push_back({"bounds", bounds.getTensor().getValue().str() + ", within tiles of " +
-                                  std::to_string(bounds.getRows()) +
-                                  (bounds.getAxis().getValue() == "k" ? " keys" : " queries")});
 }
 
 /// Tables of the buffers in shared memory and in registers.
@@ -158,8 +154,6 @@ Expected<void> KernelPrinter::run() {
   printBlock(kernel.getBody().front());
   if (error)
     return *error;
-  if (!kernel.getBounds().empty())
-    printBounds();
   return {};
 }
 
@@ -171,7 +165,7 @@ std::string KernelPrinter::function() {
   if (used.count("shared_address"))
     out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"
            "  const unsigned shared_base = shared_address(shared_memory);\n";
-  return out + source.text() + "}\n" + boundsKernel;
+  return out + source.text() + "}\n";
 }
 
 } // namespace attune::codegen::cuda

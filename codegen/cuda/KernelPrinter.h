@@ -14,7 +14,6 @@
 //     WorkLoops.cpp       loops over tiles of work
 //     Params.cpp          struct Params
 //     Frame.cpp           the whole source
-//     BoundsKernel.cpp    the kernel that makes the bounds of tensors
 //
 // A member `bool printX(op)` prints `op` where it is of the kind X, and says whether it is.
 //
@@ -53,7 +52,6 @@ struct Declarations {
   llvm::SmallVector<sched::OperandAttr> operands;
   llvm::SmallVector<sched::CapturedTensorAttr> tensors;
   llvm::SmallVector<sched::RuntimeScalarAttr> scalars;
-  llvm::SmallVector<tile::BoundsAttr> bounds;
 };
 
 class KernelPrinter {
@@ -82,12 +80,11 @@ public:
   const std::set<std::string, std::less<>> &usedPrimitives() const { return used; }
   const std::string &mapMembers() const { return tensorMaps; }
   unsigned mapCount() const { return unsigned(maps.size()); }
-  /// The function, and that of the kernel that makes its bounds.
+  /// The function.
   std::string function();
 
 private:
   void printBuffers(std::string &out);
-  void printBounds();
 
   // Parameters.
   void declareParams();
@@ -95,6 +92,8 @@ private:
   void declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank, bool written,
                      StringRef comment);
   View parameterView(tile::ParamOp op);
+  /// Whether the kernel stores to an operand.
+  bool writes(llvm::StringRef operand);
   Expr parameter(tile::ParamOp op);
   Expr extentOf(StringRef axis);
 
@@ -203,9 +202,8 @@ private:
   Source source;
   Names names;
   std::set<std::string, std::less<>> used;
-  std::string params;     ///< members of Params after the fixed ones
-  std::string tensorMaps; ///< those at its end
-  std::string boundsKernel;
+  std::string params;                         ///< members of Params after the fixed ones
+  std::string tensorMaps;                     ///< those at its end
   std::map<std::string, std::string> members; ///< member of Params by name of parameter
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;

@@ -128,20 +128,14 @@ void KernelPrinter::printElement(tile::ElementOp op) {
     indices.push_back(op.getInRange()[i] ? expr : primitive("clamp_index", {expr, {view.extents[i]}}));
   }
   Type type = op.getView().getType().getElementType();
-  // While another kernel writes them, bounds are no constants.
-  auto parameter = op.getView().getDefiningOp<tile::ParamOp>();
-  const bool isMade = waitsForLaunch && parameter &&
-                      llvm::any_of(kernel.getBounds().getAsRange<tile::BoundsAttr>(), [&](tile::BoundsAttr bounds) {
-                        return bounds.getName().getValue() == parameter.getName();
-                      });
-  StringRef load = isMade || view.isWritten ? "load_written"
-                   : type.isF32()           ? "load_f32"
-                   : type.isBF16()          ? "load_bf16"
-                   : type.isF16()           ? "load_f16"
-                   : type.isInteger(32)     ? "load_i32"
-                   : type.isInteger(64)     ? "load_i64"
-                   : type.isInteger(8)      ? "load_bool"
-                                            : "";
+  StringRef load = view.isWritten       ? "load_written"
+                   : type.isF32()       ? "load_f32"
+                   : type.isBF16()      ? "load_bf16"
+                   : type.isF16()       ? "load_f16"
+                   : type.isInteger(32) ? "load_i32"
+                   : type.isInteger(64) ? "load_i64"
+                   : type.isInteger(8)  ? "load_bool"
+                                        : "";
   if (load.empty())
     return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));

@@ -3,6 +3,7 @@
 #include "codegen/cuda/KernelPrinter.h"
 
 #include "codegen/cuda/CommentText.h"
+#include "ir/NestedOps.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -29,7 +30,6 @@ Declarations::Declarations(ArrayRef<KernelOp> kernels)
     addOnce(operands, kernel.getOperands());
     addOnce(tensors, kernel.getTensors());
     addOnce(scalars, kernel.getScalars());
-    addOnce(bounds, kernel.getBounds());
   }
 }
 
@@ -54,13 +54,6 @@ void KernelPrinter::declareParams() {
   for (auto tensor : declared.tensors)
     declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
                   tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
-  for (auto bounds : declared.bounds) {
-    CapturedTensorAttr tensor = tile::boundedTensor(kernel.getTensors(), bounds);
-    declareTensor(member, bounds.getName(), bounds.getName(), tensor.getElementType(), tensor.getRank(),
-                  /*written=*/true,
-                  "the least and the greatest element of " + codegen::commentText(tensor.getName().getValue()) +
-                      " in each tile");
-  }
 }
 
 /// What the extents of the axes that attention has are called; that of any other axis is called after it.
@@ -114,7 +107,20 @@ Expr KernelPrinter::parameter(tile::ParamOp op) {
   return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
 }
 
-/// An operand's extents are those of its axes.
+/// Whether something stores to the view, or to a slice of it.
+static bool isStored(Value view) {
+  return llvm::any_of(view.getUsers(), [](Operation *user) {
+    auto slice = dyn_cast<SliceOp>(user);
+    return slice ? isStored(slice.getResult()) : isa<StoreElementOp, CopyToGlobalOp, AddElementsOp, TensorMapOp>(user);
+  });
+}
+
+bool KernelPrinter::writes(StringRef operand) {
+  return holds<tile::ParamOp>(
+      kernel, [&](tile::ParamOp param) { return param.getName() == operand && isStored(param.getResult()); });
+}
+
+/// An operand's extents are those of its axes, where these count one by one.
 View KernelPrinter::parameterView(tile::ParamOp op) {
   View view;
   std::string name = "p." + members[op.getName().str()];
@@ -127,9 +133,15 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
   OperandAttr operand = tile::operandOf(op.getResult());
   if (!operand)
     return view;
-  view.isWritten = operand.isWritten();
-  for (auto [axis, extent] : llvm::zip(operand.getAxes(), view.extents))
-    extent = axis.isFixed() ? std::to_string(axis.getSize()) : "p." + members[axisKey(axis.getName().getValue())];
+  view.isWritten =
+      operand.getRole() == OperandRole::Workspace ? waitsForLaunch || writes(op.getName()) : operand.isWritten();
+  for (auto [axis, extent] : llvm::zip(operand.getAxes(), view.extents)) {
+    auto member = members.find(axisKey(axis.getName().getValue()));
+    if (axis.isFixed())
+      extent = std::to_string(axis.getSize());
+    else if (axis.getBy() == 1 && member != members.end())
+      extent = "p." + member->second;
+  }
   if (operand.isTiled())
     view.strides.back().clear();
   return view;

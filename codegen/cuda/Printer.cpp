@@ -22,11 +22,6 @@ Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, cons
   std::string header, maps;
   unsigned mapCount = 0;
   for (sched::KernelOp kernel : kernels) {
-    if (kernels.size() > 1 && !kernel.getBounds().empty())
-      return Error{
-          "kernel '" + kernel.getSymName().str() +
-          "' has bounds of tensors, which only the one kernel of a launch may have; write the kernel that makes "
-          "them into the module"};
     cuda::KernelPrinter &printer =
         *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, mapCount));
     if (Expected<void> printed = printer.run(); !printed)

@@ -59,7 +59,9 @@ bool KernelPrinter::printWork(Operation *op) {
       .Case([&](ReadBlockIdOp o) { declare(o->getResult(0), bitPattern(primitive("read_block_id", {}))); })
       .Case(
           [&](ReadAgainOp o) { declare(o->getResult(0), bitPattern(primitive("read_again", {value(o.getValue())}))); })
-      .Case([&](ClaimWorkOp o) { declare(o->getResult(0), primitive("claim_work", {{"p.workspace"}})); })
+      .Case(
+          [&](ClaimWorkOp o) { declare(o->getResult(0), primitive("claim_work", {{views[o.getCounter()].pointer}})); })
+      .Case([&](StartNextLaunchOp) { statement(op, primitive("start_next_launch", {}).text + ";"); })
       .Case([&](WaitLaunchOp) { statement(op, primitive("wait_launch", {}).text + ";"); })
       .Default([&](Operation *) { isKnown = false; });
   return isKnown;

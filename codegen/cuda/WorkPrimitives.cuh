@@ -3,8 +3,8 @@
 //@ claim_work
 /// In lane 0 of a warp the number of the next tile of work that no block has taken, elsewhere 0: `counter` counts those after the grid's
 /// first ones, one a block. PTX 9.7.13.5, atom.global.add.
-__device__ __forceinline__ int claim_work(void *counter) {
-  return threadIdx.x % 32 == 0 ? int(gridDim.x + atomicAdd(static_cast<unsigned *>(counter), 1u)) : 0;
+__device__ __forceinline__ int claim_work(int *counter) {
+  return threadIdx.x % 32 == 0 ? int(gridDim.x) + atomicAdd(counter, 1) : 0;
 }
 
 //@ message

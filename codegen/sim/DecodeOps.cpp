@@ -44,7 +44,8 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::GridSizeOp o) { emit(o, sim::gridSize); })
       .Case<sched::ReadAgainOp, sched::NaturalOp>(
           [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
-      // Bounds are made before a simulation starts.
+      // Kernels run one after the other.
+      .Case([&](sched::StartNextLaunchOp) {})
       .Case([&](sched::WaitLaunchOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })
       .Case([&](sched::SendOp o) {

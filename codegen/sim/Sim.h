@@ -104,9 +104,8 @@ public:
   /// is not expanded or that the simulator lacks, naming it.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
-  /// One launch. `params` is followed by the scalars, tensors and bounds of LaunchParams.h, in host memory; the bounds
-  /// are made already, and tensor maps are not read. O and LSE are complete on success. The error is the first finding,
-  /// at the location of its op; O and LSE then hold anything.
+  /// One launch. `params` is followed by what LaunchParams.h says, in host memory; tensor maps are not read. O and LSE
+  /// are complete on success. The error is the first finding, at the location of its op; O and LSE then hold anything.
   Expected<void> run(const LaunchParams *params, const SimulatorRun &settings = {}) const;
 
 private:

@@ -168,18 +168,6 @@ struct BlockPatternParam {
   friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
-/// Says that a launch first makes, in the workspace, the least and the greatest elements of the captured integer tensor
-/// `tensor` within each tile of `rows` queries, or keys, along its dimension `dim`: what a mask compares, so that tiles
-/// it hides or shows as a whole are known. O(elements of the tensor) work.
-struct BoundsParam {
-  std::string tensor;
-  int dim = 0;
-  bool ofKeys = false;
-  int rows = 0;
-  std::string name = {}; ///< by which the kernel reads them
-  friend bool operator==(const BoundsParam &, const BoundsParam &) = default;
-};
-
 /// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
 /// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
 /// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by
@@ -205,21 +193,17 @@ struct KernelSignature {
   std::vector<ScalarParam> scalars = {};
   std::vector<TensorParam> tensors = {};
   std::optional<BlockPatternParam> blockPattern = {};
-  std::vector<BoundsParam> bounds = {};
-  bool claimsWork = false;     ///< blocks claim tiles of work: the workspace begins with their counter (LaunchParams.h)
-  bool waitsForBounds = false; ///< the kernel waits for its bounds itself: it may start while they are being made
   std::vector<TensorMapParam> tensorMaps = {};
 
   /// Names of the axes without a fixed size, each once, in the order in which operands name them.
   std::vector<std::string> axes() const;
 
-  /// Where LaunchParams.h puts things, in bytes: the extent of the n-th of axes(), the n-th scalar, operand, captured
-  /// tensor and bounds of one, the first tensor map; and how many bytes there are.
+  /// Where LaunchParams.h puts things, in bytes: the extent of the n-th of axes(), the n-th scalar, operand and
+  /// captured tensor of one, the first tensor map; and how many bytes there are.
   size_t extentOffset(size_t axis) const;
   size_t scalarOffset(size_t scalar) const;
   size_t operandOffset(size_t operand) const;
   size_t tensorOffset(size_t tensor) const;
-  size_t boundsOffset(size_t bounds) const;
   size_t tensorMapOffset() const;
   size_t packedBytes() const;
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
@@ -250,6 +234,7 @@ struct KernelEntry {
   int spillBytes = 0;               ///< local memory per thread, read from the cubin
   bool persistent = false; ///< blocks take one tile after another: there are persistentBlocks(tiles, SMs, claimsWork)
                            ///< of LaunchParams.h
+  bool claimsWork = false; ///< which they claim when they are free
   bool dependent = false;  ///< may start before the kernel in front of it has ended
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };

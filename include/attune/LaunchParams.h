@@ -10,7 +10,6 @@
 //     | 8 per scalar              | f32, i32, bool in the low bytes; i64                        |
 //     | 8 + 16 * rank per operand | address; int64 strides (elements); int64 extents            |
 //     | 8 + 16 * rank per tensor  | the same of the captured tensors                            |
-//     | 8 + 16 * rank per bounds  | the same of the bounds of tensors, which lie in the workspace |
 //     | 128 per tensor map        | from the next multiple of 64 on                             |
 //
 //===----------------------------------------------------------------------===//
@@ -39,14 +38,6 @@ struct LaunchParams {
 
 /// Bytes that a tensor of `rank` dimensions takes in the parameters: address, strides and extents.
 constexpr size_t packedTensorBytes(int64_t rank) { return 8 + 16 * size_t(rank); }
-
-/// A kernel with bounds of tensors has a second entry point that makes them, with this after the first one's name. It
-/// takes the same parameters, and a warp makes the bounds of one tile. Where blocks claim tiles of work, the workspace
-/// begins with the counter of the claims, in front of the bounds: that entry point sets it to 0. Where the kernel waits
-/// for its bounds itself, it may start beside that entry point.
-inline constexpr char boundsEntrySuffix[] = "_bounds";
-inline constexpr int boundsBlockThreads = 256;
-inline constexpr int workCounterBytes = 16;
 
 static_assert(sizeof(LaunchParams) == 5 * 8 + 6 * 4);
 

@@ -147,7 +147,7 @@ LogicalResult KernelOp::verify() {
   });
   if (end > getSharedBytes())
     return emitOpError() << "shared buffers end at byte " << end << ", past shared_bytes " << getSharedBytes();
-  return tile::verifyBounds(*this, getTensors(), getBounds());
+  return success();
 }
 
 LogicalResult KernelOp::verifyRegions() {
@@ -310,8 +310,11 @@ LogicalResult ClaimWorkOp::verify() {
   const WorkOrder order = cast<ForWorkOp>((*this)->getParentOp()).getOrder();
   if (order != WorkOrder::Persistent)
     return emitOpError() << "is for the order persistent, not " << stringifyWorkOrder(order);
-  if (auto kernel = (*this)->getParentOfType<KernelOp>(); kernel && kernel.getBounds().empty())
-    return emitOpError("is in a kernel without bounds of tensors; the kernel that makes these resets the counter");
+  const ViewType view = getCounter().getType();
+  const tile::OperandAttr operand = tile::operandOf(getCounter());
+  if (!operand || operand.getRole() != OperandRole::Workspace || view.getRank() != 1 ||
+      !view.getElementType().isInteger(32))
+    return emitOpError() << "counts in a workspace operand of one dimension and i32, got " << view;
   return success();
 }
 
@@ -515,12 +518,13 @@ LogicalResult LoadSharedOp::verify() {
 
 LogicalResult WaitLaunchOp::verify() {
   auto kernel = cast<KernelOp>((*this)->getParentOp());
-  if (kernel.getBounds().empty() && !tile::isDependent(kernel))
-    return emitOpError("is in a kernel without bounds of tensors, which no tile.launch starts beside another");
+  if (!tile::isDependent(kernel))
+    return emitOpError("is in a kernel that no tile.launch starts beside another");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
     if (isa<RoleOp, ForWorkOp, tile::ElementOp>(before))
       return emitOpError("stands behind ")
-             << before->getName() << ", which may read the bounds; move it in front of all roles, work and loads";
+             << before->getName()
+             << ", which may read what the kernel before writes; move it in front of all roles, work and loads";
   return success();
 }
 

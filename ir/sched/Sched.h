@@ -13,7 +13,6 @@ namespace attune::sched {
 using attn::BlockPatternAttr;
 using attn::CapturedTensorAttr;
 using attn::RuntimeScalarAttr;
-using tile::BoundsAttr;
 using tile::OperandAttr;
 using tile::parseGrid;
 using tile::parseOperands;
@@ -49,8 +48,8 @@ namespace attune::sched {
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
                      SwizzleAttr swizzle);
 
-/// Whether blocks claim tiles of work, from a counter that the kernel which makes the bounds resets.
+/// Whether blocks claim tiles of work, from a counter that a kernel before resets.
 bool claimsWork(KernelOp kernel);
-/// Whether the kernel waits for its bounds itself, so that it may start while they are being made.
+/// Whether the kernel waits for the one before itself, so that it may start beside it.
 bool waitsForLaunch(KernelOp kernel);
 } // namespace attune::sched

@@ -31,7 +31,6 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
                        I64Attr:$blocks_per_sm, ConfinedAttr<I64Attr, [IntNonNegative]>:$shared_bytes, TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
-                       DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
                        OptionalAttr<BlockPatternAttr>:$pattern,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
@@ -136,14 +135,16 @@ def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
   let description = [{
     In a `sched.for_work` of order persistent, for a whole warp: its first lane gets the number, which may be past the last tile; what the others
     get is undefined. A round trip to global memory: take the number to the other lanes by `sched.shuffle` where it is needed. The numbers after those of the
-    grid's blocks are counted in the first word of the workspace, which the kernel that makes the bounds of tensors sets to 0.
+    grid's blocks are counted in the first element of `counter`, a workspace operand that a kernel before this one sets to 0.
 
     ```mlir
-    %number = sched.claim_work : i32
+    %counter = tile.param "claimed" : !tile.view<1, i32>
+    %number = sched.claim_work %counter : !tile.view<1, i32>
     ```
   }];
+  let arguments = (ins ViewType:$counter);
   let results = (outs I32:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "$counter attr-dict `:` type($counter)";
   let hasVerifier = 1;
 }
 
@@ -697,11 +698,23 @@ def FenceInitOp : SchedOp<"fence_init", [Effects]> {
   let assemblyFormat = "attr-dict";
 }
 
+def StartNextLaunchOp : SchedOp<"start_next_launch", [Effects, HasParent<"KernelOp">]> {
+  let summary = "let the kernel after this one start";
+  let description = [{
+    Once all blocks have come here, and where multiprocessors have room: its `sched.wait_launch` waits for the end of this one. PTX ISA 9.7.13.13,
+    griddepcontrol.launch_dependents.
+
+    ```mlir
+    sched.start_next_launch
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 def WaitLaunchOp : SchedOp<"wait_launch", [Effects, HasParent<"KernelOp">]> {
   let summary = "wait until the kernel before this one has ended";
   let description = [{
-    The one that makes its bounds of tensors, or the one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic
-    dependent launch): all threads wait here, and what reads what the other writes, claims work or writes to global memory follows. PTX ISA 9.7.13.13,
+    The one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic dependent launch): all threads wait here, and what reads what the other writes, claims work or writes to global memory follows. PTX ISA 9.7.13.13,
     griddepcontrol.wait.
 
     ```mlir

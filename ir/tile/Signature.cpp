@@ -113,9 +113,6 @@ static void addDeclarations(Operation *kernel, KernelSignature &signature) {
   for (auto tensor : array("tensors").getAsRange<CapturedTensorAttr>())
     addOnce(signature.tensors,
             TensorParam{tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
-  for (auto bounds : array("bounds").getAsRange<BoundsAttr>())
-    addOnce(signature.bounds, BoundsParam{bounds.getTensor().str(), int(bounds.getDim()), bounds.getAxis() == "k",
-                                          int(bounds.getRows()), bounds.getName().str()});
   if (auto pattern = kernel->getAttrOfType<BlockPatternAttr>("pattern"))
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   signature.dropout = signature.dropout || kernel->hasAttr("dropout");
@@ -127,6 +124,12 @@ KernelSignature tile::signatureOf(ArrayRef<Operation *> kernels) {
   signature.dtype = dtypeOf(kernels.back()->getAttrOfType<TypeAttr>("dtype").getValue());
   for (Operation *kernel : kernels)
     addDeclarations(kernel, signature);
+  // What the launch itself places comes last: the caller's operands stand alike whatever the kernels keep.
+  std::vector<OperandParam> given, kept;
+  for (OperandParam &operand : signature.operands)
+    (operand.role == OperandRole::Workspace ? kept : given).push_back(std::move(operand));
+  given.insert(given.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
+  signature.operands = std::move(given);
   signature.headDim = extentOf(signature, "d");
   signature.headDimV = extentOf(signature, "dv");
   return signature;
@@ -145,11 +148,6 @@ std::optional<Declaration> tile::findView(const KernelSignature &signature, Stri
     for (auto [i, tensor] : llvm::enumerate(signature.tensors))
       if (tensor.name == own)
         return Declaration{Declaration::Tensor, i, tensor.rank, signature.tensorOffset(i)};
-  for (auto [i, bounds] : llvm::enumerate(signature.bounds))
-    if (bounds.name == name)
-      for (const TensorParam &tensor : signature.tensors)
-        if (tensor.name == bounds.tensor)
-          return Declaration{Declaration::Bounds, i, tensor.rank, signature.boundsOffset(i)};
   return std::nullopt;
 }
 

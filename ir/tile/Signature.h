@@ -32,7 +32,7 @@ struct LaunchedKernel {
 Expected<llvm::SmallVector<LaunchedKernel>> launchedKernels(mlir::ModuleOp module);
 
 /// What `kernels`, tile.kernel or sched.kernel ops of one module, declare: each name once, in the order of the first to
-/// declare it. Tensor maps and what schedules ask of a launch are not among them.
+/// declare it, workspace operands behind all others. Tensor maps and what schedules ask of a launch are not among them.
 KernelSignature signatureOf(llvm::ArrayRef<mlir::Operation *> kernels);
 inline KernelSignature signatureOf(mlir::Operation *kernel) { return signatureOf(llvm::ArrayRef(kernel)); }
 /// That of the kernels of a launch.
@@ -43,7 +43,7 @@ std::vector<AxisParam> gridOf(mlir::Operation *kernel);
 
 /// A parameter's declaration in a signature.
 struct Declaration {
-  enum Kind { Operand, Tensor, Bounds } kind;
+  enum Kind { Operand, Tensor } kind;
   size_t index; ///< among those of its kind
   int rank;
   size_t offset; ///< in the packed parameters

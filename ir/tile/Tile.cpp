@@ -77,18 +77,23 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
-bool tile::isDependent(Operation *kernel) {
+/// Whether a launch of the module starts, `ahead` places behind `kernel`, a dependent kernel.
+static bool startsDependent(Operation *kernel, size_t ahead) {
   auto module = kernel->getParentOfType<ModuleOp>();
   StringAttr name = SymbolTable::getSymbolName(kernel);
   if (!module || !name)
     return false;
-  for (auto launch : module.getOps<LaunchOp>())
-    for (auto [started, dependent] :
-         llvm::zip(launch.getKernels().getAsRange<FlatSymbolRefAttr>(), launch.getDependent()))
-      if (dependent && started.getAttr() == name)
+  for (auto launch : module.getOps<LaunchOp>()) {
+    ArrayRef<bool> dependent = launch.getDependent();
+    for (auto [i, started] : llvm::enumerate(launch.getKernels().getAsRange<FlatSymbolRefAttr>()))
+      if (started.getAttr() == name && i + ahead < dependent.size() && dependent[i + ahead])
         return true;
+  }
   return false;
 }
+
+bool tile::isDependent(Operation *kernel) { return startsDependent(kernel, 0); }
+bool tile::precedesDependent(Operation *kernel) { return startsDependent(kernel, 1); }
 
 void tile::remark(Operation *kernel, const Twine &text) {
   Builder builder(kernel->getContext());
@@ -171,29 +176,6 @@ static LogicalResult verifyOperands(Operation *kernel, ArrayAttr operands) {
   return success();
 }
 
-CapturedTensorAttr tile::boundedTensor(ArrayAttr tensors, BoundsAttr bounds) {
-  for (auto tensor : tensors.getAsRange<CapturedTensorAttr>())
-    if (tensor.getName() == bounds.getTensor())
-      return tensor;
-  return {};
-}
-
-LogicalResult tile::verifyBounds(Operation *kernel, ArrayAttr tensors, ArrayAttr all) {
-  for (auto bounds : all.getAsRange<BoundsAttr>()) {
-    CapturedTensorAttr tensor = boundedTensor(tensors, bounds);
-    if (!tensor)
-      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue()
-                                   << "', which is not among its tensors";
-    if (!isa<IntegerType>(tensor.getElementType()))
-      return kernel->emitOpError() << "has bounds of '" << bounds.getTensor().getValue() << "', whose elements are "
-                                   << tensor.getElementType() << "; only integers have bounds";
-    if (bounds.getDim() >= tensor.getRank())
-      return kernel->emitOpError() << "has bounds along dim " << bounds.getDim() << " of '"
-                                   << bounds.getTensor().getValue() << "', which has rank " << tensor.getRank();
-  }
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // Shared checks
 //===----------------------------------------------------------------------===//
@@ -231,9 +213,9 @@ LogicalResult KernelOp::verify() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
-  if (failed(verifyOperands(*this, getOperandsAttr())) || failed(verifyGrid(*this, getGridAttr())))
+  if (failed(verifyOperands(*this, getOperandsAttr())))
     return failure();
-  return verifyBounds(*this, getTensors(), getBounds());
+  return verifyGrid(*this, getGridAttr());
 }
 
 StringRef ParamOp::getOwnName() {
@@ -263,10 +245,6 @@ static Type parameterType(Operation *kernel, StringRef name) {
     for (auto scalar : scalars.getAsRange<RuntimeScalarAttr>())
       if (scalar.getName() == name.drop_front(scalarPrefix.size()))
         return scalar.getType();
-  if (auto all = kernel->getAttrOfType<ArrayAttr>("bounds"))
-    for (auto bounds : all.getAsRange<BoundsAttr>())
-      if (bounds.getName() == name)
-        return viewOf(findTensor(kernel, bounds.getTensor()));
   return {};
 }
 
@@ -349,6 +327,10 @@ static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, Den
     printer << name << (isDependent ? " dependent" : "");
   });
   printer << "]";
+}
+
+StringRef LaunchOp::getTitle() {
+  return getSymName() ? *getSymName() : cast<FlatSymbolRefAttr>(getKernels().getValue().back()).getValue();
 }
 
 LogicalResult LaunchOp::verify() {

@@ -67,6 +67,8 @@ inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0
 
 /// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from
 /// its operands' names.
+/// The workspace operand, one i32, from which persistent blocks claim tiles of work: a kernel before sets it to 0.
+inline constexpr llvm::StringLiteral workCounter = "work_counter";
 inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
@@ -87,10 +89,6 @@ mlir::Operation *kernelAround(mlir::Operation *op);
 /// with.
 mlir::TypedAttr identityOf(Reduction kind, mlir::Type type);
 
-/// The captured tensor, among `tensors`, that `bounds` are of; null where there is none.
-CapturedTensorAttr boundedTensor(mlir::ArrayAttr tensors, BoundsAttr bounds);
-/// Each of `bounds` is of an integer tensor of the kernel, along one of its dimensions.
-mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensors, mlir::ArrayAttr bounds);
 } // namespace attune::tile
 #define GET_OP_CLASSES
 #include "ir/tile/TileOps.h.inc"
@@ -98,6 +96,8 @@ mlir::LogicalResult verifyBounds(mlir::Operation *kernel, mlir::ArrayAttr tensor
 namespace attune::tile {
 /// Whether a `tile.launch` of its module starts `kernel` beside the one before it.
 bool isDependent(mlir::Operation *kernel);
+/// Whether the kernel behind it in a `tile.launch` may.
+bool precedesDependent(mlir::Operation *kernel);
 /// What a pass did not do for `kernel`, and why: an entry of its `tile.remarks`, which `attune explain` shows. The same
 /// remark stands once.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";

@@ -144,27 +144,6 @@ def OperandAttr : AttrDef<TileDialect, "Operand"> {
   }];
 }
 
-def BoundsAttr : AttrDef<TileDialect, "Bounds"> {
-  let mnemonic = "bounds";
-  let summary = "the least and the greatest elements of a captured tensor within each tile, which precede the kernel's launch";
-  let description = [{
-    A view `name` of the workspace, with the element type and rank of the captured tensor `tensor`. Dimension `dim` of it counts
-    tiles of `rows` rows of `axis`, q or k: of tile n, entry 2n is the least and entry 2n + 1 the greatest element that rows of the
-    sequence read there, indices limited to the tensor as in `tile.element`; of bool, whether all and whether any are true. Rows of q
-    are counted with the query offset. The other dimensions are the tensor's.
-
-        ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        rows 5        ids.k = 7 8  8 9  3 3
-
-    ```mlir
-    #tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>
-    ```
-  }];
-  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$tensor, "int64_t":$dim, "::mlir::StringAttr":$axis,
-                        "int64_t":$rows);
-  let assemblyFormat = "`<` $name `,` $tensor `dim` $dim `along` $axis `by` $rows `>`";
-  let genVerifyDecl = 1;
-}
-
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "tile sizes and schedule options, chosen by the cost model or given by the user";

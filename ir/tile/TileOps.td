@@ -17,7 +17,7 @@ def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
 def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
   let summary = "the work of one block"; 
   let description = [{
-    There is a block for each point of the `grid`: a tile of each of its axes, of which the last counts fastest. The operands, captured tensors, run-time scalars and bounds of tensors, in the order of a launch's parameters, stand on the op; the body reads their
+    There is a block for each point of the `grid`: a tile of each of its axes, of which the last counts fastest. The operands, captured tensors and run-time scalars, in the order of a launch's parameters, stand on the op; the body reads their
     values by `tile.param`. The `dtype` is that of the results' accuracy; the plan is the tiling and schedule that later passes follow.
 
     ```mlir
@@ -30,7 +30,6 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        TypeAttr:$dtype, PlanAttr:$plan,
                        DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
-                       DefaultValuedAttr<TypedArrayAttrBase<BoundsAttr, "bounds of tensors">, "{}">:$bounds,
                        OptionalAttr<BlockPatternAttr>:$pattern,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
@@ -45,21 +44,27 @@ def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpI
   let description = [{
     All take the same parameters: operands, captured tensors and scalars of one name are one. A `dependent` kernel may start before the one in front of
     it has ended, and waits for it itself where it needs its results. The `workspace` operands of all lie in the launch's workspace. A module of one
-    kernel needs no `tile.launch`.
+    kernel needs no `tile.launch`; one without a name is called after its last kernel.
 
     ```mlir
     tile.launch @split_keys [@partial, @combine dependent]
+    tile.launch [@documents_bounds, @documents dependent]
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels, DenseBoolArrayAttr:$dependent);
-  let assemblyFormat = "$sym_name custom<Kernels>($kernels, $dependent) attr-dict";
+  let arguments = (ins OptionalAttr<SymbolNameAttr>:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels, DenseBoolArrayAttr:$dependent);
+  let assemblyFormat = "($sym_name^)? custom<Kernels>($kernels, $dependent) attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static bool isOptionalSymbol() { return true; }
+    /// The launch's name, or that of its last kernel.
+    ::llvm::StringRef getTitle();
+  }];
 }
 
 def ParamOp : TileOp<"param", [Pure]> {
   let summary = "a launch parameter by name";
   let description = [{
-    Views: the kernel's operands by their names, captured tensors as `tensors.NAME`, and bounds of tensors. Scalars: run-time scalars as
+    Views: the kernel's operands by their names, and captured tensors as `tensors.NAME`. Scalars: run-time scalars as
     `scalars.NAME`, and what every launch has: i32 `group` (query heads for each key head) `q_offset` `drop_threshold`, f32 `keep_scale`, i64 `seed`
     `offset`.
 

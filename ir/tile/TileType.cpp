@@ -288,19 +288,6 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 }
 
 //===----------------------------------------------------------------------===//
-// #tile.bounds
-//===----------------------------------------------------------------------===//
-
-LogicalResult BoundsAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, StringAttr, int64_t dim,
-                                 StringAttr axis, int64_t rows) {
-  if (axis.getValue() != "q" && axis.getValue() != "k")
-    return emitError() << "bounds '" << name.getValue() << "' go along " << axis.getValue() << ", which is not q or k";
-  if (rows <= 0 || dim < 0)
-    return emitError() << "bounds '" << name.getValue() << "' need a dimension and a positive number of rows";
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // #tile.plan
 //===----------------------------------------------------------------------===//
 

@@ -116,9 +116,7 @@ struct Form {
 /// `keyTile`, the index of a tile of keys, in both directions.
 class MaskAnalysis {
 public:
-  using Tables = SmallVectorImpl<tile::BoundsAttr>;
-
-  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables = nullptr,
+  MaskAnalysis(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables = nullptr,
                Value keyTile = {})
       : op(op), builder(&builder), loc(op.getLoc()), values(values), tables(tables), tileQ(values.tileQ),
         tileK(values.tileK) {
@@ -976,24 +974,28 @@ private:
     std::string name = load.getName().str() + (ofKeys ? ".k" : values.part ? ".part" : ".q");
     if (int64_t(way->dim) + 1 != tensor.getRank())
       name += std::to_string(way->dim);
-    auto table = tile::BoundsAttr::get(op.getContext(), builder->getStringAttr(name), tensor.getName(), way->dim,
-                                       builder->getStringAttr(ofKeys ? "k" : "q"), ofKeys ? tileK : tileQ);
+    const BoundsTable table{name, tensor, way->dim, ofKeys, ofKeys ? tileK : tileQ};
     if (!llvm::is_contained(*tables, table))
       tables->push_back(table);
-    Value view = parameter(name, tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType()));
-    Linear first = scale(ofKeys ? *keyTileIndex : divide(queryBegin, tileQ), 2);
-    auto read = [&](const Linear &at, StringRef end) {
-      SmallVector<Value> indices;
-      SmallVector<bool> inRange;
-      for (auto [dim, index] : llvm::enumerate(load.getIndices())) {
-        inRange.push_back(dim == way->dim);
-        indices.push_back(dim == way->dim ? toI32(at, ofKeys ? "k_entry" : "q_entry") : atBlock(index));
-      }
-      Value element = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), view, indices, inRange);
-      return tile::named(element, (load.getName() + (ofKeys ? "_k_" : "_q_") + end).str());
+    Value view = parameter(name, table.declaration().getViewType());
+    Linear tile = ofKeys ? *keyTileIndex : divide(queryBegin, tileQ);
+    const bool isBool = load.getType().isInteger(1);
+    auto read = [&](int64_t which, StringRef end) {
+      SmallVector<Value> indices = {toI32(constantOf(which), "end")};
+      for (auto [dim, index] : llvm::enumerate(load.getIndices()))
+        if (dim != way->dim)
+          indices.push_back(atBlock(index));
+      SmallVector<bool> inRange(indices.size() + 1, false);
+      inRange.front() = inRange.back() = true;
+      indices.push_back(toI32(tile, ofKeys ? "k_tile" : "q_tile"));
+      Value element = tile::ElementOp::create(*builder, load.getLoc(),
+                                              attn::valueType(cast<tile::ViewType>(view.getType()).getElementType()),
+                                              view, indices, inRange);
+      tile::named(element, (load.getName() + (ofKeys ? "_k_" : "_q_") + end).str());
+      return isBool ? Value(arith::TruncIOp::create(*builder, load.getLoc(), load.getType(), element)) : element;
     };
-    Value least = read(first, load.getType().isInteger(1) ? "all" : "min");
-    return std::pair(least, read(addConstant(first, 1), load.getType().isInteger(1) ? "any" : "max"));
+    Value least = read(0, isBool ? "all" : "min");
+    return std::pair(least, read(1, isBool ? "any" : "max"));
   }
 
   //===--------------------------------------------------------------------===//
@@ -1362,7 +1364,7 @@ private:
   OpBuilder *builder = nullptr;
   Location loc;
   BlockValues values;
-  Tables *tables = nullptr;
+  BoundsTables *tables = nullptr;
   int64_t tileQ, tileK;
   std::optional<Linear> keyTileIndex;
   Linear queryBegin, queryCount, keyCount, queryOffset = constantOf(0);
@@ -1411,13 +1413,27 @@ static MaskAnalysis::RowConjuncts rowConjuncts(OpBuilder &builder, attn::Attenti
   return MaskAnalysis(op, builder, row).rowConjuncts();
 }
 
-Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                          SmallVectorImpl<tile::BoundsAttr> &bounds) {
+tile::OperandAttr BoundsTable::declaration() const {
+  Builder builder(tensor.getContext());
+  auto axis = [&](const llvm::Twine &name, int64_t size, int64_t by) {
+    return tile::AxisAttr::get(tensor.getContext(), builder.getStringAttr(name), size, by);
+  };
+  SmallVector<tile::AxisAttr> axes = {axis("end", 2, 1)};
+  for (int64_t other = 0; other < tensor.getRank(); ++other)
+    if (other != dim)
+      axes.push_back(axis(tile::tensorPrefix + tensor.getName().getValue() + "." + llvm::Twine(other), 0, 1));
+  axes.push_back(axis(this->axis(), 0, rows));
+  const Type element = tensor.getElementType();
+  return tile::OperandAttr::get(tensor.getContext(), builder.getStringAttr(name), OperandRole::Workspace,
+                                /*optional=*/false, axes, element.isInteger(8) ? builder.getI32Type() : element);
+}
+
+Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds) {
   Location loc = op.getLoc();
   Block *block = builder.getInsertionBlock();
   Operation *before =
       builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
-  SmallVector<tile::BoundsAttr> tables;
+  SmallVector<BoundsTable> tables;
   MaskAnalysis analysis(op, builder, values, &tables);
   // Cuts have conditions of their own.
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles(ArrayRef<Conjunct>(rowConjuncts(builder, op, values).rest));
@@ -1490,9 +1506,9 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     for (Operation &op : domain.getWhere().front().without_terminator())
       made.push_back(&op);
   eraseDead(made);
-  llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
+  llvm::copy_if(tables, std::back_inserter(bounds), [&](const BoundsTable &table) {
     return !llvm::is_contained(bounds, table) &&
-           holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.getName(); });
+           holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.name; });
   });
   return domain;
 }
@@ -1512,12 +1528,11 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                            SmallVectorImpl<tile::BoundsAttr> &bounds) {
+MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds) {
   MaskAnalysis::RowConjuncts ofRow = rowConjuncts(builder, op, values);
   MaskSplit split;
   split.rest = std::move(ofRow.rest);
-  SmallVector<tile::BoundsAttr> tables;
+  SmallVector<BoundsTable> tables;
   MaskAnalysis analysis(op, builder, values, &tables);
   auto add = [&](SmallVector<Conjunct> &conjuncts, bool withSk) {
     if (conjuncts.empty() && !withSk)
@@ -1533,7 +1548,7 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   add(ofRow.upper, true);
   add(ofRow.lower, false);
   add(ofRow.both, false);
-  for (tile::BoundsAttr table : tables)
+  for (const BoundsTable &table : tables)
     if (!llvm::is_contained(bounds, table))
       bounds.push_back(table);
   return split;

@@ -34,7 +34,7 @@
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
 //
-// and are left out of the full interval. The bounds are #tile.bounds, made before the kernel is launched.
+// and are left out of the full interval. The bounds are tables in workspace operands, which a kernel before makes.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
@@ -61,13 +61,33 @@ struct BlockValues {
   bool part = false; ///< the rows are a part of the block's
 };
 
+/// A table of the least and the greatest elements of a captured integer tensor within each tile of `rows` queries or
+/// keys, along dimension `dim`; of bool, 0 and 1. Indices are limited to the tensor as in `tile.element`; rows of q are
+/// counted with the query offset.
+///
+///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        rows 5        ids.k = 7 8 3   least
+///                                                                  8 9 3   greatest
+struct BoundsTable {
+  std::string name;
+  tile::CapturedTensorAttr tensor;
+  unsigned dim = 0;
+  bool ofKeys = false;
+  int64_t rows = 0;
+
+  /// The workspace operand that holds it: [end 2, the tensor's other dimensions..., q or k by rows].
+  tile::OperandAttr declaration() const;
+  mlir::StringRef axis() const { return ofKeys ? "k" : "q"; }
+  friend bool operator==(const BoundsTable &, const BoundsTable &) = default;
+};
+using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
+
 /// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq))
 /// visit: segments partial, full, partial in this order, without those that are always empty, by splitMask's `rest`
 /// alone. A block pattern (see patternNeedsElementMask) and what depends on loads by key become the domain's `where`;
-/// the bounds that these need are added to `bounds`. Reads of scalars, uniform captured tensors and bounds become
+/// the tables that these need are added to `bounds`. Reads of scalars, uniform captured tensors and bounds become
 /// tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                        mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
+                        BoundsTables &bounds);
 
 /// The tiles, two ends in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be
 /// past Sq: then there are none. Without values where the mask leaves the queries no end of their own.
@@ -89,8 +109,7 @@ struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> rest;
 };
-MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                    mlir::SmallVectorImpl<tile::BoundsAttr> &bounds);
+MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 
 /// Whether row `row.q0` sees, by the cut, the key in `column` (i32) of the tile that begins at key `k0`. The row's ends
 /// are columns of the tile, in [0, row.tileK].

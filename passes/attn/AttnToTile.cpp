@@ -14,6 +14,7 @@
 #include "passes/analysis/MapPatterns.h"
 #include "passes/analysis/MaskAnalysis.h"
 #include "passes/analysis/WarpgroupRows.h"
+#include "passes/attn/BoundsKernel.h"
 
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -38,21 +39,26 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
-    auto kernel =
-        tile::KernelOp::create(builder, loc, op.getSymName(), forwardOperands(), gridOfQueries(), op.getDtype(), plan,
-                               op.getTensorsAttr(), op.getScalarsAttr(), builder.getArrayAttr({}), op.getPatternAttr(),
-                               op.getDropout(), op.getPrecise(), op.getQOffset());
+    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}), gridOfQueries(),
+                                         op.getDtype(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
+                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
     builder.createBlock(&kernel.getBody());
     writeBlock();
-    kernel.setBoundsAttr(builder.getArrayAttr(SmallVector<Attribute>(bounds.begin(), bounds.end())));
+    kernel.setOperandsAttr(operands());
+    if (!bounds.empty())
+      writeBoundsKernel(builder, kernel, bounds);
   }
 
 private:
-  ArrayAttr forwardOperands() {
+  ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (const OperandParam &operand :
          attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV())))
       declared.push_back(tile::declarationOf(builder.getContext(), operand));
+    for (const BoundsTable &table : bounds)
+      declared.push_back(table.declaration());
+    if (claims)
+      declared.push_back(workCounterOperand(builder.getContext()));
     return builder.getArrayAttr(declared);
   }
 
@@ -234,7 +240,7 @@ private:
     Operation *before = one.getDefiningOp();
     Value last = arith::SubIOp::create(builder, loc, part.Sq, one, arith::IntegerOverflowFlags::nsw);
     part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
-    SmallVector<tile::BoundsAttr> with(bounds);
+    SmallVector<BoundsTable> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
     if (!own.skips() || !asksByPart(own) || wordsByQuery(own) > 2) {
       // Without its tables, what reads them goes too.
@@ -289,6 +295,8 @@ private:
         beginWhereVisible(within, part, domain);
     }
     mask = splitMask(builder, op, part, bounds);
+    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
+    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
 
     int64_t rows = plan.getTileQ(), columns = plan.getTileK();
     TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -379,7 +387,8 @@ private:
   Value b, h, q0, qOrigin, qOffset, keyLength;
   BlockValues block;
   MaskSplit mask;
-  SmallVector<tile::BoundsAttr> bounds;
+  SmallVector<BoundsTable> bounds;
+  bool claims = false; ///< blocks that are free claim tiles of work
 };
 
 struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {

@@ -167,7 +167,10 @@ private:
         asWritten += found->second.lookup(type.getAxes()[0]);
         other += found->second.lookup(type.getAxes()[1]);
       }
-    return known->second = type.getAxes()[other < asWritten ? 1 : 0];
+    // Nothing costs as much as rows that fragments do not fill.
+    auto fills = [&](unsigned rows) { return type.getShape()[rows] % 16 == 0 && type.getShape()[1 - rows] % 8 == 0; };
+    const bool turn = fills(0) == fills(1) ? other < asWritten : fills(1);
+    return known->second = type.getAxes()[turn];
   }
 
   llvm::EquivalenceClasses<Key> classes;

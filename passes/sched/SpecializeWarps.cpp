@@ -81,8 +81,7 @@ public:
     });
 
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-    // The counter is reset by the kernel that makes the bounds.
-    claims = plan.getPersistent() && domain.skips() && !kernel.getBounds().empty();
+    claims = plan.getPersistent() && tile::findOperand(kernel, tile::workCounter);
     if (!staged.empty()) // all by the same warps
       storingWarps =
           cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout())
@@ -445,8 +444,11 @@ private:
                                                                          : WorkOrder::Deal::Rounds);
     builder.setInsertionPointToStart(&work.getBody().front());
     Value claimed, following;
-    if (claims && before)
-      claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type()), "claimed");
+    if (claims && before) {
+      const Type view = tile::findOperand(kernel, tile::workCounter).getViewType();
+      Value counter = tile::named(tile::ParamOp::create(builder, loc, view, tile::workCounter), tile::workCounter);
+      claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type(), counter), "claimed");
+    }
     // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
     IRMapping mapping;
     TileSequence::Visit first;

@@ -211,20 +211,20 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   Expected<std::vector<CubinKernel>> kernels = readCubin(image->binary);
   if (!kernels)
     return {kernels.error().text()};
-  // First the entry, then what makes the bounds of captured tensors.
-  std::sort(kernels->begin(), kernels->end(),
-            [](const CubinKernel &a, const CubinKernel &b) { return a.name < b.name; });
-  const bool hasBounds = !image->signature.bounds.empty();
-  if (kernels->size() != 1u + hasBounds || kernels->front().name != image->main().symbol ||
-      kernels->back().name != image->main().symbol + (hasBounds ? boundsEntrySuffix : ""))
+  if (kernels->size() != image->entries.size())
     found.push_back("the cubin holds other kernels than its entries");
-  if (hasBounds && kernels->back().frameBytes)
-    found.push_back(fmt::format("{} bytes of local memory a thread where bounds are made", kernels->back().frameBytes));
-  if (kernels->front().staticSharedBytes != 0)
-    found.push_back(fmt::format("{} static shared bytes", kernels->front().staticSharedBytes));
-  if (kernels->front().paramBytes != int(image->signature.packedBytes()))
-    found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernels->front().paramBytes,
-                                image->signature.packedBytes()));
+  for (const KernelEntry &entry : image->entries) {
+    Expected<CubinKernel> kernel = readCubin(image->binary, entry.symbol);
+    if (!kernel)
+      return {kernel.error().text()};
+    if (&entry != &image->main() && kernel->frameBytes)
+      found.push_back(fmt::format("{} bytes of local memory a thread in {}", kernel->frameBytes, entry.symbol));
+    if (kernel->staticSharedBytes != 0)
+      found.push_back(fmt::format("{} static shared bytes", kernel->staticSharedBytes));
+    if (kernel->paramBytes != int(image->signature.packedBytes()))
+      found.push_back(fmt::format("{} bytes of parameters, the signature has {}", kernel->paramBytes,
+                                  image->signature.packedBytes()));
+  }
 
   const ArchInfo *arch = findArch(point.arch);
   size_t end = 0;

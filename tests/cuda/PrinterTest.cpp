@@ -261,11 +261,10 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
 }
 
 TEST_CASE("a block that claims tiles of work starts with its own") {
-  // The kernel that makes the bounds resets the counter. Here the two do not overlap.
-  const std::string bounded =
-      R"(attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} )";
+  // A kernel before resets the counter. Here the two do not overlap.
   std::string text = kernel(R"(
-    %claimed = sched.claim_work : i32
+    %counter = tile.param "counter" : !tile.view<1, i32>
+    %claimed = sched.claim_work %counter : !tile.view<1, i32>
     %next = sched.shuffle %claimed, %c0 {tile.name = "next"} : i32
     %is_more = arith.cmpi ult, %next, %tiles : i32
     %more = arith.extui %is_more {tile.name = "more"} : i1 to i32
@@ -281,7 +280,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
                             "persistent from %block below %tiles carries (%zero) (%number, %n, %a)");
   text.insert(text.find("  sched.for_work"), "  %block = sched.block_id : i32\n  %blocks = sched.grid_size : i32\n"
                                              "  %tiles = arith.muli %blocks, %one {tile.name = \"tiles\"} : i32\n");
-  text.insert(text.find("{\n  %zero"), bounded);
+  text.insert(text.find(") grid"), ", counter: workspace [counters 1] i32, ids.k: workspace [k by 64] i32");
   mlir::MLIRContext context;
   auto printed = [&](const std::string &text) {
     Expected<std::string> source = tests::printText(context, text);
@@ -289,26 +288,28 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   };
   std::string source = printed(text);
   INFO(source);
-  for (const char *part :
-       {"  unsigned number = blockIdx.x;\n"
-        "  #pragma unroll 1\n"
-        "  for (int count = 0, carried = 0; number < tiles; ++count) {\n"
-        "    const int thread = threadIdx.x;\n"
-        "    const int n = claim_work(p.workspace);\n"
-        "    const int next = shuffle(n, 0);\n"
-        "    const int more = (int)((unsigned)next < tiles);\n"
-        "    const int b = (int)(number / 2u);\n",
-        "load_i32(p.ids_k", "    number = (unsigned)next;\n    carried = ",
-        "  // The counter of the claims of work\n  if (entry == 0)\n    *static_cast<unsigned *>(p.workspace) = 0;\n"})
+  for (const char *part : {"  unsigned number = blockIdx.x;\n"
+                           "  #pragma unroll 1\n"
+                           "  for (int count = 0, carried = 0; number < tiles; ++count) {\n"
+                           "    const int thread = threadIdx.x;\n"
+                           "    const int n = claim_work(p.counter);\n"
+                           "    const int next = shuffle(n, 0);\n"
+                           "    const int more = (int)((unsigned)next < tiles);\n"
+                           "    const int b = (int)(number / 2u);\n",
+                           "load_i32(p.ids_k", "    number = (unsigned)next;\n    carried = "})
     CHECK(source.find(part) != std::string::npos);
   CHECK(source.find("wait_launch") == std::string::npos);
-  // Where the kernel waits for its bounds itself, they are no constants.
+  // Where the kernel may start beside the one that writes them, they are no constants.
   text.insert(text.find("sched.for_work"), "sched.wait_launch\n  ");
+  text += R"(
+tile.launch [@first, @k dependent]
+sched.kernel @first() grid [n 1] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
+    plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+})";
   source = printed(text);
   INFO(source);
   CHECK(source.find("  wait_launch();\n") < source.find("  for (int count"));
   CHECK(source.find("load_written(p.ids_k") != std::string::npos);
-  CHECK(source.find("(const __grid_constant__ Params p) {\n  start_next_launch();\n") != std::string::npos);
 }
 
 TEST_CASE("a slice without an index has the view's strides") {

@@ -64,8 +64,8 @@ static std::string pointerTo(DType dtype) {
 /// cast for {2}.
 static std::string forOperands(const KernelSignature &signature, const std::string &line, bool ofStrides) {
   std::string text;
-  for (size_t i = 0; i < signature.operands.size(); ++i) {
-    const OperandParam &operand = signature.operands[i];
+  for (size_t i = 0; i < given(signature).size(); ++i) {
+    const OperandParam &operand = given(signature)[i];
     if (!ofStrides)
       text += fmt::format(fmt::runtime(line), memberOf(operand.name), i,
                           operand.isTiled() ? "" : "(" + pointerTo(operand.dtype) + ")");
@@ -186,7 +186,8 @@ KernelImage imageWithoutCubin(const Variant &variant, const CompileOptions &opti
   KernelImage image;
   image.name = lowered->summary.name;
   image.entries = lowered->entries;
-  image.main().symbol = "entry";
+  for (KernelEntry &entry : image.entries)
+    entry.symbol = "entry";
   image.arch = arch;
   image.signature = lowered->summary.signature;
   image.tileQ = lowered->plan.tileQ;

@@ -5,6 +5,8 @@
 #include "driver/Export.h"
 #include "tests/export/Problem.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,12 @@ private:
   const char *(*errorFunction)() = nullptr;
   void (*defaultsFunction)(const Problem *, Problem *) = nullptr;
 };
+
+/// The operands that a launch is given: those in the workspace come behind.
+inline std::span<const attune::OperandParam> given(const attune::KernelSignature &signature) {
+  const auto kept = std::ranges::find(signature.operands, attune::OperandRole::Workspace, &attune::OperandParam::role);
+  return {signature.operands.begin(), kept};
+}
 
 /// The kernel as compilation makes it, but for the cubin, which the fake driver does not read: needs no NVRTC. The fake
 /// driver's entry points.

@@ -227,7 +227,8 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
 }
 
 /// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
-__device__ __forceinline__ float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 /// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }

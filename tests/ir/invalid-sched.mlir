@@ -494,8 +494,9 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   sched.for_work persistent from %z below %z (%number, %count) {
-    // expected-error @+1 {{'sched.claim_work' op is in a kernel without bounds of tensors; the kernel that makes these resets the counter}}
-    %next = sched.claim_work : i32
+    %counter = tile.param "q" : !tile.view<4, bf16>
+    // expected-error @+1 {{'sched.claim_work' op counts in a workspace operand of one dimension and i32, got '!tile.view<4, bf16>'}}
+    %next = sched.claim_work %counter : !tile.view<4, bf16>
     sched.next %next : i32
   }
 }
@@ -503,24 +504,28 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 // -----
 
 sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
-  // expected-error @+1 {{'sched.wait_launch' op is in a kernel without bounds of tensors, which no tile.launch starts beside another}}
+  // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts beside another}}
   sched.wait_launch
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-  sched.for_work grid (%number) { }
-  // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read the bounds; move it in front of all roles, work and loads}}
-  sched.wait_launch
+tile.launch [@first, @bad dependent]
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
 }
-
-// -----
-
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  sched.for_work grid (%number) { }
+  // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and loads}}
+  sched.wait_launch
+}
+
+// -----
+
+sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   sched.for_work grid (%number) {
+    %counter = tile.param "counter" : !tile.view<1, i32>
     // expected-error @+1 {{'sched.claim_work' op is for the order persistent, not grid}}
-    %0 = sched.claim_work : i32
+    %0 = sched.claim_work %counter : !tile.view<1, i32>
   }
 }
 

@@ -302,36 +302,6 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-// expected-error @+1 {{'tile.kernel' op has bounds of 'ids', which is not among its tensors}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>]} {
-}
-
-// -----
-
-// expected-error @+1 {{'tile.kernel' op has bounds of 'ids', whose elements are 'f32'; only integers have bounds}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, f32, rank 1>]} {
-}
-
-// -----
-
-// expected-error @+1 {{'tile.kernel' op has bounds along dim 1 of 'ids', which has rank 1}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 1 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-}
-
-// -----
-
-// expected-error @+1 {{bounds 'ids.d' go along d, which is not q or k}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.d", "ids" dim 0 along "d" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-}
-
-// -----
-
-// expected-error @+1 {{bounds 'ids.k' need a dimension and a positive number of rows}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 0>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
-}
-
-// -----
-
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full

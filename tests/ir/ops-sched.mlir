@@ -150,11 +150,21 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
   }
 }
 
+tile.launch [@first, @hopper dependent]
+
+// CHECK-LABEL: sched.kernel @first
+sched.kernel @first(counter: workspace [counters 1] i32) grid [counters 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  // CHECK: sched.start_next_launch
+  sched.start_next_launch
+}
+
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
-sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
+sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true>
-    attributes {bounds = [#tile.bounds<"ids.k", "ids" dim 0 along "k" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+    attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  %counter = tile.param "counter" : !tile.view<1, i32>
   %K = tile.param "k" : !tile.view<4, bf16>
   %O = tile.param "o" : !tile.view<4, bf16>
   %lse3 = tile.param "lse" : !tile.view<3, f32>
@@ -246,8 +256,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       sched.next %work#3, %stage : i32, i32
     }
     sched.for_work persistent from %zero below %Sk carries (%zero) (%number, %count, %stage) {
-      // CHECK: %[[CLAIMED:.*]] = sched.claim_work : i32
-      %claimed = sched.claim_work : i32
+      // CHECK: %[[CLAIMED:.*]] = sched.claim_work %{{.*}} : <1, i32>
+      %claimed = sched.claim_work %counter : !tile.view<1, i32>
       // CHECK: %[[NEXT:.*]] = sched.shuffle %[[CLAIMED]], %[[ZERO]] : i32
       %next = sched.shuffle %claimed, %zero : i32
       // CHECK: sched.next %[[NEXT]], %{{.*}} : i32, i32

@@ -85,9 +85,9 @@ public:
     auto domainLeaf = [&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
       if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
-        for (tile::BoundsAttr table : bounds)
-          if (table.getName() == parameter.getName())
-            return bound(sizes, table, x.back().integer);
+        for (const BoundsTable &table : bounds)
+          if (table.name == parameter.getName())
+            return bound(sizes, table, x[1].integer, x.back().integer);
         return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
@@ -155,7 +155,7 @@ public:
   mlir::Block &block = holder.emplaceBlock();
   tile::DomainOp domain;
   llvm::SmallVector<MaskCut> cuts;
-  llvm::SmallVector<tile::BoundsAttr> bounds;
+  llvm::SmallVector<BoundsTable> bounds;
 
 private:
   static Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> indices) {
@@ -163,16 +163,15 @@ private:
     return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
   }
 
-  /// Entry 2n is the least, 2n + 1 the greatest element that the rows of tile n read.
-  static Scalar bound(const Sizes &sizes, tile::BoundsAttr table, int64_t entry) {
-    bool ofKeys = table.getAxis() == "k";
-    int64_t rows = table.getRows(), first = entry / 2 * rows,
-            end = std::min(first + rows, ofKeys ? sizes.Sk : sizes.Sq);
-    REQUIRE(first < end);
+  /// The least (0) or the greatest (1) element that the rows of a tile read.
+  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, int64_t tile) {
+    const int64_t first = tile * table.rows, past = std::min(first + table.rows, table.ofKeys ? sizes.Sk : sizes.Sq);
+    REQUIRE(first < past);
     std::optional<int64_t> result;
-    for (int64_t row = first; row < end; ++row) {
-      int64_t value = load(sizes, table.getTensor().str(), Scalar::of(row + (ofKeys ? 0 : sizes.qOffset))).integer;
-      result = !result ? value : entry % 2 ? std::max(*result, value) : std::min(*result, value);
+    for (int64_t row = first; row < past; ++row) {
+      int64_t value =
+          load(sizes, table.tensor.getName().str(), Scalar::of(row + (table.ofKeys ? 0 : sizes.qOffset))).integer;
+      result = !result ? value : end ? std::max(*result, value) : std::min(*result, value);
     }
     return Scalar::of(*result);
   }

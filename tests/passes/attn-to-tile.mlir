@@ -111,21 +111,20 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // Documents: each tile of keys is judged by the least and the greatest id in it, and by those of the block's queries, which are read
 // once. Causality is a cut: a tile is partial by its ids alone, on the diagonal too.
-// CHECK-LABEL: tile.kernel @documents
-// CHECK-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 1 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 1 along "k" by 32>]
+// CHECK:       tile.launch [@documents_bounds, @documents dependent]
+// CHECK-LABEL: tile.kernel @documents(
+// CHECK-SAME:    ids.q: workspace [end 2, tensors.ids.0, q by 64] i32, ids.k: workspace [end 2, tensors.ids.0, k by 32] i32
 // CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
 // CHECK-DAG:     %[[Q0:.*]] = tile.block_index "q"
-// CHECK:         %[[OFQ:.*]] = tile.param "ids.q" {{.*}} : !tile.view<2, i32>
+// CHECK:         %[[OFQ:.*]] = tile.param "ids.q" {{.*}} : !tile.view<3, i32>
 // CHECK:         %[[QT:.*]] = arith.divsi %[[Q0]], %c64_i32
-// CHECK:         %[[QE:.*]] = arith.muli %[[QT]], %c2_i32
-// CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%[[B]], %[[QE]]] in_range [false, true] {tile.name = "ids_q_min"}
-// CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%[[B]], %{{.*}}] in_range [false, true] {tile.name = "ids_q_max"}
-// CHECK:         %[[OFK:.*]] = tile.param "ids.k" {{.*}} : !tile.view<2, i32>
+// CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, false, true] {tile.name = "ids_q_min"}
+// CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, false, true] {tile.name = "ids_q_max"}
+// CHECK:         %[[OFK:.*]] = tile.param "ids.k" {{.*}} : !tile.view<3, i32>
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
 // CHECK:         ^bb0(%[[N:.*]]: i32):
-// CHECK:           %[[KE:.*]] = arith.muli %[[N]], %c2_i32
-// CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%[[B]], %[[KE]]] in_range [false, true] {tile.name = "ids_k_min"}
-// CHECK:           %[[KMAX:.*]] = tile.element %[[OFK]][%[[B]], %{{.*}}] in_range [false, true] {tile.name = "ids_k_max"}
+// CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, false, true] {tile.name = "ids_k_min"}
+// CHECK:           %[[KMAX:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, false, true] {tile.name = "ids_k_max"}
 // CHECK-DAG:       %[[V0:.*]] = arith.cmpi sle, %[[QMIN]], %[[KMAX]] : i32
 // CHECK-DAG:       %[[V1:.*]] = arith.cmpi sle, %[[KMIN]], %[[QMAX]] : i32
 // CHECK-DAG:       %[[F0:.*]] = arith.cmpi sle, %[[QMAX]], %[[KMIN]] : i32
@@ -133,6 +132,21 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-DAG:       %[[VISIBLE:.*]] = arith.andi %[[V0]], %[[V1]] : i1
 // CHECK-DAG:       %[[FULL:.*]] = arith.andi %[[F0]], %[[F1]] : i1
 // CHECK:           tile.yield %[[VISIBLE]], %[[FULL]] : i1, i1
+// The tables are an ordinary kernel's: each of its blocks takes a share of the groups of 8 entries, under each batch.
+// CHECK-LABEL: tile.kernel @documents_bounds(
+// CHECK-SAME:    grid [share 256]
+// CHECK:         %[[B:.*]] = tile.axis_extent "tensors.ids.0"
+// CHECK:         %[[ALL:.*]] = arith.muli %[[GROUPS:.*]], %[[B]]
+// CHECK:         tile.for_blocks (%[[N:.*]], %{{.*}}) in
+// CHECK:           %[[GROUP:.*]] = arith.remsi %[[N]], %[[GROUPS]]
+// CHECK:           %[[BATCH:.*]] = arith.divsi %[[N]], %[[GROUPS]]
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[GROUP]], %{{.*}}
+// CHECK:           %[[IDS:.*]] = tile.map() at(row = %{{.*}}, entry = %[[FIRST]]) -> !tile.tile<row 64 x entry 8, i32, register>
+// CHECK:             tile.element %{{.*}}[%[[BATCH]], %{{.*}}] in_range [true, false]
+// CHECK:           %[[LEAST:.*]] = tile.reduce min %[[IDS]] over "row"
+// CHECK:           tile.store %[[LEAST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
+// CHECK:           %[[GREATEST:.*]] = tile.reduce max %[[IDS]] over "row"
+// CHECK:           tile.store %[[GREATEST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 2>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
@@ -148,7 +162,7 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
 
 // What queries alone load bounds the loop: no tile is judged.
 // CHECK-LABEL: tile.kernel @windows
-// CHECK-SAME:    bounds = [#tile.bounds<"windows.q", "windows" dim 0 along "q" by 64>]
+// CHECK-SAME:    windows.q: workspace [end 2, q by 64] i32
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_min"}
 // CHECK-DAG:     tile.element {{.*}} {tile.name = "windows_q_max"}
 // CHECK:         tile.domain k by 32 [%{{.*}}, %{{.*}}) partial [%{{.*}}, %{{.*}}) full [%{{.*}}, %{{.*}}) partial{{$}}
@@ -193,10 +207,12 @@ attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // Flags: whether all and any are true. A block pattern is one more condition.
 // CHECK-LABEL: tile.kernel @flags
-// CHECK-SAME:    bounds = [#tile.bounds<"flags.k0", "flags" dim 0 along "k" by 32>]
+// CHECK-SAME:    flags.k0: workspace [end 2, tensors.flags.1, k by 32] i32
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
-// CHECK:           %[[ALL:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_all"}
-// CHECK:           %[[ANY:.*]] = tile.element {{.*}} in_range [true, false] {tile.name = "flags_k_any"}
+// CHECK:           %[[LEAST:.*]] = tile.element {{.*}} in_range [true, false, true] {tile.name = "flags_k_all"}
+// CHECK:           %[[ALL:.*]] = arith.trunci %[[LEAST]]
+// CHECK:           %[[GREATEST:.*]] = tile.element {{.*}} in_range [true, false, true] {tile.name = "flags_k_any"}
+// CHECK:           %[[ANY:.*]] = arith.trunci %[[GREATEST]]
 // CHECK:           %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}] tile 64 x 32 blocks 64 x 32 : <2, i8>
 // CHECK:           %[[VISIBLE:.*]] = arith.andi %[[SET]], %[[ANY]] : i1
 // CHECK:           tile.yield %[[VISIBLE]], %[[ALL]] : i1, i1

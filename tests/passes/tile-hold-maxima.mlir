@@ -1,5 +1,5 @@
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-specialize-warps -tile-overlap-products -tile-hold-maxima -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
 // The first tile's maximum moves in any case. Behind it the product with V is awaited before the exponentials, which follow from the maximum so far; all that follows from
 // another one stands in a branch, where the maximum needs no guard: it is finite.

@@ -1,7 +1,7 @@
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -canonicalize -cse | FileCheck %s --check-prefix=OVERLAP
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-alternate-warpgroups -canonicalize -cse | FileCheck %s --check-prefix=TURNS
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -tile-overlap-products -tile-alternate-warpgroups -tile-to-sched=arch=sm_90a -sched-expand-searches -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-specialize-warps -tile-overlap-products -tile-alternate-warpgroups -tile-to-sched=arch=sm_90a -sched-expand-searches -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
 
 // Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
 // and V where the one before left them, and the stage and phase of Q's ring from its number.
@@ -243,7 +243,8 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:         %[[VISITS:.*]] = sched.shared "visits" at 0 : <stage 2 x message 1 x field 2, i32, shared>
 // ROLES:         sched.role "producer" warps 4 registers 40
 // ROLES:           sched.for_work persistent from %{{.*}} below %[[TILES:.*]] carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {
-// ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work
+// ROLES-NEXT:        %[[COUNTER:.*]] = tile.param "work_counter"
+// ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work %[[COUNTER]]
 // ROLES:             %[[B:.*]] = sched.natural %{{.*}} {tile.name = "b"}
 // ROLES:             %[[H:.*]] = sched.natural %{{.*}} {tile.name = "h"}
 // ROLES:             %[[Q0:.*]] = arith.muli %{{.*}}, %c128_i32 overflow<nsw> {tile.name = "q0"}

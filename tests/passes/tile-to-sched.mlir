@@ -61,7 +61,7 @@ attn.attention @wide dtype bf16 head_dim 128 x 128 scale 0.125 attributes {dropo
 
 // What a conditional mask loads by key: a lane loads one of 32 keys, all lanes exchange them, rows are the inner loops.
 // COLUMNS-LABEL: sched.kernel @documents
-// COLUMNS-SAME:    bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 64>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 32>]
+// COLUMNS-SAME:    ids.q: workspace [end 2, q by 64] i32, ids.k: workspace [end 2, k by 32] i32
 // COLUMNS:         sched.for_tiles
 // COLUMNS:           %[[HELD:.*]] = sched.registers "column_ids" : <k 32, i32, register, #sched.fragment<lanes, warps 4>>
 // COLUMNS-NEXT:      scf.if %{{.*}} {

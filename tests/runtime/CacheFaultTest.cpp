@@ -492,9 +492,9 @@ KernelImage fullImage() {
   image.signature.scalars = {{"cap", f32}};
   image.signature.tensors = {{"slopes", f32, 2}, {"blocks", boolean, 3}, {"ids", i32, 1}};
   image.signature.blockPattern = {{"blocks", 64, 32}};
-  image.signature.bounds = {{"ids", 0, true, 64}};
+  image.signature.operands.push_back({"ids.k", i32, OperandRole::Workspace, false, {{"end", 2}, {"tensors.ids.0"}}});
   image.signature.tensorMaps = {{"k", 64, 64, 128}, {"slopes", 64, 32, 64, true}};
-  image.signature.claimsWork = image.signature.waitsForBounds = true;
+  image.main().claimsWork = image.main().dependent = true;
   image.planJson = "{}";
   return image;
 }
@@ -562,8 +562,8 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
       {"/signature/operands/1/axes/3/size", 0, "has tensorMaps of 'k', which is not such a tensor"},
       {"/signature/operands/1/role", "in out", "lacks 'role' or has it with another type"},
       {"/signature/tensorMaps/0/rows", 0, "has rows 0, required is 1 to 256"},
-      {"/signature/bounds/0/dim", 1, "has bounds of 'ids', which is not such a tensor"},
-      {"/signature/bounds/0/tensor", "slopes", "has bounds of 'slopes', which is not such a tensor"},
+      {"/signature/operands/5/axes/1/name", "tensors.ids.1",
+       "has operand 'ids.k' over axis 'tensors.ids.1', which no tensor has"},
       {"/signature/blockPattern/tensor", "ids", "has blockPattern of 'ids', which is not such a tensor"},
       {"/signature/blockPattern/rows", 0, "has rows 0, required is 1 to 1073741824"},
       {"/signature/scalars", std::vector<int>(513, 0), "has 513 elements of 'scalars', the most is 512"},

@@ -178,41 +178,38 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
     }
 }
 
-TEST_CASE("fake: the counter of claims is reset in the same stream before, and each multiprocessor has a block",
-          "[fake][.]") {
-  FakeSetup s;
-  s.image.main().persistent = true;
-  s.image.signature.claimsWork = true;
-  s.image.signature.tensors = {{"ids", i32, 1}};
-  s.image.signature.bounds = {{"ids", 0, true, 16}};
-  s.fake.paramBytes = s.image.signature.packedBytes();
-  s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 80, 60, 64}, Device::cuda(0));
-  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
-  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
-  REQUIRE(kernel);
-  s.args.workspace = s.memory;
-  s.args.workspaceBytes = kernel->workspaceBytes(s.args);
-  CHECK(s.args.workspaceBytes > 16);
-  REQUIRE(kernel->launch(nullptr, s.args));
-  CHECK(s.fake.boundsAt == 1);
-  CHECK(s.fake.launches == 2);
-  CHECK(s.fake.grid[0] == 132); // 160 tiles of work: pairs would be 80
-  // Without keys there is no table to make, but the counter.
-  s.args.k = Tensor::contiguous(s.memory, bf16, {2, s.args.k.shape[1], 0, 64}, Device::cuda(0));
-  s.args.v = s.args.k;
-  CHECK(kernel->workspaceBytes(s.args) == 16);
-  REQUIRE(kernel->launch(nullptr, s.args));
-  CHECK(s.fake.launches == 4);
-  CHECK(s.fake.boundsAt == 3);
-  CHECK(s.fake.boundsGrid == 1);
+/// Adds a kernel in front of the image's, of 256 blocks, which fills a table of each 16 keys.
+static void addBoundsKernel(KernelImage &image) {
+  image.signature.tensors = {{"ids", i32, 1}};
+  image.signature.operands.push_back({"ids.k", i32, OperandRole::Workspace, false, {{"end", 2}, {"k", 0, 16}}});
+  KernelEntry first{.symbol = image.main().symbol + "_bounds", .grid = {{"share", 256}}, .threads = 256};
+  image.entries.insert(image.entries.begin(), first);
 }
 
-TEST_CASE("fake: a kernel that waits for its bounds may start beside the one that makes them", "[fake][.]") {
+TEST_CASE("fake: blocks that claim work are as many as multiprocessors", "[fake][.]") {
+  for (bool claims : {true, false}) {
+    FakeSetup s;
+    addBoundsKernel(s.image);
+    s.image.main().persistent = true;
+    s.image.main().claimsWork = claims;
+    s.fake.paramBytes = s.image.signature.packedBytes();
+    s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 80, 60, 64}, Device::cuda(0));
+    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
+    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+    REQUIRE(kernel);
+    s.args.workspace = s.memory;
+    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+    REQUIRE(kernel->launch(nullptr, s.args));
+    CHECK(s.fake.launches == 2);
+    CHECK(s.fake.grid[0] == (claims ? 132 : 80)); // of 160 tiles of work
+  }
+}
+
+TEST_CASE("fake: kernels start in order, and a dependent one may beside the one before", "[fake][.]") {
   for (bool waits : {true, false}) {
     FakeSetup s;
-    s.image.signature.waitsForBounds = s.image.main().dependent = waits;
-    s.image.signature.tensors = {{"ids", i32, 1}};
-    s.image.signature.bounds = {{"ids", 0, true, 16}};
+    addBoundsKernel(s.image);
+    s.image.main().dependent = waits;
     s.fake.paramBytes = s.image.signature.packedBytes();
     s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
     Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
@@ -221,13 +218,8 @@ TEST_CASE("fake: a kernel that waits for its bounds may start beside the one tha
     s.args.workspaceBytes = kernel->workspaceBytes(s.args);
     int stream = 0;
     REQUIRE(kernel->launch(&stream, s.args));
-    CHECK(s.fake.launches == 2);
-    CHECK(s.fake.boundsAt == 1);
-    CHECK(s.fake.stream == &stream);
-    CHECK(s.fake.grid[0] == 2 * 4 * 2);
-    CHECK(s.fake.block[0] == 128);
-    CHECK(s.fake.shared == 98304);
-    CHECK(s.fake.programmatic == waits);
+    CHECK(s.fake.all ==
+          std::vector<FakeLaunch>{{256, 256, 0, &stream, false}, {2 * 4 * 2, 128, 98304, &stream, waits}});
     // As older drivers do not capture it in graphs, it is not for them.
     for (auto [version, can] : {std::pair(12030, true), {12020, false}}) {
       s.fake.version = version;
@@ -238,25 +230,16 @@ TEST_CASE("fake: a kernel that waits for its bounds may start beside the one tha
   }
 }
 
-TEST_CASE("fake: bounds of tensors are made in the same stream before", "[fake][.]") {
+TEST_CASE("fake: the workspace is checked as memory of the device", "[fake][.]") {
   FakeSetup s;
-  s.image.signature.tensors = {{"ids", i32, 2}};
-  s.image.signature.bounds = {{"ids", 1, false, 64}, {"ids", 1, true, 16}};
+  addBoundsKernel(s.image);
   s.fake.paramBytes = s.image.signature.packedBytes();
-  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {3, 100}, Device::cuda(0))}};
+  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
   REQUIRE(kernel);
-  // Two tiles of queries, five of keys, each three times: 6 + 15 pairs.
-  CHECK(kernel->workspaceBytes(s.args) == 48 + 128);
+  CHECK(kernel->workspaceBytes(s.args) == 48); // two ends of five tiles, to a multiple of 16
   s.args.workspace = s.memory;
-  s.args.workspaceBytes = 48 + 128;
-  int stream = 0;
-  REQUIRE(kernel->launch(&stream, s.args));
-  CHECK(s.fake.launches == 2);
-  CHECK(s.fake.boundsAt == 1);
-  CHECK(s.fake.boundsGrid == 3); // 21 warps, 8 in a block
-  CHECK(s.fake.boundsBlock == 256);
-  CHECK(s.fake.boundsStream == &stream);
+  s.args.workspaceBytes = 48;
   // The workspace is memory that the device reaches.
   REQUIRE(kernel->launchChecked(nullptr, s.args));
   s.args.workspaceBytes = 2 << 20;

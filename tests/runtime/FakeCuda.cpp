@@ -73,7 +73,7 @@ int cuModuleUnload(void *) { return ++state.unloads, 0; }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   if (std::strcmp(name, "entry") != 0 && std::strcmp(name, "entry_bounds") != 0)
     return 500;
-  return *function = contextOf((name[5] ? 2000 : 1000) + reinterpret_cast<uintptr_t>(module)), 0;
+  return *function = contextOf(1000 + reinterpret_cast<uintptr_t>(module)), 0;
 }
 int cuFuncGetAttribute(int *, int, void *) { return 0; }
 int cuFuncSetAttribute(void *, int attribute, int value) {
@@ -90,19 +90,13 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t) { re
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **params, void **) {
   auto number = reinterpret_cast<uintptr_t>(function);
-  if (number != 1000 + current() && number != 2000 + current())
+  if (number != 1000 + current())
     return 400; // a function of another context
   if (state.launchResult)
     return state.launchResult;
   ++state.launches;
   state.programmatic = false;
-  if (number == 2000 + current()) {
-    state.boundsAt = state.launches;
-    state.boundsGrid = gx;
-    state.boundsBlock = bx;
-    state.boundsStream = stream;
-    return 0;
-  }
+  state.all.push_back({gx, bx, shared, stream, false});
   state.grid[0] = gx, state.grid[1] = gy, state.grid[2] = gz;
   state.block[0] = bx, state.block[1] = by, state.block[2] = bz;
   state.shared = shared;
@@ -118,6 +112,8 @@ int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, voi
                      config->block[2], config->sharedBytes, config->stream, params, extra);
   for (unsigned i = 0; i < config->attributeCount; ++i)
     state.programmatic |= config->attributes[i].id == 6 && config->attributes[i].value[0];
+  if (code == 0)
+    state.all.back().programmatic = state.programmatic;
   return code;
 }
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions,

@@ -12,6 +12,14 @@ struct FakeTensorMap {
   int type, rank, swizzle, promotion;
 };
 
+/// One launch of a kernel.
+struct FakeLaunch {
+  unsigned grid, block, shared;
+  void *stream;
+  bool programmatic;
+  friend bool operator==(const FakeLaunch &, const FakeLaunch &) = default;
+};
+
 /// The state of the fake driver; a test sets the inputs and reads what happened.
 struct FakeCuda {
   // Inputs.
@@ -34,11 +42,8 @@ struct FakeCuda {
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void *stream = nullptr;
   void *launchContext = nullptr;
-  bool programmatic = false; ///< whether the last launch may start before the one before has ended
-  // Of the launch that makes bounds: which of the launches it was.
-  int boundsAt = 0;
-  unsigned boundsGrid = 0, boundsBlock = 0;
-  void *boundsStream = nullptr;
+  bool programmatic = false;   ///< whether the last launch may start before the one before has ended
+  std::vector<FakeLaunch> all; ///< one after the other
   std::vector<unsigned char> params;
 };
 

@@ -79,7 +79,7 @@ struct Setup {
     std::memcpy(&value, seen.data() + offset, sizeof value);
     return value;
   }
-  /// The n-th slot of the scalars and, behind them, of captured tensors and bounds.
+  /// The n-th slot of the scalars and, behind them, of captured tensors.
   template <typename T> T slot(size_t index) {
     const KernelSignature &signature = image.signature;
     const size_t scalars = signature.scalars.size();
@@ -131,81 +131,56 @@ TEST_CASE("a CPU launch covers every block once", "[launch]") {
   CHECK(s.kernel.load());
 }
 
-TEST_CASE("the workspace holds the bounds of tensors, made before the call", "[launch]") {
+TEST_CASE("workspace operands lie side by side in the workspace", "[launch]") {
   Setup s;
   s.image.signature.tensors = {{"ids", i32, 2}, {"flags", boolean, 1}};
-  s.image.signature.qOffset = true;
-  // ids by batch along q and k; flags of keys.
-  s.image.signature.bounds = {{"ids", 1, false, 16}, {"ids", 1, true, 32}, {"flags", 0, true, 32}};
+  // By batch along tiles of q and of k, and of keys alone.
+  const AxisParam end{"end", 2}, batch{"tensors.ids.0"};
+  s.image.signature.operands.push_back({"ids.q", i32, OperandRole::Workspace, false, {end, batch, {"q", 0, 16}}});
+  s.image.signature.operands.push_back({"ids.k", i64, OperandRole::Workspace, false, {end, batch, {"k", 0, 32}}});
+  s.image.signature.operands.push_back({"flags.k", boolean, OperandRole::Workspace, false, {end, {"k", 0, 32}}});
   s.build();
   std::vector<int32_t> ids(2 * 90);
-  for (int i = 0; i < 180; ++i)
-    ids[i] = i * 7919 % 1000 - 500;
   uint8_t flags[70] = {};
-  std::fill(flags + 32, flags + 65, uint8_t(2)); // any byte but 0 is true
   s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {2, 90}, {1, 2})},
                     {"flags", Tensor::contiguous(flags, boolean, {70})}};
-  s.args.qOffset = 5;
-  // 7 tiles of queries, 3 of keys: 2 * 7 and 2 * 3 pairs of 4 bytes, 3 pairs of a byte, each from a multiple of 16 on.
-  CHECK(s.kernel.workspaceBytes(s.args) == 112 + 48 + 16);
+  // 7 tiles of queries, 3 of keys: 2 * 2 * 7 of 4 bytes, 2 * 2 * 3 of 8, 2 * 3 of one, each from a multiple of 16 on.
+  CHECK(s.kernel.workspaceBytes(s.args) == 112 + 96 + 16);
   CHECK(
       s.message() ==
-      "the launch needs a workspace of 176 bytes, .workspace is null; allocate Kernel::workspaceBytes(args) bytes and "
+      "the launch needs a workspace of 224 bytes, .workspace is null; allocate Kernel::workspaceBytes(args) bytes and "
       "pass them in .workspace and .workspaceBytes");
-  alignas(16) std::byte workspace[177];
+  alignas(16) std::byte workspace[225];
   s.args.workspace = workspace;
-  s.args.workspaceBytes = 175;
+  s.args.workspaceBytes = 223;
   CHECK(
       s.message() ==
-      "the launch needs a workspace of 176 bytes, .workspaceBytes is 175; allocate Kernel::workspaceBytes(args) bytes "
+      "the launch needs a workspace of 224 bytes, .workspaceBytes is 223; allocate Kernel::workspaceBytes(args) bytes "
       "and pass them in .workspace and .workspaceBytes");
   s.args.workspace = workspace + 1;
-  s.args.workspaceBytes = 176;
+  s.args.workspaceBytes = 224;
   CHECK(s.message() ==
         fmt::format("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
                     reinterpret_cast<uintptr_t>(workspace + 1)));
   s.args.workspace = workspace;
   REQUIRE(s.message() == "success");
-  // ids: address, 2 strides, 2 extents; flags: address, stride, extent; then the tables.
-  CHECK(s.slot<std::byte *>(8) == workspace);
-  CHECK(s.slot<int64_t>(9) == 14);
-  CHECK(s.slot<int64_t>(10) == 1);
-  CHECK(s.slot<int64_t>(11) == 2);
-  CHECK(s.slot<int64_t>(12) == 14);
-  CHECK(s.slot<std::byte *>(13) == workspace + 112);
-  CHECK(s.slot<int64_t>(17) == 6);
-  CHECK(s.slot<std::byte *>(18) == workspace + 160);
-  CHECK(s.slot<int64_t>(20) == 6);
-  auto table = reinterpret_cast<const int32_t *>(workspace);
-  auto check = [&](const int32_t *entry, int batch, int begin, int end, int shift) {
-    int32_t least = INT32_MAX, greatest = INT32_MIN;
-    for (int i = begin; i < end; ++i) {
-      int32_t value = ids[std::min(i + shift, 89) * 2 + batch];
-      least = std::min(least, value);
-      greatest = std::max(greatest, value);
-    }
-    CHECK(entry[0] == least);
-    CHECK(entry[1] == greatest);
-  };
-  for (int batch : {0, 1}) {
-    for (int tile = 0; tile < 7; ++tile)
-      check(table + batch * 14 + 2 * tile, batch, 16 * tile, std::min(16 * tile + 16, 100), 5);
-    for (int tile = 0; tile < 3; ++tile)
-      check(table + 28 + batch * 6 + 2 * tile, batch, 32 * tile, std::min(32 * tile + 32, 70), 0);
-  }
-  const int expected[] = {0, 0, 1, 1, 0, 1};
-  for (int i = 0; i < 6; ++i)
-    CHECK(int(workspace[160 + i]) == expected[i]);
-  // Arguments that a launch would reject need nothing that is known.
+  CHECK(s.address("ids.q") == workspace);
+  CHECK(s.stride("ids.q", 0) == 14);
+  CHECK(s.stride("ids.q", 1) == 7);
+  CHECK(s.stride("ids.q", 2) == 1);
+  CHECK(s.at<int64_t>(s.operandOffset("ids.q") + 8 * 6) == 7); // the extent of its last axis
+  CHECK(s.address("ids.k") == workspace + 112);
+  CHECK(s.stride("ids.k", 0) == 6);
+  CHECK(s.address("flags.k") == workspace + 208);
+  CHECK(s.stride("flags.k", 0) == 3);
+  // Tensors that a launch would reject count as empty.
   s.args.tensors = {};
-  CHECK(s.kernel.workspaceBytes(s.args) == 0);
-  // A view that repeats elements may have more tiles than a launch can make.
-  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {int64_t(1) << 40, 90}, {0, 1})},
+  CHECK(s.kernel.workspaceBytes(s.args) == 16);
+  // A view that repeats elements may ask for more than there is.
+  s.args.tensors = {{"ids", Tensor::strided(ids.data(), i32, {int64_t(1) << 60, 90}, {0, 1})},
                     {"flags", Tensor::contiguous(flags, boolean, {70})}};
-  s.args.workspaceBytes = size_t(-1);
-  CHECK(s.message() == "the captured tensors have 10995116277763 tiles under all of their other indices, the most is "
-                       "17179869176; pass views "
-                       "of fewer elements");
+  s.args.workspaceBytes = size_t(1) << 50;
+  CHECK(s.message().starts_with("the launch needs a workspace of "));
 }
 
 TEST_CASE("the snippet of the README compiles", "[launch]") {
@@ -797,14 +772,11 @@ TEST_CASE("metadata round-trips", "[launch]") {
                    1,
                    {{0, {7, {1, 2, 3, 4}, {-1, -2, -3, -4}}, {{1, {}, {}}, {2, {}, {}}}, true, "h", "slopes[h]"}}},
                   {"blocks", boolean, 3}},
-      .blockPattern = {{"blocks", 64, 32}},
-      .bounds = {{"blocks", 1, true, 64, "blocks.k"}},
-      .claimsWork = true,
-      .waitsForBounds = true};
+      .blockPattern = {{"blocks", 64, 32}}};
   image.tileQ = 128;
   image.main().grid = {{"b"}, {"h"}, {"q", 0, 128}};
   image.tileK = 64;
-  image.main().persistent = true;
+  image.main().persistent = image.main().claimsWork = true;
   image.main().threads = 256;
   image.main().sharedBytes = 98304;
   image.main().registers = 200;

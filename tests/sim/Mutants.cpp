@@ -138,7 +138,10 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
       });
     };
     if (kind == "claim_work") {
-      add("once more", [&](auto &changed) { changed.insert(changed.begin() + i, "%unused = sched.claim_work : i32"); });
+      add("once more", [&](auto &changed) {
+        const std::string claim = lines[i].substr(lines[i].find("sched."));
+        changed.insert(changed.begin() + i, "%unused = " + std::regex_replace(claim, std::regex(" \\{[^}]*\\}"), ""));
+      });
       const std::string number = lines[i].substr(lines[i].find('%'), lines[i].find(" =") - lines[i].find('%'));
       add("read from lane 1", [&](auto &changed) {
         for (std::string &line : changed)

@@ -269,6 +269,9 @@ TEST_CASE("sched-verify knows both sides of the rings in kernels with roles, and
                                [&](const Kind &each) { return each.name == name; });
       REQUIRE(kind != kindsInRoles().end());
       Expected<std::string> verified = emitFromText({mutant.text, "mutant.mlir"}, {}, target, Stage::Sched);
+      // That of the kernel in front, which makes the tables and has no roles.
+      if (!verified && verified.error().message.find("column_parts") != std::string::npos)
+        continue;
       ++(verified ? counts[name].first : counts[name].second);
       ++(verified ? passed : refused);
       if (verified)

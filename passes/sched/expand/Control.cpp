@@ -7,29 +7,31 @@
 namespace attune::expansion {
 
 LogicalResult KernelExpander::run() {
-  auto target =
-      sched::KernelOp::create(builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
-                              (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(), plan,
-                              kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getBoundsAttr(),
-                              kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+  auto target = sched::KernelOp::create(
+      builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
+      (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(), plan, kernel.getTensorsAttr(),
+      kernel.getScalarsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
-  // From sm_90 on a kernel may start beside the one that makes its bounds, or that its launch starts before it, and
-  // waits for it when its own preparations are done.
+  // From sm_90 on a kernel may start beside the one that its launch starts before it, and waits for it when its own
+  // preparations are done.
   const ArchInfo *info = findArch(arch);
-  bool waits = info && info->computeMajor >= 9 && (!kernel.getBounds().empty() || tile::isDependent(kernel));
-  auto waitForBounds = [&] {
+  const bool startsBeside = info && info->computeMajor >= 9;
+  if (startsBeside && tile::precedesDependent(kernel))
+    sched::StartNextLaunchOp::create(builder, loc);
+  bool waits = startsBeside && tile::isDependent(kernel);
+  auto waitForLaunch = [&] {
     if (std::exchange(waits, false))
       sched::WaitLaunchOp::create(builder, loc);
   };
   if (plan.getCopyWarps()) {
     for (Operation &op : kernel.getBody().front()) {
       if (isa<sched::RoleOp>(op))
-        waitForBounds();
+        waitForLaunch();
       if (failed(expand(&op)))
         return failure();
     }
   } else {
-    waitForBounds();
+    waitForLaunch();
     if (failed(expandWork(kernel.getBody().front())))
       return failure();
   }

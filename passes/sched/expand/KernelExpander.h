@@ -163,6 +163,9 @@ private:
   void reduceColumns(tile::ReduceOp op, Value source, Value buffer);
   /// Along the rows: of each column by the lanes that hold it, then, by way of shared memory, by the warps.
   void reduceRows(tile::ReduceOp op, Value source, Value buffer);
+  /// What a warp has of a column, in shared memory: 64 bits as two words side by side.
+  void storePart(Value value, Value parts, Value row, Value place);
+  Value loadPart(Type element, Value parts, Value row, Value place);
   LogicalResult expandOp(tile::CombineLanesOp op);
   Value combine(tile::Reduction kind, Value a, Value b);
   /// What changes no element that it is combined with.

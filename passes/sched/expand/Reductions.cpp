@@ -85,21 +85,48 @@ void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer
   });
 }
 
+/// Words of shared memory that an element takes.
+static int64_t wordsOf(Type element) { return element.getIntOrFloatBitWidth() / 32; }
+
+void KernelExpander::storePart(Value value, Value parts, Value row, Value place) {
+  if (wordsOf(value.getType()) == 1) {
+    sched::StoreSharedOp::create(builder, loc, value, parts, i32(0), row, place);
+    return;
+  }
+  Value shift = arith::ConstantIntOp::create(builder, loc, 32, 64), first = mul(place, 2);
+  for (Value word : {value, arith::ShRUIOp::create(builder, loc, value, shift).getResult()}) {
+    sched::StoreSharedOp::create(builder, loc, arith::TruncIOp::create(builder, loc, builder.getI32Type(), word), parts,
+                                 i32(0), row, first);
+    first = add(first, 1);
+  }
+}
+
+Value KernelExpander::loadPart(Type element, Value parts, Value row, Value place) {
+  if (wordsOf(element) == 1)
+    return loadShared(element, parts, i32(0), row, place);
+  const Type word = builder.getI32Type();
+  Value first = mul(place, 2), low = loadShared(word, parts, i32(0), row, first),
+        high = loadShared(word, parts, i32(0), row, add(first, 1)),
+        shift = arith::ConstantIntOp::create(builder, loc, 32, 64);
+  high = arith::ShLIOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, element, high), shift);
+  return arith::OrIOp::create(builder, loc, high, arith::ExtUIOp::create(builder, loc, element, low));
+}
+
 void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   const int64_t split = layoutOf(source).getWarps();
   auto type = cast<TileType>(buffer.getType());
   const Type element = type.getElementType();
   Value zero = i32(0), parts;
   if (split > 1) {
-    TileType stored =
-        TileType::make(builder.getContext(), {{"stage", 1}, {"warp", split}, {type.axis(0), type.getShape()[0]}},
-                       element, MemorySpace::Shared);
+    const int64_t words = wordsOf(element);
+    TileType stored = TileType::make(builder.getContext(),
+                                     {{"stage", 1}, {"warp", split}, {type.axis(0), type.getShape()[0] * words}},
+                                     words > 1 ? Type(builder.getI32Type()) : element, MemorySpace::Shared);
     parts = sched::SharedOp::create(builder, loc, stored, "column_parts");
     meet();
   }
   auto init = [&](ArrayRef<Value> at) { return op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value(); };
-  Value column =
-      registers("column_part", fragmentType({{type.axis(0), 8}}, element, FragmentRole::Columns, warps));
+  Value column = registers("column_part", fragmentType({{type.axis(0), 8}}, element, FragmentRole::Columns, warps));
   Value writer = isWriter(source),
         firstRow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, laneRow, zero);
   writer = writer ? Value(arith::AndIOp::create(builder, loc, firstRow, writer)) : firstRow;
@@ -114,8 +141,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
       Value start = init(at);
       return set(start ? combine(op.getKind(), start, ofWarp) : ofWarp, buffer, at);
     }
-    onlyIf(writer,
-           [&] { sched::StoreSharedOp::create(builder, loc, ofWarp, parts, zero, warp, columnInTile(type, j, c)); });
+    onlyIf(writer, [&] { storePart(ofWarp, parts, warp, columnInTile(type, j, c)); });
   });
   if (!parts)
     return;
@@ -123,7 +149,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
     Value total = init(at), place = columnInTile(type, j, c);
     for (int64_t of = 0; of < split; ++of) {
-      Value part = loadShared(element, parts, zero, i32(of), place);
+      Value part = loadPart(element, parts, i32(of), place);
       total = total ? combine(op.getKind(), total, part) : part;
     }
     set(total, buffer, at);

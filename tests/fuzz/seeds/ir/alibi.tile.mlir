@@ -51,70 +51,70 @@ module attributes {attn.variant = #variant} {
     %9 = math.absf %4 : f32
     %10 = arith.cmpf ogt, %9, %cst : f32
     %11 = arith.select %10, %8, %4 : f32
-    %12 = tile.axis_extent "k" : i32
+    %k_extent = tile.axis_extent "k" : i32
     %c0_i32_1 = arith.constant 0 : i32
-    %has_keys = arith.cmpi sgt, %12, %c0_i32_1 {tile.name = "has_keys"} : i32
+    %has_keys = arith.cmpi sgt, %k_extent, %c0_i32_1 {tile.name = "has_keys"} : i32
     %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain iter_args(%m = %m_init : !tile.tile<q 128, f32, register>, %l = %l_init : !tile.tile<q 128, f32, register>, %acc = %acc_init : !tile.tile<q 128 x dv 16, f32, register>) {
       %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 64 x d 16, f16, shared>
       %s = tile.mma %q_tile, %k_tile : <q 128 x d 16, f16, shared>, <k 64 x d 16, f16, shared> -> <q 128 x k 64, f32, register> {tile.name = "s"}
-      %13 = arith.subi %k0, %q0 : i32
-      %distance = arith.sitofp %13 {tile.name = "distance"} : i32 to f32
+      %12 = arith.subi %k0, %q0 : i32
+      %distance = arith.sitofp %12 {tile.name = "distance"} : i32 to f32
       %x = tile.map(%s : !tile.tile<q 128 x k 64, f32, register>) at(q = %q0, k = %k0, k = %distance : f32, q = %c0_f32 : f32) only_if %has_keys -> !tile.tile<q 128 x k 64, f32, register> {
       ^bb0(%s_qk: f32, %q: i32, %k: i32, %k_f32: f32, %q_f32: f32):
-        %16 = arith.subf %k_f32, %q_f32 : f32
-        %17 = arith.mulf %11, %16 : f32
-        %18 = arith.addf %s_qk, %17 : f32
-        tile.yield %18 : f32
+        %15 = arith.subf %k_f32, %q_f32 : f32
+        %16 = arith.mulf %11, %15 : f32
+        %17 = arith.addf %s_qk, %16 : f32
+        tile.yield %17 : f32
       } {tile.name = "x"}
-      %14 = arith.addi %k0, %c64_i32 : i32
-      %15 = arith.cmpi sgt, %14, %full_to : i32
-      %x_2 = tile.map(%x : !tile.tile<q 128 x k 64, f32, register>) at(q = %q0, k = %c0_i32) only_if %15 -> !tile.tile<q 128 x k 64, f32, register> {
+      %13 = arith.addi %k0, %c64_i32 : i32
+      %14 = arith.cmpi sgt, %13, %full_to : i32
+      %x_2 = tile.map(%x : !tile.tile<q 128 x k 64, f32, register>) at(q = %q0, k = %c0_i32) only_if %14 -> !tile.tile<q 128 x k 64, f32, register> {
       ^bb0(%x_qk: f32, %q: i32, %k: i32):
-        %16 = arith.addi %q, %c1_i32 : i32
-        %row_end = arith.minsi %16, %Sk {tile.name = "row_end"} : i32
-        %17 = arith.subi %row_end, %k0 overflow<nsw> : i32
-        %18 = arith.minsi %17, %c64_i32 : i32
-        %19 = arith.maxsi %18, %c0_i32 : i32
-        %20 = arith.cmpi slt, %k, %19 : i32
-        %21 = arith.select %20, %x_qk, %neg_inf : f32
-        tile.yield %21 : f32
+        %15 = arith.addi %q, %c1_i32 : i32
+        %row_end = arith.minsi %15, %Sk {tile.name = "row_end"} : i32
+        %16 = arith.subi %row_end, %k0 overflow<nsw> : i32
+        %17 = arith.minsi %16, %c64_i32 : i32
+        %18 = arith.maxsi %17, %c0_i32 : i32
+        %19 = arith.cmpi slt, %k, %18 : i32
+        %20 = arith.select %19, %x_qk, %neg_inf : f32
+        tile.yield %20 : f32
       } {tile.name = "x"}
       %m_next = tile.reduce  max %x_2 over "k" init %m : !tile.tile<q 128, f32, register>, <q 128 x k 64, f32, register> -> <q 128, f32, register> {tile.name = "m_next"}
       %m_base = tile.map(%m_next : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%m_next_q: f32):
-        %16 = arith.cmpf oeq, %m_next_q, %neg_inf : f32
-        %17 = arith.select %16, %c0_f32, %m_next_q : f32
-        tile.yield %17 : f32
+        %15 = arith.cmpf oeq, %m_next_q, %neg_inf : f32
+        %16 = arith.select %15, %c0_f32, %m_next_q : f32
+        tile.yield %16 : f32
       } {tile.name = "m_base"}
       %alpha = tile.map(%m, %m_base : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%m_q: f32, %m_base_q: f32):
-        %16 = arith.subf %m_q, %m_base_q : f32
-        %17 = arith.mulf %16, %c0.360673755_f32 : f32
-        %18 = math.exp2 %17 : f32
-        tile.yield %18 : f32
+        %15 = arith.subf %m_q, %m_base_q : f32
+        %16 = arith.mulf %15, %c0.360673755_f32 : f32
+        %17 = math.exp2 %16 : f32
+        tile.yield %17 : f32
       } {tile.name = "alpha"}
       %max_moved = tile.any %alpha : <q 128, f32, register> {
       ^bb0(%alpha_q: f32):
         %c1_f32_5 = arith.constant 1.000000e+00 : f32
-        %16 = arith.cmpf une, %alpha_q, %c1_f32_5 : f32
-        tile.yield %16 : i1
+        %15 = arith.cmpf une, %alpha_q, %c1_f32_5 : f32
+        tile.yield %15 : i1
       } {tile.name = "max_moved"}
       %acc_3 = tile.map(%acc, %alpha : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) only_if %max_moved -> !tile.tile<q 128 x dv 16, f32, register> {
       ^bb0(%acc_qdv: f32, %alpha_q: f32):
-        %16 = arith.mulf %acc_qdv, %alpha_q : f32
-        tile.yield %16 : f32
+        %15 = arith.mulf %acc_qdv, %alpha_q : f32
+        tile.yield %15 : f32
       } {tile.name = "acc"}
       %p = tile.map(%x_2, %m_base : !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x k 64, f32, register> {
       ^bb0(%x_qk: f32, %m_base_q: f32):
-        %16 = arith.subf %x_qk, %m_base_q : f32
-        %17 = arith.mulf %16, %c0.360673755_f32 : f32
-        %18 = math.exp2 %17 : f32
-        tile.yield %18 : f32
+        %15 = arith.subf %x_qk, %m_base_q : f32
+        %16 = arith.mulf %15, %c0.360673755_f32 : f32
+        %17 = math.exp2 %16 : f32
+        tile.yield %17 : f32
       } {tile.name = "p"}
       %l_4 = tile.map(%l, %alpha : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%l_q: f32, %alpha_q: f32):
-        %16 = arith.mulf %l_q, %alpha_q : f32
-        tile.yield %16 : f32
+        %15 = arith.mulf %l_q, %alpha_q : f32
+        tile.yield %15 : f32
       } {tile.name = "l"}
       %l_next = tile.reduce  sum %p over "k" init %l_4 : !tile.tile<q 128, f32, register>, <q 128 x k 64, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
       %p_f16 = tile.convert %p {tile.name = "p"} : <q 128 x k 64, f32, register> -> <q 128 x k 64, f16, register>
@@ -125,24 +125,24 @@ module attributes {attn.variant = #variant} {
     %l_total = tile.combine_lanes  sum %l_end {tile.name = "l"} : <q 128, f32, register>
     %inverse_l = tile.map(%l_total : !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
     ^bb0(%l_q: f32):
-      %13 = arith.cmpf oeq, %l_q, %c0_f32 : f32
-      %14 = arith.divf %c1_f32, %l_q : f32
-      %15 = arith.select %13, %c0_f32, %14 : f32
-      tile.yield %15 : f32
+      %12 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+      %13 = arith.divf %c1_f32, %l_q : f32
+      %14 = arith.select %12, %c0_f32, %13 : f32
+      tile.yield %14 : f32
     } {tile.name = "inverse_l"}
     %out = tile.map(%acc_end, %inverse_l : !tile.tile<q 128 x dv 16, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128 x dv 16, f32, register> {
     ^bb0(%acc_qdv: f32, %inverse_l_q: f32):
-      %13 = arith.mulf %acc_qdv, %inverse_l_q : f32
-      tile.yield %13 : f32
+      %12 = arith.mulf %acc_qdv, %inverse_l_q : f32
+      tile.yield %12 : f32
     } {tile.name = "out"}
     %lse = tile.map(%m_end, %l_total : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
     ^bb0(%m_q: f32, %l_q: f32):
-      %13 = arith.mulf %m_q, %c0.25_f32 : f32
-      %14 = arith.cmpf oeq, %l_q, %c0_f32 : f32
-      %15 = math.log %l_q : f32
-      %16 = arith.addf %13, %15 : f32
-      %17 = arith.select %14, %neg_inf, %16 : f32
-      tile.yield %17 : f32
+      %12 = arith.mulf %m_q, %c0.25_f32 : f32
+      %13 = arith.cmpf oeq, %l_q, %c0_f32 : f32
+      %14 = math.log %l_q : f32
+      %15 = arith.addf %12, %14 : f32
+      %16 = arith.select %13, %neg_inf, %15 : f32
+      tile.yield %16 : f32
     } {tile.name = "lse"}
     %LSE = tile.param "lse" {tile.name = "lse"} : !tile.view<3, f32>
     tile.store %lse, %LSE[%b, %h, %q0] limit %Sq optional : <q 128, f32, register>, <3, f32>

@@ -4,7 +4,8 @@
   "tensors": {"ids": {"dtype": "i32", "rank": 1}}
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {bounds = [#tile.bounds<"ids.q", "ids" dim 0 along "q" by 128>, #tile.bounds<"ids.k", "ids" dim 0 along "k" by 16>, #tile.bounds<"ids.part", "ids" dim 0 along "q" by 64>], tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.launch [@documents_bounds, @documents dependent]
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %c32768_f32 = arith.constant 3.276800e+04 : f32
@@ -12,15 +13,16 @@ module attributes {attn.variant = #variant} {
     %c8_i32 = arith.constant 8 : i32
     %c5_i32 = arith.constant 5 : i32
     %true = arith.constant true
+    %c31_i32 = arith.constant 31 : i32
     %c384_i32 = arith.constant 384 : i32
     %c15_i32 = arith.constant 15 : i32
+    %c16_i32 = arith.constant 16 : i32
     %c64_i32 = arith.constant 64 : i32
     %neg_inf = arith.constant 0xFF800000 : f32
     %c0_f32 = arith.constant 0.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
-    %c16_i32 = arith.constant 16 : i32
     %c2_i32 = arith.constant 2 : i32
     %c4_i32 = arith.constant 4 : i32
     %c128_i32 = arith.constant 128 : i32
@@ -122,7 +124,8 @@ module attributes {attn.variant = #variant} {
         %heads_together = arith.divui %10, %head_groups {tile.name = "heads_together"} : i32
         %block = sched.block_id : i32
         sched.for_work persistent from %block below %work_tiles carries (%c0_i32, %c0_i32) (%number, %count, %first_stage, %first_phase) {
-          %claimed = sched.claim_work {tile.name = "claimed"} : i32
+          %WORK_COUNTER = tile.param "work_counter" {tile.name = "work_counter"} : !tile.view<1, i32>
+          %claimed = sched.claim_work %WORK_COUNTER {tile.name = "claimed"} : <1, i32>
           %11 = arith.muli %q_tiles, %heads_together : i32
           %12 = arith.divui %number, %11 : i32
           %first_head = arith.muli %12, %heads_together {tile.name = "first_head"} : i32
@@ -147,111 +150,154 @@ module attributes {attn.variant = #variant} {
           %kv_head = arith.divsi %h, %group {tile.name = "kv_head"} : i32
           %20 = arith.addi %Sk, %c15_i32 : i32
           %tiles_end = arith.divsi %20, %c16_i32 {tile.name = "tiles_end"} : i32
-          %ids.q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<1, i32>
-          %q_entry = arith.muli %q_index, %c2_i32 {tile.name = "q_entry"} : i32
-          %ids.q_q_entry = tile.element %ids.q[%q_entry] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %q_entry_0 = arith.addi %q_entry, %c1_i32 {tile.name = "q_entry"} : i32
-          %ids.q_q_entry_1 = tile.element %ids.q[%q_entry_0] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %ids.k = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<1, i32>
+          %IDS.Q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<2, i32>
+          %IDS.Q_0 = tile.element %IDS.Q[%c0_i32, %q_index] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.Q_1 = tile.element %IDS.Q[%c1_i32, %q_index] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %IDS.K = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<2, i32>
           %21 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
-          %ids.part = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<1, i32>
+          %IDS.PART = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<2, i32>
           %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
           %seen_row = arith.minsi %q0, %21 {tile.name = "seen_row"} : i32
-          %22 = arith.divsi %seen_row, %c64_i32 : i32
-          %q_entry_2 = arith.muli %22, %c2_i32 {tile.name = "q_entry"} : i32
-          %ids.part_q_entry = tile.element %ids.part[%q_entry_2] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %q_entry_3 = arith.addi %q_entry_2, %c1_i32 {tile.name = "q_entry"} : i32
-          %ids.part_q_entry_4 = tile.element %ids.part[%q_entry_3] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %23 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
-          %seen_row_5 = arith.minsi %23, %21 {tile.name = "seen_row"} : i32
-          %24 = arith.divsi %seen_row_5, %c64_i32 : i32
-          %q_entry_6 = arith.muli %24, %c2_i32 {tile.name = "q_entry"} : i32
-          %ids.part_q_entry_7 = tile.element %ids.part[%q_entry_6] in_range [true] {tile.name = "ids_q_min"} : <1, i32> (i32) -> i32
-          %q_entry_8 = arith.addi %q_entry_6, %c1_i32 {tile.name = "q_entry"} : i32
-          %ids.part_q_entry_9 = tile.element %ids.part[%q_entry_8] in_range [true] {tile.name = "ids_q_max"} : <1, i32> (i32) -> i32
-          %next_tile, %origin, %visible, %full, %begins:2 = sched.next_visible from %c0_i32 below %tiles_end parts i32, i32 {
-          ^bb0(%tile: i32):
-            %k_entry = arith.muli %tile, %c2_i32 {tile.name = "k_entry"} : i32
-            %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
-            %k_entry_10 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
-            %ids.k_k_entry_11 = tile.element %ids.k[%k_entry_10] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-            %27 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_11 : i32
-            %28 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
+          %q_tile = arith.divsi %seen_row, %c64_i32 {tile.name = "q_tile"} : i32
+          %IDS.PART_2 = tile.element %IDS.PART[%c0_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.PART_3 = tile.element %IDS.PART[%c1_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %22 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
+          %seen_row_4 = arith.minsi %22, %21 {tile.name = "seen_row"} : i32
+          %q_tile_5 = arith.divsi %seen_row_4, %c64_i32 {tile.name = "q_tile"} : i32
+          %IDS.PART_6 = tile.element %IDS.PART[%c0_i32, %q_tile_5] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.PART_7 = tile.element %IDS.PART[%c1_i32, %q_tile_5] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %window_end, %next_tile_end, %origin_end, %visible_end, %full_end, %part_begin_end, %part_begin_end_8 = sched.for_tiles (%window, %next_tile, %origin, %visible, %full, %part_begin, %part_begin_12) = (%c0_i32, %tiles_end, %tiles_end, %c0_i32, %c0_i32, %tiles_end, %tiles_end) below %tiles_end keeps {
+            %lane = sched.lane_id : i32
+            %asked = arith.addi %window, %lane overflow<nsw> {tile.name = "asked"} : i32
+            %25 = arith.subi %tiles_end, %c1_i32 overflow<nsw> : i32
+            %26 = arith.minsi %asked, %25 : i32
+            %IDS.K_13 = tile.element %IDS.K[%c0_i32, %26] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
+            %IDS.K_14 = tile.element %IDS.K[%c1_i32, %26] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
+            %27 = arith.cmpi sle, %IDS.Q_0, %IDS.K_14 : i32
+            %28 = arith.cmpi sle, %IDS.K_13, %IDS.Q_1 : i32
             %29 = arith.andi %27, %28 : i1
-            %30 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
-            %31 = arith.cmpi sle, %ids.k_k_entry_11, %ids.q_q_entry : i32
+            %30 = arith.cmpi sle, %IDS.Q_1, %IDS.K_13 : i32
+            %31 = arith.cmpi sle, %IDS.K_14, %IDS.Q_0 : i32
             %32 = arith.andi %30, %31 : i1
-            %33 = arith.cmpi sle, %ids.part_q_entry, %ids.k_k_entry_11 : i32
-            %34 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_4 : i32
+            %33 = arith.cmpi sle, %IDS.PART_2, %IDS.K_14 : i32
+            %34 = arith.cmpi sle, %IDS.K_13, %IDS.PART_3 : i32
             %35 = arith.andi %33, %34 : i1
-            %36 = arith.cmpi sle, %ids.part_q_entry_7, %ids.k_k_entry_11 : i32
-            %37 = arith.cmpi sle, %ids.k_k_entry, %ids.part_q_entry_9 : i32
+            %36 = arith.cmpi sle, %IDS.PART_6, %IDS.K_14 : i32
+            %37 = arith.cmpi sle, %IDS.K_13, %IDS.PART_7 : i32
             %38 = arith.andi %36, %37 : i1
-            sched.visible %29, %32 parts %35, %38
-          } {tile.name = "next_tile"}
+            %39 = arith.cmpi slt, %asked, %tiles_end : i32
+            %is_visible = arith.andi %29, %39 {tile.name = "is_visible"} : i1
+            %is_visible_votes = sched.ballot %is_visible : i32
+            %40 = arith.andi %is_visible, %32 : i1
+            %41 = sched.ballot %40 : i32
+            %is_found = arith.cmpi ne, %is_visible_votes, %c0_i32 {tile.name = "is_found"} : i32
+            %42 = math.cttz %is_visible_votes : i32
+            %43 = arith.addi %window, %42 overflow<nsw> : i32
+            %44 = arith.select %is_found, %43, %tiles_end : i32
+            %45 = arith.select %is_found, %window, %tiles_end : i32
+            %46 = sched.ballot %35 : i32
+            %47 = math.cttz %46 : i32
+            %48 = arith.addi %window, %47 overflow<nsw> : i32
+            %49 = arith.select %is_found, %48, %tiles_end : i32
+            %50 = sched.ballot %38 : i32
+            %51 = math.cttz %50 : i32
+            %52 = arith.addi %window, %51 overflow<nsw> : i32
+            %53 = arith.select %is_found, %52, %tiles_end : i32
+            %54 = arith.addi %window, %c32_i32 overflow<nsw> : i32
+            %55 = arith.select %is_found, %tiles_end, %54 : i32
+            sched.next %55, %44, %45, %is_visible_votes, %41, %49, %53 : i32, i32, i32, i32, i32, i32, i32
+          } {tile.names = ["window", "next_tile", "origin", "visible", "full", "part_begin", "part_begin"]}
           %next_number = sched.shuffle %claimed, %c0_i32 {tile.name = "next_number"} : i32
-          %25 = arith.cmpi ult, %next_number, %work_tiles : i32
-          %more = arith.extui %25 {tile.name = "more"} : i1 to i32
-          %26 = arith.divui %count, %c2_i32 : i32
+          %23 = arith.cmpi ult, %next_number, %work_tiles : i32
+          %more = arith.extui %23 {tile.name = "more"} : i1 to i32
+          %24 = arith.divui %count, %c2_i32 : i32
           %q_stage = arith.remui %count, %c2_i32 {tile.name = "q_stage"} : i32
-          %q_phase = arith.andi %26, %c1_i32 {tile.name = "q_phase"} : i32
+          %q_phase = arith.andi %24, %c1_i32 {tile.name = "q_phase"} : i32
           scf.if %elected {
             sched.acquire %q_barriers[%q_stage] phase %q_phase : <2>
-            sched.send %b, %h, %q0, %more, %next_tile, %begins#0, %begins#1 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
+            sched.send %b, %h, %q0, %more, %next_tile_end, %part_begin_end, %part_begin_end_8 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
             sched.expect_bytes 4096 on %q_barriers[%q_stage] : <2>
             sched.load_box %q_map[%b, %h, %q0, %c0_i32] to %q_ring[%q_stage] signal %q_barriers : <128 x 16, f16>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <2>
           }
-          %tile_end, %stage_end, %phase_end, %origin_end, %visible_end, %full_end = sched.for_tiles (%tile, %stage, %phase, %origin_10, %visible_11, %full_12) = (%next_tile, %first_stage, %first_phase, %origin, %visible, %full) below %tiles_end keeps {
+          %tile_end, %stage_end, %phase_end, %origin_end_9, %visible_end_10, %full_end_11 = sched.for_tiles (%tile, %stage, %phase, %origin, %visible, %full) = (%next_tile_end, %first_stage, %first_phase, %origin_end, %visible_end, %full_end) below %tiles_end keeps {
             %k0 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
-            %next_tile_13 = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
-            %next_tile_14, %origin_15, %visible_16, %full_17 = sched.next_visible from %next_tile_13 below %tiles_end seen %origin_10, %visible_11, %full_12 {
-            ^bb0(%tile_18: i32):
-              %k_entry = arith.muli %tile_18, %c2_i32 {tile.name = "k_entry"} : i32
-              %ids.k_k_entry = tile.element %ids.k[%k_entry] in_range [true] {tile.name = "ids_k_min"} : <1, i32> (i32) -> i32
-              %k_entry_19 = arith.addi %k_entry, %c1_i32 {tile.name = "k_entry"} : i32
-              %ids.k_k_entry_20 = tile.element %ids.k[%k_entry_19] in_range [true] {tile.name = "ids_k_max"} : <1, i32> (i32) -> i32
-              %35 = arith.cmpi sle, %ids.q_q_entry, %ids.k_k_entry_20 : i32
-              %36 = arith.cmpi sle, %ids.k_k_entry, %ids.q_q_entry_1 : i32
-              %37 = arith.andi %35, %36 : i1
-              %38 = arith.cmpi sle, %ids.q_q_entry_1, %ids.k_k_entry : i32
-              %39 = arith.cmpi sle, %ids.k_k_entry_20, %ids.q_q_entry : i32
-              %40 = arith.andi %38, %39 : i1
-              sched.visible %37, %40
-            } {tile.name = "next_tile"}
-            %27 = arith.subi %tile, %origin_10 overflow<nsw> : i32
-            %28 = arith.shrui %full_12, %27 : i32
-            %29 = arith.trunci %28 : i32 to i1
-            %30 = arith.xori %29, %true : i1
-            %31 = arith.extui %30 : i1 to i32
+            %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
+            %25 = arith.subi %next_tile, %origin : i32
+            %26 = arith.cmpi ult, %25, %c32_i32 : i32
+            %27 = arith.andi %25, %c31_i32 : i32
+            %28 = arith.shrui %visible, %27 : i32
+            %ahead = arith.select %26, %28, %c0_i32 {tile.name = "ahead"} : i32
+            %is_known = arith.cmpi ne, %ahead, %c0_i32 {tile.name = "is_known"} : i32
+            %29 = arith.addi %origin, %c32_i32 overflow<nsw> : i32
+            %30 = arith.select %26, %29, %next_tile : i32
+            %31 = arith.select %is_known, %tiles_end, %30 : i32
+            %32 = math.cttz %ahead : i32
+            %33 = arith.addi %next_tile, %32 overflow<nsw> : i32
+            %34 = arith.select %is_known, %33, %tiles_end : i32
+            %35 = arith.select %is_known, %origin, %tiles_end : i32
+            %36 = arith.select %is_known, %visible, %c0_i32 : i32
+            %37 = arith.select %is_known, %full, %c0_i32 : i32
+            %window_end_12, %next_tile_end_13, %origin_end_14, %visible_end_15, %full_end_16 = sched.for_tiles (%window, %next_tile_17, %origin_18, %visible_19, %full_20) = (%31, %34, %35, %36, %37) below %tiles_end keeps {
+              %lane = sched.lane_id : i32
+              %asked = arith.addi %window, %lane overflow<nsw> {tile.name = "asked"} : i32
+              %46 = arith.subi %tiles_end, %c1_i32 overflow<nsw> : i32
+              %47 = arith.minsi %asked, %46 : i32
+              %IDS.K_21 = tile.element %IDS.K[%c0_i32, %47] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
+              %IDS.K_22 = tile.element %IDS.K[%c1_i32, %47] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
+              %48 = arith.cmpi sle, %IDS.Q_0, %IDS.K_22 : i32
+              %49 = arith.cmpi sle, %IDS.K_21, %IDS.Q_1 : i32
+              %50 = arith.andi %48, %49 : i1
+              %51 = arith.cmpi sle, %IDS.Q_1, %IDS.K_21 : i32
+              %52 = arith.cmpi sle, %IDS.K_22, %IDS.Q_0 : i32
+              %53 = arith.andi %51, %52 : i1
+              %54 = arith.cmpi slt, %asked, %tiles_end : i32
+              %is_visible = arith.andi %50, %54 {tile.name = "is_visible"} : i1
+              %is_visible_votes = sched.ballot %is_visible : i32
+              %55 = arith.andi %is_visible, %53 : i1
+              %56 = sched.ballot %55 : i32
+              %is_found = arith.cmpi ne, %is_visible_votes, %c0_i32 {tile.name = "is_found"} : i32
+              %57 = math.cttz %is_visible_votes : i32
+              %58 = arith.addi %window, %57 overflow<nsw> : i32
+              %59 = arith.select %is_found, %58, %tiles_end : i32
+              %60 = arith.select %is_found, %window, %tiles_end : i32
+              %61 = arith.addi %window, %c32_i32 overflow<nsw> : i32
+              %62 = arith.select %is_found, %tiles_end, %61 : i32
+              sched.next %62, %59, %60, %is_visible_votes, %56 : i32, i32, i32, i32, i32
+            } {tile.names = ["window", "next_tile", "origin", "visible", "full"]}
+            %38 = arith.subi %tile, %origin overflow<nsw> : i32
+            %39 = arith.shrui %full, %38 : i32
+            %40 = arith.trunci %39 : i32 to i1
+            %41 = arith.xori %40, %true : i1
+            %42 = arith.extui %41 : i1 to i32
             scf.if %elected {
               sched.acquire %k_barriers[%stage] phase %phase : <2>
-              sched.send %next_tile_14, %31 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
+              sched.send %next_tile_end_13, %42 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
               sched.expect_bytes 512 on %k_barriers[%stage] : <2>
               sched.load_box %k_map[%b, %kv_head, %k0, %c0_i32] to %k_ring[%stage] signal %k_barriers : <16 x 16, f16>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <2>
             }
-            scf.if %30 {
-              %thread_18 = sched.read_thread_id {tile.name = "thread"} : i32
-              %lane = arith.remui %thread_18, %c32_i32 {tile.name = "lane"} : i32
+            scf.if %41 {
+              %thread_17 = sched.read_thread_id {tile.name = "thread"} : i32
+              %lane = arith.remui %thread_17, %c32_i32 {tile.name = "lane"} : i32
               sched.acquire %k_barriers[%stage] phase %phase : <2>
               %column_ids = sched.registers "column_ids" : <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %35 = arith.minsi %lane, %c15_i32 : i32
-              %k = arith.addi %k0, %35 overflow<nsw> {tile.name = "k"} : i32
+              %46 = arith.minsi %lane, %c15_i32 : i32
+              %k = arith.addi %k0, %46 overflow<nsw> {tile.name = "k"} : i32
               %ids_k = tile.element %ids[%k] in_range [false] {tile.name = "ids"} : <1, i32> (i32) -> i32
               sched.set %ids_k, %column_ids[%c0_i32] : i32, <k 16, i32, register, #sched.fragment<threads, warps 1>>
-              %36 = arith.cmpi slt, %lane, %c16_i32 : i32
-              scf.if %36 {
+              %47 = arith.cmpi slt, %lane, %c16_i32 : i32
+              scf.if %47 {
                 %column_ids_k = sched.get %column_ids[%c0_i32] : <k 16, i32, register, #sched.fragment<threads, warps 1>> -> i32
                 sched.store_shared %column_ids_k, %column_ids_ring[%stage, %c0_i32, %lane] : i32, <stage 2 x k 16, i32, shared>
               }
             }
             sched.sync_lanes
             sched.commit %k_barriers[%stage] : <2>
-            %32 = arith.xori %phase, %c1_i32 : i32
-            %33 = arith.addi %stage, %c1_i32 : i32
-            %34 = arith.cmpi eq, %33, %c2_i32 : i32
-            %next_stage = arith.select %34, %c0_i32, %33 {tile.name = "next_stage"} : i32
-            %next_phase = arith.select %34, %32, %phase {tile.name = "next_phase"} : i32
-            sched.next %next_tile_14, %next_stage, %next_phase, %origin_15, %visible_16, %full_17 : i32, i32, i32, i32, i32, i32
+            %43 = arith.xori %phase, %c1_i32 : i32
+            %44 = arith.addi %stage, %c1_i32 : i32
+            %45 = arith.cmpi eq, %44, %c2_i32 : i32
+            %next_stage = arith.select %45, %c0_i32, %44 {tile.name = "next_stage"} : i32
+            %next_phase = arith.select %45, %43, %phase {tile.name = "next_phase"} : i32
+            sched.next %next_tile_end_13, %next_stage, %next_phase, %origin_end_14, %visible_end_15, %full_end_16 : i32, i32, i32, i32, i32, i32
           } {tile.names = ["tile", "stage", "phase", "origin", "visible", "full"]}
           %stage_uniform = sched.uniform %stage_end : i32
           %phase_uniform = sched.uniform %phase_end : i32
@@ -810,6 +856,450 @@ module attributes {attn.variant = #variant} {
       %6 = arith.cmpi eq, %5, %c0_i32 : i32
       scf.if %6 {
         sched.wait_boxes pending 0
+      }
+    }
+  }
+  sched.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [share 256] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 384 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+    %c-2147483648_i32 = arith.constant -2147483648 : i32
+    %c6_i32 = arith.constant 6 : i32
+    %c5_i32 = arith.constant 5 : i32
+    %c3_i32 = arith.constant 3 : i32
+    %c2147483647_i32 = arith.constant 2147483647 : i32
+    %c0_i32 = arith.constant 0 : i32
+    %c127_i32 = arith.constant 127 : i32
+    %c128_i32 = arith.constant 128 : i32
+    %c7_i32 = arith.constant 7 : i32
+    %c8_i32 = arith.constant 8 : i32
+    %c255_i32 = arith.constant 255 : i32
+    %c256_i32 = arith.constant 256 : i32
+    %c1_i32 = arith.constant 1 : i32
+    %c15_i32 = arith.constant 15 : i32
+    %c63_i32 = arith.constant 63 : i32
+    %c64_i32 = arith.constant 64 : i32
+    %c16_i32 = arith.constant 16 : i32
+    %c2_i32 = arith.constant 2 : i32
+    %c4_i32 = arith.constant 4 : i32
+    %c32_i32 = arith.constant 32 : i32
+    sched.start_next_launch
+    sched.for_work grid (%number) {
+      %share = sched.natural %number {tile.name = "share"} : i32
+      %thread = sched.thread_id {tile.name = "thread"} : i32
+      %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
+      %warp = arith.divui %thread, %c32_i32 {tile.name = "warp"} : i32
+      %lane_row = arith.divui %lane, %c4_i32 {tile.name = "lane_row"} : i32
+      %quad_lane = arith.remui %lane, %c4_i32 {tile.name = "quad_lane"} : i32
+      %lane_column = arith.muli %quad_lane, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
+      %warp_row = arith.muli %warp, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+      %0 = arith.cmpi eq, %share, %c0_i32 : i32
+      %1 = arith.extui %0 : i1 to i32
+      %fragment = sched.registers "fragment" : <counters 8, i32, register, #sched.fragment<columns, warps 8>>
+      scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        sched.set %c0_i32, %fragment[%c0_i32, %e] : i32, <counters 8, i32, register, #sched.fragment<columns, warps 8>>
+      } {sched.unroll, tile.name = "e"}
+      %WORK_COUNTER = tile.param "work_counter" {tile.name = "work_counter"} : !tile.view<1, i32>
+      %work_counter_head = sched.slice %WORK_COUNTER[] {tile.name = "work_counter_head"} : <1, i32> -> <1, i32>
+      %2 = arith.cmpi eq, %lane_row, %c0_i32 : i32
+      %3 = arith.cmpi slt, %warp, %c1_i32 : i32
+      %4 = arith.andi %2, %3 : i1
+      scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+        %26 = arith.addi %lane_column, %e overflow<nsw> : i32
+        %27 = arith.cmpi slt, %26, %1 : i32
+        %28 = arith.andi %4, %27 : i1
+        scf.if %28 {
+          %fragment_counters = sched.get %fragment[%c0_i32, %e] : <counters 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          sched.store_element %fragment_counters, %work_counter_head[%26] : i32, <1, i32>
+        }
+      } {sched.unroll, tile.name = "e"}
+      %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
+      %IDS.Q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<2, i32>
+      %q = tile.axis_extent "q" {tile.name = "q"} : i32
+      %5 = arith.addi %q, %c127_i32 overflow<nsw> : i32
+      %entries = arith.divsi %5, %c128_i32 {tile.name = "entries"} : i32
+      %6 = arith.addi %entries, %c7_i32 overflow<nsw> : i32
+      %groups = arith.divsi %6, %c8_i32 {tile.name = "groups"} : i32
+      %7 = arith.addi %groups, %c255_i32 overflow<nsw> : i32
+      %each = arith.divsi %7, %c256_i32 {tile.name = "each"} : i32
+      %8 = arith.muli %share, %each overflow<nsw> : i32
+      %first_group = arith.minsi %8, %groups {tile.name = "first_group"} : i32
+      %9 = arith.addi %first_group, %each overflow<nsw> : i32
+      %end_group = arith.minsi %9, %groups {tile.name = "end_group"} : i32
+      %10 = arith.subi %q, %c1_i32 overflow<nsw> : i32
+      %ids.q_head = sched.slice %IDS.Q[%c0_i32] {tile.name = "ids.q_head"} : <2, i32> -> <1, i32>
+      %ids.q_head_0 = sched.slice %IDS.Q[%c1_i32] {tile.name = "ids.q_head"} : <2, i32> -> <1, i32>
+      sched.for_tiles (%tile) = (%first_group) below %end_group {
+        %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
+        %26 = arith.remsi %tile, %groups : i32
+        %first_entry = arith.muli %26, %c8_i32 overflow<nsw> {tile.name = "first_entry"} : i32
+        %ids_21 = sched.registers "ids" : <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %27 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %28 = arith.addi %27, %e overflow<nsw> : i32
+            %29 = arith.addi %warp_row, %lane_row overflow<nsw> : i32
+            %30 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+            %31 = arith.addi %29, %30 overflow<nsw> : i32
+            %32 = arith.addi %lane_column, %e overflow<nsw> : i32
+            %entry = arith.addi %first_entry, %32 overflow<nsw> {tile.name = "entry"} : i32
+            %33 = arith.muli %entry, %c128_i32 overflow<nsw> : i32
+            %34 = arith.addi %33, %31 overflow<nsw> : i32
+            %35 = arith.minsi %34, %10 : i32
+            %ids_24 = tile.element %ids[%35] in_range [false] : <1, i32> (i32) -> i32
+            sched.set %ids_24, %ids_21[%c0_i32, %c0_i32, %28] : i32, <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>>
+          } {sched.unroll, tile.name = "r"}
+        } {sched.unroll, tile.name = "e"}
+        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_parts = sched.shared "column_parts" at 0 : <stage 1 x warp 8 x entry 8, i32, shared>
+        sched.barrier
+        %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c2147483647_i32, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>> -> i32
+          %27 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_24 = sched.get %ids_21[%c0_i32, %c0_i32, %27] : <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>> -> i32
+          %column_part_entry = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %28 = arith.minsi %ids_rowentry, %ids_rowentry_24 : i32
+          %29 = arith.minsi %column_part_entry, %28 : i32
+          sched.set %29, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_25 = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = sched.shuffle_xor %column_part_entry_25, 4 : i32
+          %31 = arith.minsi %column_part_entry_25, %30 : i32
+          %32 = sched.shuffle_xor %31, 8 : i32
+          %33 = arith.minsi %31, %32 : i32
+          %34 = sched.shuffle_xor %33, 16 : i32
+          %35 = arith.minsi %33, %34 : i32
+          scf.if %2 {
+            %36 = arith.addi %lane_column, %e overflow<nsw> : i32
+            sched.store_shared %35, %column_parts[%c0_i32, %warp, %36] : i32, <stage 1 x warp 8 x entry 8, i32, shared>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.barrier
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column, %e overflow<nsw> : i32
+          %28 = sched.load_shared %column_parts[%c0_i32, %c0_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %29 = sched.load_shared %column_parts[%c0_i32, %c1_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %30 = arith.minsi %28, %29 : i32
+          %31 = sched.load_shared %column_parts[%c0_i32, %c2_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %32 = arith.minsi %30, %31 : i32
+          %33 = sched.load_shared %column_parts[%c0_i32, %c3_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %34 = arith.minsi %32, %33 : i32
+          %35 = sched.load_shared %column_parts[%c0_i32, %c4_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %36 = arith.minsi %34, %35 : i32
+          %37 = sched.load_shared %column_parts[%c0_i32, %c5_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %38 = arith.minsi %36, %37 : i32
+          %39 = sched.load_shared %column_parts[%c0_i32, %c6_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %40 = arith.minsi %38, %39 : i32
+          %41 = sched.load_shared %column_parts[%c0_i32, %c7_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %42 = arith.minsi %40, %41 : i32
+          sched.set %42, %least[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %27 overflow<nsw> {tile.name = "row"} : i32
+          %28 = arith.cmpi slt, %row, %entries : i32
+          %29 = arith.andi %4, %28 : i1
+          scf.if %29 {
+            %least_entry = sched.get %least[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %least_entry, %ids.q_head[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_parts_22 = sched.shared "column_parts" at 0 : <stage 1 x warp 8 x entry 8, i32, shared>
+        sched.barrier
+        %column_part_23 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c-2147483648_i32, %column_part_23[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>> -> i32
+          %27 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_24 = sched.get %ids_21[%c0_i32, %c0_i32, %27] : <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>> -> i32
+          %column_part_entry = sched.get %column_part_23[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %28 = arith.maxsi %ids_rowentry, %ids_rowentry_24 : i32
+          %29 = arith.maxsi %column_part_entry, %28 : i32
+          sched.set %29, %column_part_23[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_25 = sched.get %column_part_23[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = sched.shuffle_xor %column_part_entry_25, 4 : i32
+          %31 = arith.maxsi %column_part_entry_25, %30 : i32
+          %32 = sched.shuffle_xor %31, 8 : i32
+          %33 = arith.maxsi %31, %32 : i32
+          %34 = sched.shuffle_xor %33, 16 : i32
+          %35 = arith.maxsi %33, %34 : i32
+          scf.if %2 {
+            %36 = arith.addi %lane_column, %e overflow<nsw> : i32
+            sched.store_shared %35, %column_parts_22[%c0_i32, %warp, %36] : i32, <stage 1 x warp 8 x entry 8, i32, shared>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.barrier
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column, %e overflow<nsw> : i32
+          %28 = sched.load_shared %column_parts_22[%c0_i32, %c0_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %29 = sched.load_shared %column_parts_22[%c0_i32, %c1_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %30 = arith.maxsi %28, %29 : i32
+          %31 = sched.load_shared %column_parts_22[%c0_i32, %c2_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %32 = arith.maxsi %30, %31 : i32
+          %33 = sched.load_shared %column_parts_22[%c0_i32, %c3_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %34 = arith.maxsi %32, %33 : i32
+          %35 = sched.load_shared %column_parts_22[%c0_i32, %c4_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %36 = arith.maxsi %34, %35 : i32
+          %37 = sched.load_shared %column_parts_22[%c0_i32, %c5_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %38 = arith.maxsi %36, %37 : i32
+          %39 = sched.load_shared %column_parts_22[%c0_i32, %c6_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %40 = arith.maxsi %38, %39 : i32
+          %41 = sched.load_shared %column_parts_22[%c0_i32, %c7_i32, %27] : <stage 1 x warp 8 x entry 8, i32, shared> -> i32
+          %42 = arith.maxsi %40, %41 : i32
+          sched.set %42, %greatest[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %27 overflow<nsw> {tile.name = "row"} : i32
+          %28 = arith.cmpi slt, %row, %entries : i32
+          %29 = arith.andi %4, %28 : i1
+          scf.if %29 {
+            %greatest_entry = sched.get %greatest[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %greatest_entry, %ids.q_head_0[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.next %next_tile : i32
+      }
+      %block = sched.read_block_id {tile.name = "block"} : i32
+      %share_1 = sched.natural %block {tile.name = "share"} : i32
+      %thread_2 = sched.read_thread_id {tile.name = "thread"} : i32
+      %lane_3 = arith.remui %thread_2, %c32_i32 {tile.name = "lane"} : i32
+      %lane_row_4 = arith.divui %lane_3, %c4_i32 {tile.name = "lane_row"} : i32
+      %quad_lane_5 = arith.remui %lane_3, %c4_i32 {tile.name = "quad_lane"} : i32
+      %lane_column_6 = arith.muli %quad_lane_5, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
+      %11 = arith.cmpi eq, %lane_row_4, %c0_i32 : i32
+      %warp_7 = arith.divui %thread_2, %c32_i32 {tile.name = "warp"} : i32
+      %12 = arith.cmpi slt, %warp_7, %c1_i32 : i32
+      %13 = arith.andi %11, %12 : i1
+      %14 = arith.remui %warp_7, %c4_i32 : i32
+      %warp_row_8 = arith.muli %14, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
+      %IDS.K = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<2, i32>
+      %k = tile.axis_extent "k" {tile.name = "k"} : i32
+      %15 = arith.addi %k, %c15_i32 overflow<nsw> : i32
+      %entries_9 = arith.divsi %15, %c16_i32 {tile.name = "entries"} : i32
+      %16 = arith.addi %entries_9, %c7_i32 overflow<nsw> : i32
+      %groups_10 = arith.divsi %16, %c8_i32 {tile.name = "groups"} : i32
+      %17 = arith.addi %groups_10, %c255_i32 overflow<nsw> : i32
+      %each_11 = arith.divsi %17, %c256_i32 {tile.name = "each"} : i32
+      %18 = arith.muli %share_1, %each_11 overflow<nsw> : i32
+      %first_group_12 = arith.minsi %18, %groups_10 {tile.name = "first_group"} : i32
+      %19 = arith.addi %first_group_12, %each_11 overflow<nsw> : i32
+      %end_group_13 = arith.minsi %19, %groups_10 {tile.name = "end_group"} : i32
+      %20 = arith.subi %k, %c1_i32 overflow<nsw> : i32
+      %ids.k_head = sched.slice %IDS.K[%c0_i32] {tile.name = "ids.k_head"} : <2, i32> -> <1, i32>
+      %ids.k_head_14 = sched.slice %IDS.K[%c1_i32] {tile.name = "ids.k_head"} : <2, i32> -> <1, i32>
+      sched.for_tiles (%tile) = (%first_group_12) below %end_group_13 {
+        %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
+        %26 = arith.remsi %tile, %groups_10 : i32
+        %first_entry = arith.muli %26, %c8_i32 overflow<nsw> {tile.name = "first_entry"} : i32
+        %ids_21 = sched.registers "ids" : <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %27 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %28 = arith.addi %27, %e overflow<nsw> : i32
+            %29 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+            %30 = arith.addi %lane_row_4, %29 overflow<nsw> : i32
+            %31 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+            %entry = arith.addi %first_entry, %31 overflow<nsw> {tile.name = "entry"} : i32
+            %32 = arith.muli %entry, %c16_i32 overflow<nsw> : i32
+            %33 = arith.addi %32, %30 overflow<nsw> : i32
+            %34 = arith.minsi %33, %20 : i32
+            %ids_23 = tile.element %ids[%34] in_range [false] : <1, i32> (i32) -> i32
+            sched.set %ids_23, %ids_21[%c0_i32, %c0_i32, %28] : i32, <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>>
+          } {sched.unroll, tile.name = "r"}
+        } {sched.unroll, tile.name = "e"}
+        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c2147483647_i32, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>> -> i32
+          %27 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_23 = sched.get %ids_21[%c0_i32, %c0_i32, %27] : <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>> -> i32
+          %column_part_entry = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %28 = arith.minsi %ids_rowentry, %ids_rowentry_23 : i32
+          %29 = arith.minsi %column_part_entry, %28 : i32
+          sched.set %29, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_24 = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = sched.shuffle_xor %column_part_entry_24, 4 : i32
+          %31 = arith.minsi %column_part_entry_24, %30 : i32
+          %32 = sched.shuffle_xor %31, 8 : i32
+          %33 = arith.minsi %31, %32 : i32
+          %34 = sched.shuffle_xor %33, 16 : i32
+          %35 = arith.minsi %33, %34 : i32
+          sched.set %35, %least[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %27 overflow<nsw> {tile.name = "row"} : i32
+          %28 = arith.cmpi slt, %row, %entries_9 : i32
+          %29 = arith.andi %13, %28 : i1
+          scf.if %29 {
+            %least_entry = sched.get %least[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %least_entry, %ids.k_head[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_part_22 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c-2147483648_i32, %column_part_22[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>> -> i32
+          %27 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_23 = sched.get %ids_21[%c0_i32, %c0_i32, %27] : <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>> -> i32
+          %column_part_entry = sched.get %column_part_22[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %28 = arith.maxsi %ids_rowentry, %ids_rowentry_23 : i32
+          %29 = arith.maxsi %column_part_entry, %28 : i32
+          sched.set %29, %column_part_22[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_24 = sched.get %column_part_22[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = sched.shuffle_xor %column_part_entry_24, 4 : i32
+          %31 = arith.maxsi %column_part_entry_24, %30 : i32
+          %32 = sched.shuffle_xor %31, 8 : i32
+          %33 = arith.maxsi %31, %32 : i32
+          %34 = sched.shuffle_xor %33, 16 : i32
+          %35 = arith.maxsi %33, %34 : i32
+          sched.set %35, %greatest[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %27 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %27 overflow<nsw> {tile.name = "row"} : i32
+          %28 = arith.cmpi slt, %row, %entries_9 : i32
+          %29 = arith.andi %13, %28 : i1
+          scf.if %29 {
+            %greatest_entry = sched.get %greatest[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %greatest_entry, %ids.k_head_14[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.next %next_tile : i32
+      }
+      %IDS.PART = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<2, i32>
+      %21 = arith.addi %q, %c63_i32 overflow<nsw> : i32
+      %entries_15 = arith.divsi %21, %c64_i32 {tile.name = "entries"} : i32
+      %22 = arith.addi %entries_15, %c7_i32 overflow<nsw> : i32
+      %groups_16 = arith.divsi %22, %c8_i32 {tile.name = "groups"} : i32
+      %23 = arith.addi %groups_16, %c255_i32 overflow<nsw> : i32
+      %each_17 = arith.divsi %23, %c256_i32 {tile.name = "each"} : i32
+      %24 = arith.muli %share_1, %each_17 overflow<nsw> : i32
+      %first_group_18 = arith.minsi %24, %groups_16 {tile.name = "first_group"} : i32
+      %25 = arith.addi %first_group_18, %each_17 overflow<nsw> : i32
+      %end_group_19 = arith.minsi %25, %groups_16 {tile.name = "end_group"} : i32
+      %ids.part_head = sched.slice %IDS.PART[%c0_i32] {tile.name = "ids.part_head"} : <2, i32> -> <1, i32>
+      %ids.part_head_20 = sched.slice %IDS.PART[%c1_i32] {tile.name = "ids.part_head"} : <2, i32> -> <1, i32>
+      sched.for_tiles (%tile) = (%first_group_18) below %end_group_19 {
+        %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
+        %26 = arith.remsi %tile, %groups_16 : i32
+        %first_entry = arith.muli %26, %c8_i32 overflow<nsw> {tile.name = "first_entry"} : i32
+        %ids_21 = sched.registers "ids" : <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+            %29 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+            %30 = arith.addi %29, %e overflow<nsw> : i32
+            %31 = arith.addi %warp_row_8, %lane_row_4 overflow<nsw> : i32
+            %32 = arith.muli %r, %c8_i32 overflow<nsw> : i32
+            %33 = arith.addi %31, %32 overflow<nsw> : i32
+            %34 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+            %entry = arith.addi %first_entry, %34 overflow<nsw> {tile.name = "entry"} : i32
+            %35 = arith.muli %entry, %c64_i32 overflow<nsw> : i32
+            %36 = arith.addi %35, %33 overflow<nsw> : i32
+            %37 = arith.minsi %36, %10 : i32
+            %ids_24 = tile.element %ids[%37] in_range [false] : <1, i32> (i32) -> i32
+            sched.set %ids_24, %ids_21[%c0_i32, %c0_i32, %30] : i32, <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>>
+          } {sched.unroll, tile.name = "r"}
+        } {sched.unroll, tile.name = "e"}
+        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_parts = sched.shared "column_parts" at 256 : <stage 1 x warp 4 x entry 8, i32, shared>
+        sched.barrier
+        %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %27 = arith.cmpi slt, %warp_7, %c4_i32 : i32
+        %28 = arith.andi %11, %27 : i1
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c2147483647_i32, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>> -> i32
+          %29 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_24 = sched.get %ids_21[%c0_i32, %c0_i32, %29] : <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>> -> i32
+          %column_part_entry = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = arith.minsi %ids_rowentry, %ids_rowentry_24 : i32
+          %31 = arith.minsi %column_part_entry, %30 : i32
+          sched.set %31, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_25 = sched.get %column_part[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %32 = sched.shuffle_xor %column_part_entry_25, 4 : i32
+          %33 = arith.minsi %column_part_entry_25, %32 : i32
+          %34 = sched.shuffle_xor %33, 8 : i32
+          %35 = arith.minsi %33, %34 : i32
+          %36 = sched.shuffle_xor %35, 16 : i32
+          %37 = arith.minsi %35, %36 : i32
+          scf.if %28 {
+            %38 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+            sched.store_shared %37, %column_parts[%c0_i32, %warp_7, %38] : i32, <stage 1 x warp 4 x entry 8, i32, shared>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.barrier
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %29 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %30 = sched.load_shared %column_parts[%c0_i32, %c0_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %31 = sched.load_shared %column_parts[%c0_i32, %c1_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %32 = arith.minsi %30, %31 : i32
+          %33 = sched.load_shared %column_parts[%c0_i32, %c2_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %34 = arith.minsi %32, %33 : i32
+          %35 = sched.load_shared %column_parts[%c0_i32, %c3_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %36 = arith.minsi %34, %35 : i32
+          sched.set %36, %least[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %29 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %29 overflow<nsw> {tile.name = "row"} : i32
+          %30 = arith.cmpi slt, %row, %entries_15 : i32
+          %31 = arith.andi %13, %30 : i1
+          scf.if %31 {
+            %least_entry = sched.get %least[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %least_entry, %ids.part_head[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %column_parts_22 = sched.shared "column_parts" at 256 : <stage 1 x warp 4 x entry 8, i32, shared>
+        sched.barrier
+        %column_part_23 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          sched.set %c-2147483648_i32, %column_part_23[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %ids_rowentry = sched.get %ids_21[%c0_i32, %c0_i32, %e] : <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>> -> i32
+          %29 = arith.addi %e, %c2_i32 overflow<nsw> : i32
+          %ids_rowentry_24 = sched.get %ids_21[%c0_i32, %c0_i32, %29] : <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>> -> i32
+          %column_part_entry = sched.get %column_part_23[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %30 = arith.maxsi %ids_rowentry, %ids_rowentry_24 : i32
+          %31 = arith.maxsi %column_part_entry, %30 : i32
+          sched.set %31, %column_part_23[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+          %column_part_entry_25 = sched.get %column_part_23[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+          %32 = sched.shuffle_xor %column_part_entry_25, 4 : i32
+          %33 = arith.maxsi %column_part_entry_25, %32 : i32
+          %34 = sched.shuffle_xor %33, 8 : i32
+          %35 = arith.maxsi %33, %34 : i32
+          %36 = sched.shuffle_xor %35, 16 : i32
+          %37 = arith.maxsi %35, %36 : i32
+          scf.if %28 {
+            %38 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+            sched.store_shared %37, %column_parts_22[%c0_i32, %warp_7, %38] : i32, <stage 1 x warp 4 x entry 8, i32, shared>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.barrier
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %29 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %30 = sched.load_shared %column_parts_22[%c0_i32, %c0_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %31 = sched.load_shared %column_parts_22[%c0_i32, %c1_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %32 = arith.maxsi %30, %31 : i32
+          %33 = sched.load_shared %column_parts_22[%c0_i32, %c2_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %34 = arith.maxsi %32, %33 : i32
+          %35 = sched.load_shared %column_parts_22[%c0_i32, %c3_i32, %29] : <stage 1 x warp 4 x entry 8, i32, shared> -> i32
+          %36 = arith.maxsi %34, %35 : i32
+          sched.set %36, %greatest[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        } {sched.unroll, tile.name = "e"}
+        scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
+          %29 = arith.addi %lane_column_6, %e overflow<nsw> : i32
+          %row = arith.addi %first_entry, %29 overflow<nsw> {tile.name = "row"} : i32
+          %30 = arith.cmpi slt, %row, %entries_15 : i32
+          %31 = arith.andi %13, %30 : i1
+          scf.if %31 {
+            %greatest_entry = sched.get %greatest[%c0_i32, %e] : <entry 8, i32, register, #sched.fragment<columns, warps 8>> -> i32
+            sched.store_element %greatest_entry, %ids.part_head_20[%row] : i32, <1, i32>
+          }
+        } {sched.unroll, tile.name = "e"}
+        sched.next %next_tile : i32
       }
     }
   }

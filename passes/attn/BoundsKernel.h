@@ -1,0 +1,15 @@
+//===- BoundsKernel.h - The kernel that fills tables of bounds ---------------===//
+#pragma once
+
+#include "passes/analysis/MaskAnalysis.h"
+
+namespace attune {
+
+/// Declares tile::workCounter.
+tile::OperandAttr workCounterOperand(mlir::MLIRContext *context);
+
+/// Writes, behind `kernel`, the kernel that fills the tables and sets its work counter, if it has one, to 0, and in
+/// front of it the launch of both.
+void writeBoundsKernel(mlir::OpBuilder builder, tile::KernelOp kernel, llvm::ArrayRef<BoundsTable> tables);
+
+} // namespace attune
