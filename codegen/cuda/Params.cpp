@@ -26,8 +26,14 @@ template <typename Named> static void addOnce(SmallVectorImpl<Named> &all, Array
 Declarations::Declarations(ArrayRef<KernelOp> kernels)
     : signature(
           tile::signatureOf(llvm::map_to_vector(kernels, [](KernelOp kernel) -> Operation * { return kernel; }))) {
+  // In the signature's order, which is that of the packed parameters.
+  for (const OperandParam &operand : signature.operands)
+    for (KernelOp kernel : kernels)
+      if (tile::OperandAttr declaration = tile::findOperand(kernel, operand.name)) {
+        operands.push_back(declaration);
+        break;
+      }
   for (KernelOp kernel : kernels) {
-    addOnce(operands, kernel.getOperands());
     addOnce(tensors, kernel.getTensors());
     addOnce(scalars, kernel.getScalars());
   }
@@ -92,6 +98,10 @@ void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, 
 
 /// The extent of an axis, 1 where no operand has it.
 Expr KernelPrinter::extentOf(StringRef axis) {
+  if (const std::optional<TensorDimension> of = tensorDimension(axis)) {
+    const std::string tensor = members[(tile::tensorPrefix + of->tensor).str()];
+    return natural(primitive("extent", {{"p." + tensor + "_extent[" + std::to_string(of->dim) + "]"}}));
+  }
   auto member = members.find(axisKey(axis));
   return natural({member == members.end() ? "1" : "p." + member->second});
 }

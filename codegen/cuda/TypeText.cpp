@@ -65,7 +65,8 @@ std::string axesText(OperandAttr operand) {
   std::string result;
   for (tile::AxisAttr axis : operand.getAxes())
     result += (result.empty() ? "" : ", ") + axis.getName().str() +
-              (axis.isFixed() ? " " + std::to_string(axis.getSize()) : "");
+              (axis.isFixed() ? " " + std::to_string(axis.getSize()) : "") +
+              (axis.getBy() == 1 ? "" : " by " + std::to_string(axis.getBy()));
   return "[" + result + "]";
 }
 

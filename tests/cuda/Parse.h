@@ -12,4 +12,7 @@ namespace attune::tests {
 Expected<std::string> printText(mlir::MLIRContext &context, const std::string &text,
                                 const std::string &name = "test.mlir");
 
+/// The CUDA of all kernels of a module, in the order of its tile.launch.
+Expected<std::string> printModule(mlir::MLIRContext &context, const std::string &text);
+
 } // namespace attune::tests

@@ -312,6 +312,41 @@ sched.kernel @first() grid [n 1] arch "sm_80" threads 32 blocks_per_sm 1 shared_
   CHECK(source.find("load_written(p.ids_k") != std::string::npos);
 }
 
+TEST_CASE("parameters stand in the order in which a launch packs them") {
+  // The kernel in front is the first to declare the workspace, which lies behind all that the caller passes.
+  const std::string facts = R"( arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype f32
+    plan <tile_q = 64, tile_k = 64, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+})";
+  mlir::MLIRContext context;
+  Expected<std::string> source =
+      tests::printModule(context, "tile.launch [@first, @second]\n"
+                                  "sched.kernel @first(table: workspace [end 2, n by 16] i32, x: in [n] i32) grid [n]" +
+                                      facts +
+                                      "\nsched.kernel @second(y: out [n] f32, table: workspace [end 2, n by 16] i32) "
+                                      "grid [n]" +
+                                      facts);
+  REQUIRE(source);
+  const std::string params = source->substr(source->find("struct Params"));
+  CHECK(params.find("const int *x;") < params.find("float *y;"));
+  CHECK(params.find("float *y;") < params.find("int *table;  // [end 2, n by 16]"));
+  CHECK(params.find("int *table;") < params.find("static_assert"));
+}
+
+TEST_CASE("the extent of a captured tensor's dimension is the tensor's") {
+  mlir::MLIRContext context;
+  Expected<std::string> source = tests::printModule(context, R"(
+sched.kernel @k(y: out [n] i32) grid [n] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype f32
+    plan <tile_q = 64, tile_k = 64, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false>
+    attributes {tensors = [#attn.tensor<ids, i32, rank 2>]} {
+  %zero = arith.constant 0 : i32
+  %rows = tile.axis_extent "tensors.ids.1" {tile.name = "rows"} : i32
+  %Y = tile.param "y" : !tile.view<1, i32>
+  sched.store_element %rows, %Y[%zero] : i32, !tile.view<1, i32>
+})");
+  REQUIRE(source);
+  CHECK(source->find("extent(p.ids_extent[1])") != std::string::npos);
+}
+
 TEST_CASE("a slice without an index has the view's strides") {
   std::string source = print(R"(
     %rows = sched.slice %L[] : !tile.view<3, f32> -> !tile.view<3, f32>

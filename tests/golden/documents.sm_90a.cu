@@ -3,9 +3,9 @@
 //   variant  documents_bounds, bf16, d 128, dv 128, end 2, counters 1
 //   plan     tiles 128 x 16, 8 warps, 1 stage, Q in shared memory
 //   block    256 threads, at least 1 blocks on a multiprocessor, 640 bytes of shared memory
-//   operand  ids.q, workspace [end 2, q] i32
-//   operand  ids.k, workspace [end 2, k] i32
-//   operand  ids.part, workspace [end 2, q] i32
+//   operand  ids.q, workspace [end 2, q by 128] i32
+//   operand  ids.k, workspace [end 2, k by 128] i32
+//   operand  ids.part, workspace [end 2, q by 64] i32
 //   operand  work_counter, workspace [counters 1] i32
 //   tensor   ids, i32, rank 1
 //
@@ -45,9 +45,9 @@
 //   operand  v, in [b, hkv, k, dv 128] bf16
 //   operand  o, out [b, h, q, dv 128] bf16
 //   operand  lse, optional out [b, h, q] f32
-//   operand  ids.q, workspace [end 2, q] i32
-//   operand  ids.k, workspace [end 2, k] i32
-//   operand  ids.part, workspace [end 2, q] i32
+//   operand  ids.q, workspace [end 2, q by 128] i32
+//   operand  ids.k, workspace [end 2, k by 128] i32
+//   operand  ids.part, workspace [end 2, q by 64] i32
 //   operand  work_counter, workspace [counters 1] i32
 //   tensor   ids, i32, rank 1
 //
@@ -105,14 +105,6 @@ struct Params {
   alignas(8) int query_length;
   alignas(8) int kv_heads;
   alignas(8) int key_length;
-  int *ids_q;  // [end 2, q]
-  long long ids_q_stride[2], ids_q_extent[2];
-  int *ids_k;  // [end 2, k]
-  long long ids_k_stride[2], ids_k_extent[2];
-  int *ids_part;  // [end 2, q]
-  long long ids_part_stride[2], ids_part_extent[2];
-  int *work_counter;  // [counters 1]
-  long long work_counter_stride[1], work_counter_extent[1];
   const bf16 *q;  // [b, h, q, d 128]
   long long q_stride[4], q_extent[4];
   const bf16 *k;  // [b, hkv, k, d 128]
@@ -123,6 +115,14 @@ struct Params {
   long long o_stride[4], o_extent[4];
   float *lse;  // [b, h, q], or null
   long long lse_stride[3], lse_extent[3];
+  int *ids_q;  // [end 2, q by 128]
+  long long ids_q_stride[2], ids_q_extent[2];
+  int *ids_k;  // [end 2, k by 128]
+  long long ids_k_stride[2], ids_k_extent[2];
+  int *ids_part;  // [end 2, q by 64]
+  long long ids_part_stride[2], ids_part_extent[2];
+  int *work_counter;  // [counters 1]
+  long long work_counter_stride[1], work_counter_extent[1];
   const int *ids;
   long long ids_stride[1], ids_extent[1];
   TensorMap o_map;
