@@ -152,7 +152,8 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
     else if (axis.getBy() == 1 && member != members.end())
       extent = "p." + member->second;
   }
-  if (operand.isTiled())
+  // The launch lays the workspace out densely.
+  if (operand.isTiled() || (operand.getRole() == OperandRole::Workspace && !view.strides.empty()))
     view.strides.back().clear();
   return view;
 }

@@ -9,6 +9,8 @@
 //       if (votes) tile = window + trailing_zeros(votes);
 //     }
 //
+// Where parts of the rows begin to see, the window that was found is asked once more.
+//
 // It begins at its end where the answers of a search before hold a visible tile, and behind their window where they
 // hold none. A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a
 // block loads one flag.
@@ -55,23 +57,29 @@ public:
   explicit SearchWriter(sched::NextVisibleOp search) : Writer(search), search(search), bound(search.getBound()) {}
 
   void run() {
-    // The window decides; of the results it carries those that are asked for.
+    // The window decides; of the results it carries those that are asked for, the origin for the parts as well.
     const SmallVector<Value> all = start();
     SmallVector<Value> inits{all.front()};
     SmallVector<StringRef> names{"window"};
-    for (OpResult result : search.getResults())
-      if (!result.use_empty()) {
+    for (OpResult result : search.getResults().take_front(results))
+      if (!result.use_empty() || (result.getResultNumber() == originResult && !search.getBegins().empty())) {
         carried.push_back(result.getResultNumber());
         inits.push_back(all[1 + result.getResultNumber()]);
         names.push_back(nameOf(result));
       }
-    auto loop = sched::ForTilesOp::create(builder, loc, inits, bound, ValueRange(), /*keeps=*/true);
-    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
-    Block &body = loop.getBody().front();
-    builder.setInsertionPointToStart(&body);
-    writeTurn(body);
-    for (auto [number, kept] : llvm::zip(carried, loop.getKept().drop_front()))
+    sched::ForTilesOp loop = loopOver(inits, names);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&loop.getBody().front());
+      writeTurn(loop.getBody().front());
+    }
+    for (auto [number, kept] : llvm::zip(carried, loop.getKept().drop_front())) {
+      if (number == originResult)
+        origin = kept;
       search.getResult(number).replaceAllUsesWith(kept);
+    }
+    if (!search.getBegins().empty())
+      writeParts();
     search.erase();
   }
 
@@ -105,35 +113,76 @@ private:
                 select(known, firstOf(from, ahead), bound), select(known, origin, bound), select(known, votes, zero),
                 select(known, seen[2], zero)};
     }
-    values.append(search.getBegins().size(), bound);
     return values;
   }
 
-  void writeTurn(Block &body) {
-    Value window = body.getArgument(0), zero = i32(0);
-    Value asked = tile::named(add(window, sched::LaneIdOp::create(builder, loc, builder.getI32Type())), "asked");
+  sched::ForTilesOp loopOver(ValueRange inits, ArrayRef<StringRef> names) {
+    auto loop = sched::ForTilesOp::create(builder, loc, inits, bound, ValueRange(), /*keeps=*/true);
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
+    return loop;
+  }
+
+  /// What the lane asks of the window that begins there: the answers, by a copy of the condition.
+  sched::VisibleOp ask(Value asked) {
     Value last = arith::SubIOp::create(builder, loc, bound, i32(1), arith::IntegerOverflowFlags::nsw);
     Block &condition = search.getCondition().front();
-    condition.getArgument(0).replaceAllUsesWith(smaller(asked, last));
-    auto answer = cast<sched::VisibleOp>(condition.getTerminator());
-    body.getOperations().splice(builder.getInsertionPoint(), condition.getOperations(), condition.begin(),
-                                answer->getIterator());
+    IRMapping mapping;
+    mapping.map(condition.getArgument(0), smaller(asked, last));
+    Operation *answer = nullptr;
+    for (Operation &op : condition)
+      answer = builder.clone(op, mapping);
+    return cast<sched::VisibleOp>(answer);
+  }
+
+  Value askedBy(Value window) {
+    return tile::named(add(window, sched::LaneIdOp::create(builder, loc, builder.getI32Type())), "asked");
+  }
+
+  /// Where each part begins: the window that was found is asked once more, by a loop of one turn at most. In the search
+  /// the parts' places would take a register each.
+  void writeParts() {
+    SmallVector<Value> inits{origin};
+    SmallVector<StringRef> names{"window"};
+    for (Value part : search.getBegins()) {
+      inits.push_back(bound);
+      names.push_back(nameOf(cast<OpResult>(part)));
+    }
+    sched::ForTilesOp once = loopOver(inits, names);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&once.getBody().front());
+      Value window = once.getBody().front().getArgument(0);
+      sched::VisibleOp answer = ask(askedBy(window));
+      SmallVector<Value> next{bound};
+      // One that the tiles of the window show nothing begins behind it, as nothing has 32 trailing zeros.
+      for (Value part : answer.getParts())
+        next.push_back(firstOf(window, ballot(part)));
+      sched::NextOp::create(builder, loc, next);
+      answer.erase();
+    }
+    for (auto [part, kept] : llvm::zip(search.getBegins(), once.getKept().drop_front()))
+      part.replaceAllUsesWith(kept);
+  }
+
+  void writeTurn(Block &body) {
+    Value window = body.getArgument(0), zero = i32(0), asked = askedBy(window);
+    sched::VisibleOp answer = ask(asked);
     Value isVisible = tile::named(both(answer.getVisible(), compare(Predicate::slt, asked, bound)), "is_visible");
     Value visible = ballot(isVisible), full = ballot(both(isVisible, answer.getFull()));
     Value found = tile::named(compare(Predicate::ne, visible, zero), "is_found");
-    SmallVector<Value> results{select(found, firstOf(window, visible), bound), select(found, window, bound), visible,
-                               full};
-    // One that the tiles of the window show nothing begins behind it, as nothing has 32 trailing zeros.
-    for (Value part : answer.getParts())
-      results.push_back(select(found, firstOf(window, ballot(part)), bound));
+    const Value given[results] = {select(found, firstOf(window, visible), bound), select(found, window, bound), visible,
+                                  full};
     SmallVector<Value> next{select(found, bound, add(window, i32(32)))};
     for (unsigned number : carried)
-      next.push_back(results[number]);
+      next.push_back(given[number]);
     sched::NextOp::create(builder, loc, next);
+    answer.erase();
   }
 
+  static constexpr unsigned results = 4, originResult = 1;
+
   sched::NextVisibleOp search;
-  Value bound;
+  Value bound, origin;
   SmallVector<unsigned> carried; ///< numbers of results
 };
 

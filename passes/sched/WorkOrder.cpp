@@ -21,10 +21,12 @@ Value WorkOrder::blockId() { return sched::BlockIdOp::create(builder, loc, build
 
 Value WorkOrder::gridSize() { return sched::GridSizeOp::create(builder, loc, builder.getI32Type()); }
 
-Value WorkOrder::count(size_t i) {
+Value WorkOrder::count(size_t i, bool again) {
   if (axes[i].isFixed())
     return constant(llvm::divideCeil(axes[i].getSize(), axes[i].getBy()));
   Value extent = tile::AxisExtentOp::create(builder, loc, builder.getI32Type(), axes[i].getName());
+  if (again)
+    extent = sched::ReadAgainOp::create(builder, loc, builder.getI32Type(), extent);
   if (axes[i].getBy() == 1)
     return extent;
   return tile::named(make<arith::CeilDivUIOp>(extent, constant(axes[i].getBy())),
@@ -123,7 +125,8 @@ Value WorkOrder::alongFirstAxis(Value number) {
 std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
   if (axes.size() == 1)
     return {Value(), number};
-  Value tiles = count(axes.size() - 1);
+  // The warp that claims has no register for what follows from the number of tiles of a head.
+  Value tiles = tilesOfHead = count(axes.size() - 1, options.deal == Deal::Claims);
   if (options.deal != Deal::Claims)
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
   // The last group may have fewer heads.
@@ -137,7 +140,8 @@ std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
 Value WorkOrder::tileOf(Value turn) {
   if (!options.longestFirst)
     return turn;
-  Value last = tile::named(make<arith::SubIOp>(count(axes.size() - 1), constant(1)), "last_tile");
+  Value tiles = tilesOfHead ? tilesOfHead : count(axes.size() - 1);
+  Value last = tile::named(make<arith::SubIOp>(tiles, constant(1)), "last_tile");
   if (options.deal != Deal::Rounds)
     return make<arith::SubIOp>(last, turn);
   if (axes.size() > 1) // else it is the number itself
@@ -152,6 +156,7 @@ SmallVector<Value> WorkOrder::place(Value number) {
     return {};
   if (options.acrossFirstAxis)
     number = alongFirstAxis(number);
+  tilesOfHead = {};
   auto [head, turn] = headAndTurn(number);
   SmallVector<Value> indices(axes.size());
   indices.back() = tileOf(turn);

@@ -68,8 +68,8 @@ private:
   Value blockId();
   Value gridSize();
   template <typename Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
-  /// How many places there are along axis i.
-  Value count(size_t i);
+  /// How many places there are along axis i; computed `again` where it is asked for.
+  Value count(size_t i, bool again = false);
   /// How many heads there are.
   Value heads();
   /// How many heads are claimed together.
@@ -89,6 +89,7 @@ private:
   llvm::SmallVector<tile::AxisAttr> axes;
   Options options;
   Value totalTiles, allHeads, together, oneRound; ///< once written
+  Value tilesOfHead;                              ///< where place() is writing
 };
 
 } // namespace attune

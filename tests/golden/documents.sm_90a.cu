@@ -284,6 +284,13 @@ template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigne
   return message;
 }
 
+/// The same number, which the compiler takes for another: it does not keep what follows from both.
+__device__ __forceinline__ unsigned read_again(unsigned number) {
+  unsigned same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
+  return same;
+}
+
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
@@ -611,7 +618,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column + e);
       if (flag2 && row < entries) {
-        ids_q_head[row * p.ids_q_stride[1]] = least[0][e];
+        ids_q_head[row] = least[0][e];
       }
     }
     int greatest[1][2];  // entry 8 i32
@@ -651,7 +658,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column + e);
       if (flag2 && row < entries) {
-        ids_q_head2[row * p.ids_q_stride[1]] = greatest[0][e];
+        ids_q_head2[row] = greatest[0][e];
       }
     }
     tile = next_tile;
@@ -728,7 +735,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
       if (flag4 && row < entries2) {
-        ids_k_head[row * p.ids_k_stride[1]] = least[0][e];
+        ids_k_head[row] = least[0][e];
       }
     }
     int greatest[1][2];  // entry 8 i32
@@ -768,7 +775,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
       if (flag4 && row < entries2) {
-        ids_k_head2[row * p.ids_k_stride[1]] = greatest[0][e];
+        ids_k_head2[row] = greatest[0][e];
       }
     }
     tile = next_tile;
@@ -829,7 +836,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
       if (flag4 && row < entries3) {
-        ids_part_head[row * p.ids_part_stride[1]] = least[0][e];
+        ids_part_head[row] = least[0][e];
       }
     }
     int greatest[1][2];  // entry 8 i32
@@ -865,7 +872,7 @@ documents_bounds(const __grid_constant__ Params p) {
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
       if (flag4 && row < entries3) {
-        ids_part_head2[row * p.ids_part_stride[1]] = greatest[0][e];
+        ids_part_head2[row] = greatest[0][e];
       }
     }
     tile = next_tile;
@@ -960,11 +967,13 @@ documents(const __grid_constant__ Params p) {
       #pragma unroll 1
       for (int count = 0, first_stage = 0, first_phase = 0; number < work_tiles; ++count) {
         const int claimed = claim_work(p.work_counter);
-        const unsigned first_head = number / (q_tiles * heads_together) * heads_together;
+        const unsigned bits = read_again(p.query_length);
+        const unsigned q_tiles2 = (bits + 127u) / 128u;
+        const unsigned first_head = number / (q_tiles2 * heads_together) * heads_together;
         const unsigned group_heads = min(heads_together, (unsigned)all_heads - first_head);
-        const unsigned number_in_group = number - q_tiles * first_head;
+        const unsigned number_in_group = number - q_tiles2 * first_head;
         const unsigned head = first_head + number_in_group % group_heads;
-        const unsigned last_tile = q_tiles - 1u;
+        const unsigned last_tile = q_tiles2 - 1u;
         const int b = (int)(head / (unsigned)p.heads);
         const int h = (int)(head % (unsigned)p.heads);
         const int q_index = (int)(last_tile - number_in_group / group_heads);
@@ -972,39 +981,48 @@ documents(const __grid_constant__ Params p) {
         const int kv_head = h / p.group;
         const int q_end = min(wrap_add(q0, 128), p.query_length);
         const int tiles_end = wrap_add(min(q_end, p.key_length), 127) / 128;
-        const int ids_q_min = load_written(p.ids_q + q_index * p.ids_q_stride[1]);  // mask:1
-        const int ids_q_max = load_written(p.ids_q + 1 * p.ids_q_stride[0] + q_index * p.ids_q_stride[1]);
+        const int ids_q_min = load_written(p.ids_q + q_index);  // mask:1
+        const int ids_q_max = load_written(p.ids_q + 1 * p.ids_q_stride[0] + q_index);
         const int n = p.query_length - 1;
         const int seen_row = min(q0, n);
         const int q_tile = seen_row / 64;
-        const int ids_q_min2 = load_written(p.ids_part + q_tile * p.ids_part_stride[1]);  // mask:1
-        const int ids_q_max2 = load_written(p.ids_part + 1 * p.ids_part_stride[0] + q_tile * p.ids_part_stride[1]);
+        const int ids_q_min2 = load_written(p.ids_part + q_tile);  // mask:1
+        const int ids_q_max2 = load_written(p.ids_part + 1 * p.ids_part_stride[0] + q_tile);
         const int seen_row2 = min(q0 + 64, n);
         const int q_tile2 = seen_row2 / 64;
-        const int ids_q_min3 = load_written(p.ids_part + q_tile2 * p.ids_part_stride[1]);  // mask:1
-        const int ids_q_max3 = load_written(p.ids_part + 1 * p.ids_part_stride[0] + q_tile2 * p.ids_part_stride[1]);
-        int window = 0, next_tile = tiles_end, origin = tiles_end, visible = 0, full = 0, part_begin = tiles_end, part_begin2 = tiles_end;
+        const int ids_q_min3 = load_written(p.ids_part + q_tile2);  // mask:1
+        const int ids_q_max3 = load_written(p.ids_part + 1 * p.ids_part_stride[0] + q_tile2);
+        int window = 0, next_tile = tiles_end, origin = tiles_end, visible = 0, full = 0;
         #pragma unroll 1
         for (; window < tiles_end;) {
           const int asked = window + (int)(threadIdx.x % 32);
           const int n2 = min(asked, tiles_end - 1);
-          const int ids_k_min = load_written(p.ids_k + n2 * p.ids_k_stride[1]);  // mask:1
-          const int ids_k_max = load_written(p.ids_k + 1 * p.ids_k_stride[0] + n2 * p.ids_k_stride[1]);
+          const int ids_k_min = load_written(p.ids_k + n2);  // mask:1
+          const int ids_k_max = load_written(p.ids_k + 1 * p.ids_k_stride[0] + n2);
           const bool is_visible = ids_q_min <= ids_k_max && ids_k_min <= ids_q_max && asked < tiles_end;
-          const unsigned bits = ballot(is_visible);
-          const unsigned bits2 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
-          const bool is_found = bits != 0u;
-          const unsigned bits3 = ballot(ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2);
-          const unsigned bits4 = ballot(ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3);
-          const int next_next_tile = is_found ? window + trailing_zeros(bits) : tiles_end;
+          const unsigned bits2 = ballot(is_visible);
+          const unsigned bits3 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
+          const bool is_found = bits2 != 0u;
+          const int next_next_tile = is_found ? window + trailing_zeros(bits2) : tiles_end;
           const int next_origin = is_found ? window : tiles_end;
-          const int next_part_begin = is_found ? window + trailing_zeros(bits3) : tiles_end;
-          const int next_part_begin2 = is_found ? window + trailing_zeros(bits4) : tiles_end;
           window = is_found ? tiles_end : window + 32;
           next_tile = next_next_tile;
           origin = next_origin;
-          visible = (int)bits;
-          full = (int)bits2;
+          visible = (int)bits2;
+          full = (int)bits3;
+        }
+        int window2 = origin, part_begin = tiles_end, part_begin2 = tiles_end;
+        #pragma unroll 1
+        for (; window2 < tiles_end;) {
+          const int asked = window2 + (int)(threadIdx.x % 32);
+          const int n2 = min(asked, tiles_end - 1);
+          const int ids_k_min = load_written(p.ids_k + n2);  // mask:1
+          const int ids_k_max = load_written(p.ids_k + 1 * p.ids_k_stride[0] + n2);
+          const unsigned bits2 = ballot(ids_q_min2 <= ids_k_max && ids_k_min <= ids_q_max2);
+          const unsigned bits3 = ballot(ids_q_min3 <= ids_k_max && ids_k_min <= ids_q_max3);
+          const int next_part_begin = window2 + trailing_zeros(bits2);
+          const int next_part_begin2 = window2 + trailing_zeros(bits3);
+          window2 = tiles_end;
           part_begin = next_part_begin;
           part_begin2 = next_part_begin2;
         }
@@ -1035,24 +1053,24 @@ documents(const __grid_constant__ Params p) {
           const int n5 = is_known ? origin2 : tiles_end;
           const int n6 = is_known ? visible2 : 0;
           const int n7 = is_known ? full2 : 0;
-          int window2 = n3, next_tile3 = n4, origin3 = n5, visible3 = n6, full3 = n7;
+          int window3 = n3, next_tile3 = n4, origin3 = n5, visible3 = n6, full3 = n7;
           #pragma unroll 1
-          for (; window2 < tiles_end;) {
-            const int asked = window2 + (int)(threadIdx.x % 32);
+          for (; window3 < tiles_end;) {
+            const int asked = window3 + (int)(threadIdx.x % 32);
             const int n8 = min(asked, tiles_end - 1);
-            const int ids_k_min = load_written(p.ids_k + n8 * p.ids_k_stride[1]);  // mask:1
-            const int ids_k_max = load_written(p.ids_k + 1 * p.ids_k_stride[0] + n8 * p.ids_k_stride[1]);
+            const int ids_k_min = load_written(p.ids_k + n8);  // mask:1
+            const int ids_k_max = load_written(p.ids_k + 1 * p.ids_k_stride[0] + n8);
             const bool is_visible = ids_q_min <= ids_k_max && ids_k_min <= ids_q_max && asked < tiles_end;
-            const unsigned bits = ballot(is_visible);
-            const unsigned bits2 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
-            const bool is_found = bits != 0u;
-            const int next_next_tile3 = is_found ? window2 + trailing_zeros(bits) : tiles_end;
-            const int next_origin3 = is_found ? window2 : tiles_end;
-            window2 = is_found ? tiles_end : window2 + 32;
+            const unsigned bits2 = ballot(is_visible);
+            const unsigned bits3 = ballot(is_visible && (ids_q_max <= ids_k_min && ids_k_max <= ids_q_min));
+            const bool is_found = bits2 != 0u;
+            const int next_next_tile3 = is_found ? window3 + trailing_zeros(bits2) : tiles_end;
+            const int next_origin3 = is_found ? window3 : tiles_end;
+            window3 = is_found ? tiles_end : window3 + 32;
             next_tile3 = next_next_tile3;
             origin3 = next_origin3;
-            visible3 = (int)bits;
-            full3 = (int)bits2;
+            visible3 = (int)bits2;
+            full3 = (int)bits3;
           }
           const bool flag2 = !((((unsigned)full2 >> (tile - origin2)) & 1) != 0);
           const int n8 = (int)flag2;

@@ -73,6 +73,7 @@ private:
         .Case([&](tile::AxisExtentOp axis) { return launch.extents.at(axis.getAxis().str()); })
         .Case([&](sched::BlockIdOp) { return launch.block; })
         .Case([&](sched::GridSizeOp) { return launch.blocks; })
+        .Case([&](sched::ReadAgainOp) { return of(0); })
         .Case([&](sched::NaturalOp) {
           CHECK(int32_t(of(0)) >= 0);
           return of(0);

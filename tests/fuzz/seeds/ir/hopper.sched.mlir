@@ -126,17 +126,19 @@ module attributes {attn.variant = #variant} {
         sched.for_work persistent from %block below %work_tiles carries (%c0_i32, %c0_i32) (%number, %count, %first_stage, %first_phase) {
           %WORK_COUNTER = tile.param "work_counter" {tile.name = "work_counter"} : !tile.view<1, i32>
           %claimed = sched.claim_work %WORK_COUNTER {tile.name = "claimed"} : <1, i32>
-          %11 = arith.muli %q_tiles, %heads_together : i32
+          %q_extent_0 = sched.read_again %q_extent : i32
+          %q_tiles_1 = arith.ceildivui %q_extent_0, %c128_i32 {tile.name = "q_tiles"} : i32
+          %11 = arith.muli %q_tiles_1, %heads_together : i32
           %12 = arith.divui %number, %11 : i32
           %first_head = arith.muli %12, %heads_together {tile.name = "first_head"} : i32
           %13 = arith.subi %all_heads, %first_head : i32
           %group_heads = arith.minui %heads_together, %13 {tile.name = "group_heads"} : i32
-          %14 = arith.muli %q_tiles, %first_head : i32
+          %14 = arith.muli %q_tiles_1, %first_head : i32
           %number_in_group = arith.subi %number, %14 {tile.name = "number_in_group"} : i32
           %15 = arith.remui %number_in_group, %group_heads : i32
           %head = arith.addi %first_head, %15 {tile.name = "head"} : i32
           %16 = arith.divui %number_in_group, %group_heads : i32
-          %last_tile = arith.subi %q_tiles, %c1_i32 {tile.name = "last_tile"} : i32
+          %last_tile = arith.subi %q_tiles_1, %c1_i32 {tile.name = "last_tile"} : i32
           %17 = arith.subi %last_tile, %16 : i32
           %18 = arith.remui %head, %h_extent : i32
           %19 = arith.divui %head, %h_extent : i32
@@ -151,62 +153,69 @@ module attributes {attn.variant = #variant} {
           %20 = arith.addi %Sk, %c15_i32 : i32
           %tiles_end = arith.divsi %20, %c16_i32 {tile.name = "tiles_end"} : i32
           %IDS.Q = tile.param "ids.q" {tile.name = "ids.q"} : !tile.view<2, i32>
-          %IDS.Q_0 = tile.element %IDS.Q[%c0_i32, %q_index] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
-          %IDS.Q_1 = tile.element %IDS.Q[%c1_i32, %q_index] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %IDS.Q_2 = tile.element %IDS.Q[%c0_i32, %q_index] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.Q_3 = tile.element %IDS.Q[%c1_i32, %q_index] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
           %IDS.K = tile.param "ids.k" {tile.name = "ids.k"} : !tile.view<2, i32>
           %21 = arith.subi %Sq, %c1_i32 overflow<nsw> : i32
           %IDS.PART = tile.param "ids.part" {tile.name = "ids.part"} : !tile.view<2, i32>
           %ids = tile.param "tensors.ids" {tile.name = "ids"} : !tile.view<1, i32>
           %seen_row = arith.minsi %q0, %21 {tile.name = "seen_row"} : i32
           %q_tile = arith.divsi %seen_row, %c64_i32 {tile.name = "q_tile"} : i32
-          %IDS.PART_2 = tile.element %IDS.PART[%c0_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
-          %IDS.PART_3 = tile.element %IDS.PART[%c1_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %IDS.PART_4 = tile.element %IDS.PART[%c0_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.PART_5 = tile.element %IDS.PART[%c1_i32, %q_tile] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
           %22 = arith.addi %q0, %c64_i32 overflow<nsw> : i32
-          %seen_row_4 = arith.minsi %22, %21 {tile.name = "seen_row"} : i32
-          %q_tile_5 = arith.divsi %seen_row_4, %c64_i32 {tile.name = "q_tile"} : i32
-          %IDS.PART_6 = tile.element %IDS.PART[%c0_i32, %q_tile_5] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
-          %IDS.PART_7 = tile.element %IDS.PART[%c1_i32, %q_tile_5] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
-          %window_end, %next_tile_end, %origin_end, %visible_end, %full_end, %part_begin_end, %part_begin_end_8 = sched.for_tiles (%window, %next_tile, %origin, %visible, %full, %part_begin, %part_begin_12) = (%c0_i32, %tiles_end, %tiles_end, %c0_i32, %c0_i32, %tiles_end, %tiles_end) below %tiles_end keeps {
+          %seen_row_6 = arith.minsi %22, %21 {tile.name = "seen_row"} : i32
+          %q_tile_7 = arith.divsi %seen_row_6, %c64_i32 {tile.name = "q_tile"} : i32
+          %IDS.PART_8 = tile.element %IDS.PART[%c0_i32, %q_tile_7] in_range [true, true] {tile.name = "ids_q_min"} : <2, i32> (i32, i32) -> i32
+          %IDS.PART_9 = tile.element %IDS.PART[%c1_i32, %q_tile_7] in_range [true, true] {tile.name = "ids_q_max"} : <2, i32> (i32, i32) -> i32
+          %window_end, %next_tile_end, %origin_end, %visible_end, %full_end = sched.for_tiles (%window, %next_tile, %origin, %visible, %full) = (%c0_i32, %tiles_end, %tiles_end, %c0_i32, %c0_i32) below %tiles_end keeps {
             %lane = sched.lane_id : i32
             %asked = arith.addi %window, %lane overflow<nsw> {tile.name = "asked"} : i32
             %25 = arith.subi %tiles_end, %c1_i32 overflow<nsw> : i32
             %26 = arith.minsi %asked, %25 : i32
-            %IDS.K_13 = tile.element %IDS.K[%c0_i32, %26] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
-            %IDS.K_14 = tile.element %IDS.K[%c1_i32, %26] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
-            %27 = arith.cmpi sle, %IDS.Q_0, %IDS.K_14 : i32
-            %28 = arith.cmpi sle, %IDS.K_13, %IDS.Q_1 : i32
+            %IDS.K_15 = tile.element %IDS.K[%c0_i32, %26] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
+            %IDS.K_16 = tile.element %IDS.K[%c1_i32, %26] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
+            %27 = arith.cmpi sle, %IDS.Q_2, %IDS.K_16 : i32
+            %28 = arith.cmpi sle, %IDS.K_15, %IDS.Q_3 : i32
             %29 = arith.andi %27, %28 : i1
-            %30 = arith.cmpi sle, %IDS.Q_1, %IDS.K_13 : i32
-            %31 = arith.cmpi sle, %IDS.K_14, %IDS.Q_0 : i32
+            %30 = arith.cmpi sle, %IDS.Q_3, %IDS.K_15 : i32
+            %31 = arith.cmpi sle, %IDS.K_16, %IDS.Q_2 : i32
             %32 = arith.andi %30, %31 : i1
-            %33 = arith.cmpi sle, %IDS.PART_2, %IDS.K_14 : i32
-            %34 = arith.cmpi sle, %IDS.K_13, %IDS.PART_3 : i32
-            %35 = arith.andi %33, %34 : i1
-            %36 = arith.cmpi sle, %IDS.PART_6, %IDS.K_14 : i32
-            %37 = arith.cmpi sle, %IDS.K_13, %IDS.PART_7 : i32
-            %38 = arith.andi %36, %37 : i1
-            %39 = arith.cmpi slt, %asked, %tiles_end : i32
-            %is_visible = arith.andi %29, %39 {tile.name = "is_visible"} : i1
+            %33 = arith.cmpi slt, %asked, %tiles_end : i32
+            %is_visible = arith.andi %29, %33 {tile.name = "is_visible"} : i1
             %is_visible_votes = sched.ballot %is_visible : i32
-            %40 = arith.andi %is_visible, %32 : i1
-            %41 = sched.ballot %40 : i32
+            %34 = arith.andi %is_visible, %32 : i1
+            %35 = sched.ballot %34 : i32
             %is_found = arith.cmpi ne, %is_visible_votes, %c0_i32 {tile.name = "is_found"} : i32
-            %42 = math.cttz %is_visible_votes : i32
-            %43 = arith.addi %window, %42 overflow<nsw> : i32
-            %44 = arith.select %is_found, %43, %tiles_end : i32
-            %45 = arith.select %is_found, %window, %tiles_end : i32
-            %46 = sched.ballot %35 : i32
-            %47 = math.cttz %46 : i32
-            %48 = arith.addi %window, %47 overflow<nsw> : i32
-            %49 = arith.select %is_found, %48, %tiles_end : i32
-            %50 = sched.ballot %38 : i32
-            %51 = math.cttz %50 : i32
-            %52 = arith.addi %window, %51 overflow<nsw> : i32
-            %53 = arith.select %is_found, %52, %tiles_end : i32
-            %54 = arith.addi %window, %c32_i32 overflow<nsw> : i32
-            %55 = arith.select %is_found, %tiles_end, %54 : i32
-            sched.next %55, %44, %45, %is_visible_votes, %41, %49, %53 : i32, i32, i32, i32, i32, i32, i32
-          } {tile.names = ["window", "next_tile", "origin", "visible", "full", "part_begin", "part_begin"]}
+            %36 = math.cttz %is_visible_votes : i32
+            %37 = arith.addi %window, %36 overflow<nsw> : i32
+            %38 = arith.select %is_found, %37, %tiles_end : i32
+            %39 = arith.select %is_found, %window, %tiles_end : i32
+            %40 = arith.addi %window, %c32_i32 overflow<nsw> : i32
+            %41 = arith.select %is_found, %tiles_end, %40 : i32
+            sched.next %41, %38, %39, %is_visible_votes, %35 : i32, i32, i32, i32, i32
+          } {tile.names = ["window", "next_tile", "origin", "visible", "full"]}
+          %window_end_10, %part_begin_end, %part_begin_end_11 = sched.for_tiles (%window, %part_begin, %part_begin_15) = (%origin_end, %tiles_end, %tiles_end) below %tiles_end keeps {
+            %lane = sched.lane_id : i32
+            %asked = arith.addi %window, %lane overflow<nsw> {tile.name = "asked"} : i32
+            %25 = arith.subi %tiles_end, %c1_i32 overflow<nsw> : i32
+            %26 = arith.minsi %asked, %25 : i32
+            %IDS.K_16 = tile.element %IDS.K[%c0_i32, %26] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
+            %IDS.K_17 = tile.element %IDS.K[%c1_i32, %26] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
+            %27 = arith.cmpi sle, %IDS.PART_4, %IDS.K_17 : i32
+            %28 = arith.cmpi sle, %IDS.K_16, %IDS.PART_5 : i32
+            %29 = arith.andi %27, %28 : i1
+            %30 = arith.cmpi sle, %IDS.PART_8, %IDS.K_17 : i32
+            %31 = arith.cmpi sle, %IDS.K_16, %IDS.PART_9 : i32
+            %32 = arith.andi %30, %31 : i1
+            %33 = sched.ballot %29 : i32
+            %34 = math.cttz %33 : i32
+            %35 = arith.addi %window, %34 overflow<nsw> : i32
+            %36 = sched.ballot %32 : i32
+            %37 = math.cttz %36 : i32
+            %38 = arith.addi %window, %37 overflow<nsw> : i32
+            sched.next %tiles_end, %35, %38 : i32, i32, i32
+          } {tile.names = ["window", "part_begin", "part_begin"]}
           %next_number = sched.shuffle %claimed, %c0_i32 {tile.name = "next_number"} : i32
           %23 = arith.cmpi ult, %next_number, %work_tiles : i32
           %more = arith.extui %23 {tile.name = "more"} : i1 to i32
@@ -215,11 +224,11 @@ module attributes {attn.variant = #variant} {
           %q_phase = arith.andi %24, %c1_i32 {tile.name = "q_phase"} : i32
           scf.if %elected {
             sched.acquire %q_barriers[%q_stage] phase %q_phase : <2>
-            sched.send %b, %h, %q0, %more, %next_tile_end, %part_begin_end, %part_begin_end_8 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
+            sched.send %b, %h, %q0, %more, %next_tile_end, %part_begin_end, %part_begin_end_11 to %tasks[%q_stage] : <stage 2 x message 1 x field 8, i32, shared>
             sched.expect_bytes 4096 on %q_barriers[%q_stage] : <2>
             sched.load_box %q_map[%b, %h, %q0, %c0_i32] to %q_ring[%q_stage] signal %q_barriers : <128 x 16, f16>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <2>
           }
-          %tile_end, %stage_end, %phase_end, %origin_end_9, %visible_end_10, %full_end_11 = sched.for_tiles (%tile, %stage, %phase, %origin, %visible, %full) = (%next_tile_end, %first_stage, %first_phase, %origin_end, %visible_end, %full_end) below %tiles_end keeps {
+          %tile_end, %stage_end, %phase_end, %origin_end_12, %visible_end_13, %full_end_14 = sched.for_tiles (%tile, %stage, %phase, %origin, %visible, %full) = (%next_tile_end, %first_stage, %first_phase, %origin_end, %visible_end, %full_end) below %tiles_end keeps {
             %k0 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
             %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
             %25 = arith.subi %next_tile, %origin : i32
@@ -237,18 +246,18 @@ module attributes {attn.variant = #variant} {
             %35 = arith.select %is_known, %origin, %tiles_end : i32
             %36 = arith.select %is_known, %visible, %c0_i32 : i32
             %37 = arith.select %is_known, %full, %c0_i32 : i32
-            %window_end_12, %next_tile_end_13, %origin_end_14, %visible_end_15, %full_end_16 = sched.for_tiles (%window, %next_tile_17, %origin_18, %visible_19, %full_20) = (%31, %34, %35, %36, %37) below %tiles_end keeps {
+            %window_end_15, %next_tile_end_16, %origin_end_17, %visible_end_18, %full_end_19 = sched.for_tiles (%window, %next_tile_20, %origin_21, %visible_22, %full_23) = (%31, %34, %35, %36, %37) below %tiles_end keeps {
               %lane = sched.lane_id : i32
               %asked = arith.addi %window, %lane overflow<nsw> {tile.name = "asked"} : i32
               %46 = arith.subi %tiles_end, %c1_i32 overflow<nsw> : i32
               %47 = arith.minsi %asked, %46 : i32
-              %IDS.K_21 = tile.element %IDS.K[%c0_i32, %47] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
-              %IDS.K_22 = tile.element %IDS.K[%c1_i32, %47] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
-              %48 = arith.cmpi sle, %IDS.Q_0, %IDS.K_22 : i32
-              %49 = arith.cmpi sle, %IDS.K_21, %IDS.Q_1 : i32
+              %IDS.K_24 = tile.element %IDS.K[%c0_i32, %47] in_range [true, true] {tile.name = "ids_k_min"} : <2, i32> (i32, i32) -> i32
+              %IDS.K_25 = tile.element %IDS.K[%c1_i32, %47] in_range [true, true] {tile.name = "ids_k_max"} : <2, i32> (i32, i32) -> i32
+              %48 = arith.cmpi sle, %IDS.Q_2, %IDS.K_25 : i32
+              %49 = arith.cmpi sle, %IDS.K_24, %IDS.Q_3 : i32
               %50 = arith.andi %48, %49 : i1
-              %51 = arith.cmpi sle, %IDS.Q_1, %IDS.K_21 : i32
-              %52 = arith.cmpi sle, %IDS.K_22, %IDS.Q_0 : i32
+              %51 = arith.cmpi sle, %IDS.Q_3, %IDS.K_24 : i32
+              %52 = arith.cmpi sle, %IDS.K_25, %IDS.Q_2 : i32
               %53 = arith.andi %51, %52 : i1
               %54 = arith.cmpi slt, %asked, %tiles_end : i32
               %is_visible = arith.andi %50, %54 {tile.name = "is_visible"} : i1
@@ -271,13 +280,13 @@ module attributes {attn.variant = #variant} {
             %42 = arith.extui %41 : i1 to i32
             scf.if %elected {
               sched.acquire %k_barriers[%stage] phase %phase : <2>
-              sched.send %next_tile_end_13, %42 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
+              sched.send %next_tile_end_16, %42 to %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared>
               sched.expect_bytes 512 on %k_barriers[%stage] : <2>
               sched.load_box %k_map[%b, %kv_head, %k0, %c0_i32] to %k_ring[%stage] signal %k_barriers : <16 x 16, f16>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>, <2>
             }
             scf.if %41 {
-              %thread_17 = sched.read_thread_id {tile.name = "thread"} : i32
-              %lane = arith.remui %thread_17, %c32_i32 {tile.name = "lane"} : i32
+              %thread_20 = sched.read_thread_id {tile.name = "thread"} : i32
+              %lane = arith.remui %thread_20, %c32_i32 {tile.name = "lane"} : i32
               sched.acquire %k_barriers[%stage] phase %phase : <2>
               %column_ids = sched.registers "column_ids" : <k 16, i32, register, #sched.fragment<threads, warps 1>>
               %46 = arith.minsi %lane, %c15_i32 : i32
@@ -297,7 +306,7 @@ module attributes {attn.variant = #variant} {
             %45 = arith.cmpi eq, %44, %c2_i32 : i32
             %next_stage = arith.select %45, %c0_i32, %44 {tile.name = "next_stage"} : i32
             %next_phase = arith.select %45, %43, %phase {tile.name = "next_phase"} : i32
-            sched.next %next_tile_end_13, %next_stage, %next_phase, %origin_end_14, %visible_end_15, %full_end_16 : i32, i32, i32, i32, i32, i32
+            sched.next %next_tile_end_16, %next_stage, %next_phase, %origin_end_17, %visible_end_18, %full_end_19 : i32, i32, i32, i32, i32, i32
           } {tile.names = ["tile", "stage", "phase", "origin", "visible", "full"]}
           %stage_uniform = sched.uniform %stage_end : i32
           %phase_uniform = sched.uniform %phase_end : i32
