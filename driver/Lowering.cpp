@@ -369,6 +369,18 @@ enum class Locations {
   OfText   ///< where it stands in the text
 };
 
+/// Gives an op of text written by hand the name that its value has there, which the generated source then has, too. An
+/// op of several results has none, nor have constants.
+void keepName(const AsmParserState::OperationDefinition &definition) {
+  Operation *op = definition.op;
+  if (op->getNumResults() != 1 || definition.resultGroups.empty() || op->hasTrait<OpTrait::ConstantLike>())
+    return;
+  const SMRange place = definition.resultGroups.front().definition.loc;
+  StringRef name(place.Start.getPointer(), size_t(place.End.getPointer() - place.Start.getPointer()));
+  if (name.consume_front("%") && !name.empty() && !llvm::isDigit(name.front()))
+    tile::named(op->getResult(0), name);
+}
+
 /// `text` as a module. Null after an error, which the context's handlers have got.
 OwningOpRef<ModuleOp> parse(MLIRContext *context, const IrText &text, Locations locations, bool verify) {
   llvm::SourceMgr sources;
@@ -377,7 +389,11 @@ OwningOpRef<ModuleOp> parse(MLIRContext *context, const IrText &text, Locations 
   AsmParserState state;
   if (failed(parseAsmSourceFile(sources, holder->getBody(), ParserConfig(context, verify), &state)))
     return {};
+  const bool namesNothing =
+      text.text.find("tile.name") == std::string::npos && text.text.find("attn.attention") == std::string::npos;
   for (const AsmParserState::OperationDefinition &definition : state.getOpDefs()) {
+    if (namesNothing)
+      keepName(definition);
     auto [line, column] = sources.getLineAndColumn(definition.loc.Start);
     Location place = FileLineColLoc::get(context, text.file, line, column);
     if (locations == Locations::OfText)

@@ -7,7 +7,8 @@
 //
 // Where text is printed, by attune, attune-opt or a pass, values have these names. Ops without one keep their number.
 // Names that meet in one scope get a number behind them, so that a name in the text does not tell `tile.name`. The
-// attribute, which CUDA's names come from, is printed beside it, and renaming a value in the text changes no kernel.
+// attribute, which CUDA's names come from, is printed beside it, and renaming a value in the text changes no kernel. In
+// text that has no `tile.name` at all, written by hand, a value's name there becomes its op's.
 //
 //     | value                                     | name                                                      |
 //     |-------------------------------------------|-----------------------------------------------------------|

@@ -105,7 +105,7 @@ static bool isExpression(Operation *op) {
 
 bool KernelPrinter::canInline(Operation *op) {
   Value result = op->getResult(0);
-  if (!result.hasOneUse() || op->hasAttr(tile::nameAttr) || op->hasAttr(codegen::commentAttr))
+  if (!result.hasOneUse() || op->hasAttr(tile::nameAttr) || op->hasAttr(tile::commentAttr))
     return false;
   Operation *user = *result.getUsers().begin();
   if (user->getBlock() != op->getBlock() || isa<scf::ForOp, ForTilesOp>(user))
@@ -116,7 +116,7 @@ bool KernelPrinter::canInline(Operation *op) {
   while (isExpression(user) && user->getNumResults() == 1 && user->getResult(0).hasOneUse() &&
          (*user->getResult(0).getUsers().begin())->getBlock() == op->getBlock() &&
          !isa<scf::ForOp, ForTilesOp>(*user->getResult(0).getUsers().begin()) && !user->hasAttr(tile::nameAttr) &&
-         !user->hasAttr(codegen::commentAttr))
+         !user->hasAttr(tile::commentAttr))
     user = *user->getResult(0).getUsers().begin();
   return writesBefore[op] == writesBefore[user];
 }

@@ -37,7 +37,7 @@ static std::string sourceLine(Operation *op) {
 
 /// The op's `tile.comment` as a line of its own.
 void KernelPrinter::comment(Operation *op) {
-  if (auto comment = op->getAttrOfType<StringAttr>(codegen::commentAttr))
+  if (auto comment = op->getAttrOfType<StringAttr>(tile::commentAttr))
     source.comment(codegen::commentText(comment.getValue()));
 }
 

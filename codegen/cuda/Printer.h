@@ -47,9 +47,6 @@
 
 namespace attune::codegen {
 
-/// The attribute that carries a comment line: `tile.comment = "S = Q K^T"`.
-inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
-
 struct PrintOptions {
   /// Lines for the head of the header comment, without comment markers; the metadata of the caller.
   std::string banner = {};

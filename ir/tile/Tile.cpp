@@ -95,6 +95,16 @@ static bool startsDependent(Operation *kernel, size_t ahead) {
 bool tile::isDependent(Operation *kernel) { return startsDependent(kernel, 0); }
 bool tile::precedesDependent(Operation *kernel) { return startsDependent(kernel, 1); }
 
+void tile::explain(Operation *op, const Twine &text) {
+  std::string all = text.str();
+  if (auto before = op->getAttrOfType<StringAttr>(commentAttr)) {
+    if (before.getValue().contains(all))
+      return;
+    all = before.getValue().str() + "; " + all;
+  }
+  op->setAttr(commentAttr, StringAttr::get(op->getContext(), all));
+}
+
 void tile::remark(Operation *kernel, const Twine &text) {
   Builder builder(kernel->getContext());
   SmallVector<Attribute> all;

@@ -79,6 +79,9 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     auto start = tile::MapOp::create(builder, map.getLoc(), map.getResult().getType(), map.getInputs().drop_front(),
                                      coordinates);
     tile::named(start.getResult(), "s");
+    if (auto comment = map->getAttrOfType<StringAttr>(tile::commentAttr))
+      tile::explain(start, comment.getValue());
+    tile::explain(start, "the product starts from the bias");
     IRMapping mapping;
     for (auto [old, argument] : llvm::zip(map.getBody().getArguments().drop_front(), start.getBody().getArguments()))
       mapping.map(old, argument);

@@ -118,7 +118,9 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
     Value column = arith::MulFOp::create(inside, loc, factor, term.column);
     term.product.replaceAllUsesWith(column);
     term.product.erase();
+    tile::explain(map, "the term of the row cancels in the softmax, that of the column stays");
     for (tile::MapOp reader : readers) {
+      tile::explain(reader, "with the term of the row, which cancelled in the softmax");
       OpBuilder outer(reader);
       if (term.negated)
         factor = arith::NegFOp::create(outer, loc, term.factor);

@@ -116,6 +116,8 @@ struct FactorOfSum : OpRewritePattern<arith::AddFOp> {
         bias = arith::MulFOp::create(rewriter, loc, divided,
                                      ofInteger.getLhs() == divisible ? ofInteger.getRhs() : ofInteger.getLhs());
       }
+      if (auto map = op->getParentOfType<tile::MapOp>())
+        tile::explain(map, "the bias is divided by the score's factor, which multiplies the sum");
       Value sum = arith::AddFOp::create(rewriter, loc, value, bias);
       rewriter.replaceOpWithNewOp<arith::MulFOp>(op, sum, constant(rewriter, loc, factor));
       return success();

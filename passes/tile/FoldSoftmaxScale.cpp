@@ -91,6 +91,9 @@ void useExp2(math::ExpOp exp) {
     minuend = arith::SubFOp::create(builder, loc, a, b);
     factor = aFactor;
   }
+  tile::explain(exp->getParentOfType<tile::MapOp>(),
+                factor == 1 ? "exp as exp2: log2(e) multiplies the difference"
+                            : "exp as exp2: the score's factor times log2(e) multiplies the difference");
   Value log2OfE = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor * log2e));
   exp.replaceAllUsesWith(
       Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, minuend, log2OfE))));

@@ -172,7 +172,10 @@ private:
   }
 
   void replace(tile::MapOp old, ValueRange inputs, function_ref<Value(ValueRange)> body) {
-    old.getResult().replaceAllUsesWith(map(tile::nameOf(old.getResult()), old.getResult().getType(), inputs, body));
+    Value fresh = map(tile::nameOf(old.getResult()), old.getResult().getType(), inputs, body);
+    if (Attribute comment = old->getAttr(tile::commentAttr))
+      fresh.getDefiningOp()->setAttr(tile::commentAttr, comment);
+    old.getResult().replaceAllUsesWith(fresh);
     old.erase();
   }
 

@@ -91,6 +91,7 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
     builder.setInsertionPointAfter(queries);
     auto scaled = tile::ScaleOp::create(builder, queries.getLoc(), queries.getType(), queries, exponent);
     tile::named(scaled.getResult(), tile::nameOf(queries.getResult()));
+    tile::explain(scaled, "a power of two of the score's factor, so that a bias is divided by 1 or more");
     product.getLhsMutable().assign(scaled);
     builder.setInsertionPointToStart(&map.getBody().front());
     Value back = arith::ConstantOp::create(builder, map.getLoc(), builder.getF32FloatAttr(std::ldexp(1.0f, -exponent)));

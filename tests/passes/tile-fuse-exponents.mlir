@@ -10,7 +10,7 @@
 // CHECK:           } {tile.name = "m_base"}
 // CHECK:           tile.map(%{{.*}}, %[[M]] :
 // CHECK:             arith.subf
-// CHECK:           } {tile.name = "alpha"}
+// CHECK:           } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
 // CHECK:           %[[SIZE:.*]] = tile.map(%[[M]] : {{.*}} {
 // CHECK:             math.absf
 // CHECK:           %[[FAR:.*]] = tile.any %[[SIZE]]
@@ -50,7 +50,7 @@ attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.p
 // CHECK:           tile.map(%[[ADDEND]], %[[BEFORE]] : {{.*}} {
 // CHECK:             arith.subf
 // CHECK-NEXT:        math.exp2
-// CHECK:           } {tile.name = "alpha"}
+// CHECK:           } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
 // CHECK:           tile.map(%[[X]], %[[F]], %[[ADDEND]] : {{.*}} {
 // CHECK:             %[[EXPONENT:.*]] = math.fma
 // CHECK-NEXT:        math.exp2 %[[EXPONENT]]

@@ -73,7 +73,7 @@
 // CHECK:             sched.next
 
 // SCHED-LABEL: sched.kernel @beside
-// SCHED:           %[[P:.*]] = sched.registers "p" : <q 128 x k 64, bf16
+// SCHED:           %[[P:.*]] = sched.registers "p" {{.*}}: <q 128 x k 64, bf16
 // SCHED:           sched.for_tiles {{.*}} keeps
 // SCHED:             sched.mma_wait pending 1
 // SCHED-NOT:         sched.set %{{.*}}, %[[P]]{{\[}}

@@ -4,7 +4,7 @@
 // The scale is a power of two: Q takes all of it, and the bias is neither multiplied nor divided.
 // SCALED-LABEL: tile.kernel @whole
 // SCALED: %[[LOADED:.*]] = tile.load {{.*}} -> <q 128 x d 64, bf16, shared>
-// SCALED-NEXT: %[[Q:.*]] = tile.scale %[[LOADED]] exponent -3 {tile.name = "q_tile"} : <q 128 x d 64, bf16, shared>
+// SCALED-NEXT: %[[Q:.*]] = tile.scale %[[LOADED]] exponent -3 {tile.comment = "a power of two of the score's factor, so that a bias is divided by 1 or more", tile.name = "q_tile"} : <q 128 x d 64, bf16, shared>
 // SCALED: tile.mma %[[Q]],
 // SCALED: arith.constant 8.000000e+00 : f32
 // CHECK-LABEL: tile.kernel @whole

@@ -106,6 +106,17 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
 }
 
 LogicalResult KernelExpander::expand(Operation *op) {
+  Block *block = builder.getInsertionBlock();
+  const Block::iterator at = builder.getInsertionPoint();
+  Operation *before = at == block->begin() ? nullptr : &*std::prev(at);
+  if (failed(expandByKind(op)))
+    return failure();
+  auto chain = chains.find(op);
+  commentPhase(chain == chains.end() ? op : chain->second.exponent.getOperation(), block, before);
+  return success();
+}
+
+LogicalResult KernelExpander::expandByKind(Operation *op) {
   loc = op->getLoc();
   if (auto chain = chains.find(op); chain != chains.end()) {
     expandChain(chain->second);

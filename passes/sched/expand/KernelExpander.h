@@ -4,6 +4,7 @@
 // time. Each kind of op has an `expandOp`; the files are by topic:
 //
 //     Control.cpp             kernel, roles, work, branches, loops; which op goes where
+//     Phases.cpp              what a part computes, in words
 //     MapElements.cpp         the region of a map, for one element
 //     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
 //     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
@@ -80,9 +81,14 @@ private:
   LogicalResult expandOp(sched::RoleOp op);
   LogicalResult expandOp(sched::ForWorkOp op);
   LogicalResult expand(Operation *op);
+  LogicalResult expandByKind(Operation *op);
   /// A tile that leaves the branch lies where it does on the other side, which computes nothing of its own.
   LogicalResult expandOp(scf::IfOp op);
   LogicalResult expandOp(sched::ForTilesOp op);
+
+  // Phases.cpp
+  /// Comments on the first statement that `op` became, behind `before` in `block`, with what it computes.
+  void commentPhase(Operation *op, Block *block, Operation *before);
 
   // MapElements.cpp
   LogicalResult expandOp(tile::MapOp op);

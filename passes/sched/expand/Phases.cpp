@@ -1,0 +1,106 @@
+//===- Phases.cpp - What a part of the kernel computes, in words -------------===//
+//
+// A comment for the reader of the generated source, from the names of the tiles:
+//
+//     %s = tile.mma %q_tile, %k_tile              S = Q K^T
+//     %acc1 = tile.mma %p, %v_tile add %acc       ACC += P V
+//     tile.reduce max %x over "k" init %m         m_next: the greatest of X along k, and of m
+//
+// A pass that moved a term of the user's formula says so by a `tile.comment` of its own, which comes first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace attune::expansion {
+
+/// What a loop carries is called after what it carries first.
+static Value sourceOf(Value tile) {
+  while (auto argument = dyn_cast<BlockArgument>(tile)) {
+    auto loop = dyn_cast<sched::ForTilesOp>(argument.getOwner()->getParentOp());
+    const int64_t number = loop ? int64_t(argument.getArgNumber()) - int64_t(loop.getInits().size()) : -1;
+    if (number < 0 || number >= int64_t(loop.getTiles().size()))
+      break;
+    tile = loop.getTiles()[number];
+  }
+  return tile;
+}
+
+/// "K" for k_tile: what the tile holds, not where.
+static std::string wordFor(Value tile) {
+  tile = sourceOf(tile);
+  StringRef name = tile::nameOf(tile);
+  if (auto slot = tile.getDefiningOp<sched::SlotOp>())
+    if (auto shared = slot->getOperand(0).getDefiningOp<sched::SharedOp>())
+      name = shared.getName();
+  for (StringRef place : {"_fragment", "_tile", "_ring", "_bf16", "_f16"})
+    name.consume_back(place);
+  if (name.empty())
+    return "";
+  return cast<TileType>(tile.getType()).rank() == 2 ? name.upper() : name.str();
+}
+
+/// "K^T" for an operand whose `contracted` axis is the other one than in a product as it is written.
+static std::string factorFor(Value tile, StringRef contracted, unsigned usual) {
+  const std::string word = wordFor(tile);
+  return word.empty() ? "" : word + (cast<TileType>(tile.getType()).axis(usual) == contracted ? "" : "^T");
+}
+
+static std::string phaseOf(tile::MmaOp op) {
+  auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
+  StringRef contracted = rhs.hasAxis(lhs.axis(0)) ? lhs.axis(0) : lhs.axis(1);
+  std::string left = factorFor(op.getLhs(), contracted, 1), right = factorFor(op.getRhs(), contracted, 0),
+              result = wordFor(op.getResult());
+  if (left.empty() || right.empty() || result.empty())
+    return "";
+  // The result's rows are the left operand's.
+  if (!lhs.hasAxis(op.getResult().getType().axis(0)))
+    result += "^T";
+  return result + (op.getAcc() ? " += " : " = ") + left + " " + right;
+}
+
+static std::string phaseOf(tile::ReduceOp op) {
+  const std::string result = wordFor(op.getResult()), source = wordFor(op.getTile());
+  if (result.empty() || source.empty())
+    return "";
+  const char *what = op.getKind() == tile::Reduction::Max   ? "the greatest"
+                     : op.getKind() == tile::Reduction::Min ? "the least"
+                                                            : "the sum";
+  const std::string init = op.getInit() ? wordFor(op.getInit()) : "";
+  return result + ": " + what + " of " + source + " along " + op.getAxis().str() +
+         (init.empty() ? "" : ", and of " + init) + (op.getPerLane() ? ", each lane's part" : "");
+}
+
+/// What follows says where a value of the formula went; else what the op computes; nothing for most ops.
+static std::string phaseOf(Operation *op) {
+  std::string phase;
+  if (auto mma = dyn_cast<tile::MmaOp>(op))
+    phase = phaseOf(mma);
+  else if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+    phase = phaseOf(reduce);
+  auto comment = op->getAttrOfType<StringAttr>(tile::commentAttr);
+  if (!comment)
+    return phase;
+  return comment.getValue().str() + (phase.empty() ? "" : "; " + phase);
+}
+
+/// Whether an op is a statement of its own in the source.
+static bool isStatement(Operation &op) {
+  return op.getNumRegions() || isa<sched::RegistersOp>(op) || !isMemoryEffectFree(&op);
+}
+
+void KernelExpander::commentPhase(Operation *op, Block *block, Operation *before) {
+  const std::string phase = phaseOf(op);
+  if (phase.empty() || block != builder.getInsertionBlock())
+    return;
+  for (auto at = before ? std::next(Block::iterator(before)) : block->begin(); at != builder.getInsertionPoint(); ++at)
+    if (isStatement(*at)) {
+      if (!at->hasAttr(tile::commentAttr))
+        at->setAttr(tile::commentAttr, builder.getStringAttr(phase));
+      return;
+    }
+}
+
+} // namespace attune::expansion
