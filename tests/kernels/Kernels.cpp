@@ -30,7 +30,21 @@ int64_t HostOperand::elements() const {
   return count;
 }
 
+/// The integers that an operand may hold, by dtype; the floats have other bits.
+template <typename Visit> static bool onInteger(DType dtype, Visit visit) {
+  if (dtype == DType::I32)
+    return visit(int32_t()), true;
+  return dtype == DType::I64 && (visit(int64_t()), true);
+}
+
 float HostOperand::get(int64_t index) const {
+  float integer = 0;
+  auto read = [&](auto value) {
+    std::memcpy(&value, bytes.data() + size_t(index) * sizeof value, sizeof value);
+    integer = float(value);
+  };
+  if (onInteger(dtype, read))
+    return integer;
   if (dtype == DType::F16) {
     uint16_t half;
     std::memcpy(&half, bytes.data() + size_t(index) * 2, 2);
@@ -45,6 +59,12 @@ float HostOperand::get(int64_t index) const {
 }
 
 void HostOperand::set(int64_t index, float value) {
+  auto write = [&](auto integer) {
+    integer = std::isnan(value) ? -1 : static_cast<decltype(integer)>(value);
+    std::memcpy(bytes.data() + size_t(index) * sizeof integer, &integer, sizeof integer);
+  };
+  if (onInteger(dtype, write))
+    return;
   if (dtype == DType::F16) {
     const auto half = _Float16(value);
     std::memcpy(bytes.data() + size_t(index) * 2, &half, 2);
@@ -86,7 +106,7 @@ namespace {
 /// Numbers of a normal distribution, or one number everywhere.
 HostOperand random(std::string name, DType dtype, std::vector<int64_t> shape, uint64_t seed, float scale = 1) {
   HostOperand operand{std::move(name), dtype, std::move(shape), {}};
-  operand.bytes.resize(size_t(operand.elements()) * (dtype == DType::F32 ? 4 : 2));
+  operand.bytes.resize(size_t(operand.elements()) * byteSize(dtype));
   std::mt19937_64 generator(seed);
   std::normal_distribution<float> normal(0, scale);
   for (int64_t i = 0; i < operand.elements(); ++i)
@@ -286,6 +306,33 @@ Problem splitKeys(const Sizes &sizes) {
           }};
 }
 
+//===----------------------------------------------------------------------===//
+// Ends of tiles
+//===----------------------------------------------------------------------===//
+
+Problem tileEnds(const Sizes &sizes) {
+  constexpr int64_t rows = 48;
+  const auto [batch, heads, queries, keys] = sizes;
+  const int64_t tiles = (queries + rows - 1) / rows;
+  HostOperand x = random("x", DType::I32, {batch, queries}, 11, 1000);
+  std::vector<double> least, greatest;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t t = 0; t < tiles; ++t) {
+      auto [low, high] = std::pair(1e9, -1e9);
+      for (int64_t row = t * rows; row < std::min(queries, (t + 1) * rows); ++row) {
+        low = std::min(low, double(x.get(b * queries + row)));
+        high = std::max(high, double(x.get(b * queries + row)));
+      }
+      least.push_back(low);
+      greatest.push_back(std::ldexp(high, 33));
+    }
+  return {{x, filled("least", DType::I32, {batch, tiles}, NAN), filled("greatest", DType::I64, {batch, tiles}, NAN)},
+          [=](const std::vector<HostOperand> &operands) {
+            std::string fault = compare(operands, {"least", least}, 0);
+            return fault.empty() ? compare(operands, {"greatest", greatest}, 0) : fault;
+          }};
+}
+
 } // namespace
 
 const std::vector<Program> &attune::tests::programs() {
@@ -303,6 +350,8 @@ const std::vector<Program> &attune::tests::programs() {
        splitKeysText,
        {{2, 3, 1, 1}, {1, 2, 16, 128}, {2, 1, 37, 301}, {1, 1, 5, 40}, {1, 3, 20, 0}},
        splitKeys},
+      // Integers: tiles of 48, the last ragged; more of them than a block has.
+      {"tile_ends", tileEndsText, {{1, 0, 1, 0}, {2, 0, 48, 0}, {3, 0, 500, 0}, {2, 0, 1600, 0}}, tileEnds},
   };
   return all;
 }
