@@ -16,6 +16,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/sched/NamedBarriers.h"
 
 namespace attune {
 #define GEN_PASS_DEF_ALTERNATEWARPGROUPS
@@ -27,7 +28,7 @@ using namespace attune;
 
 namespace {
 
-constexpr int64_t firstBarrier = 5, turnThreads = 256;
+constexpr int64_t turnThreads = 256;
 
 struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarpgroups> {
   using AlternateWarpgroupsBase::AlternateWarpgroupsBase;
@@ -55,10 +56,10 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
                                                        arith::DivUIOp::create(builder, loc, thread, i32(128))),
                               "warpgroup");
     auto nsw = arith::IntegerOverflowFlags::nsw;
-    Value own = tile::named(arith::AddIOp::create(builder, loc, group, i32(firstBarrier), nsw), "own_turn");
+    Value own = tile::named(arith::AddIOp::create(builder, loc, group, i32(barriers::ofTurn), nsw), "own_turn");
     Value after =
         arith::RemUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, group, i32(1), nsw), i32(groups));
-    Value next = tile::named(arith::AddIOp::create(builder, loc, after, i32(firstBarrier), nsw), "next_turn");
+    Value next = tile::named(arith::AddIOp::create(builder, loc, after, i32(barriers::ofTurn), nsw), "next_turn");
     Value isLast = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, group, i32(groups - 1));
     auto branch = scf::IfOp::create(builder, loc, isLast, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(branch.thenBlock());

@@ -38,6 +38,7 @@
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
+#include "passes/sched/NamedBarriers.h"
 #include "passes/sched/WorkOrder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -899,6 +900,12 @@ struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (!kernel.getPlan().getCopyWarps())
         continue;
+      if (const int64_t groups = kernel.getPlan().getWarps() / 4; groups > barriers::mostWarpgroups) {
+        kernel.emitError() << "has " << groups
+                           << " warpgroups, which need more barriers than a block has; plan at most "
+                           << barriers::mostWarpgroups;
+        return signalPassFailure();
+      }
       SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
       if (loops.size() != 1) {
         kernel.emitError() << "has " << loops.size() << " loops over tiles; warps are specialised around one";

@@ -42,7 +42,7 @@
 // SCHED-LABEL: sched.kernel @two
 // SCHED:         tile.element
 // SCHED:         sched.store_shared %{{.*}}, %[[A:.*]][
-// SCHED:         sched.sync_warps %c15_i32 threads 64
+// SCHED:         sched.sync_warps %c9_i32 threads 64
 // SCHED:         scf.if
 // SCHED-NEXT:      sched.commit %[[AR:.*]][
 // SCHED:         sched.expect_bytes 16384 on %[[AR]][%{{.*}}] : <2>

@@ -149,7 +149,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
 
 void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared,
                                     Value stage, Value ring) {
-  constexpr int64_t copiers = 64, unrolled = 4, copiersBarrier = 15;
+  constexpr int64_t copiers = 64, unrolled = 4;
   auto type = cast<TileType>(shared.getType());
   Type element = type.getElementType();
   const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
@@ -178,7 +178,7 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
       sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
     });
   }
-  sched::SyncWarpsOp::create(builder, loc, i32(copiersBarrier), copiers);
+  sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofCopiers), copiers);
   onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
          [&] { sched::CommitOp::create(builder, loc, ring, stage); });
 }

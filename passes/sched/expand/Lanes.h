@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "passes/sched/NamedBarriers.h"
 #include "passes/sched/expand/Emitter.h"
 
 namespace attune::expansion {
@@ -59,7 +60,7 @@ public:
   /// The thread's element of the vector in pass i; in a ragged last one the vector's last in the threads beyond it.
   Value laneElement(Value vector, Value i);
   /// The named barrier of a warpgroup's own.
-  Value warpgroupBarrier() { return add(group, 1); }
+  Value warpgroupBarrier() { return add(group, barriers::ofWarpgroup); }
   /// First row of the warpgroup's 64.
   Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
   /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile;
