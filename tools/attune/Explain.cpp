@@ -56,12 +56,46 @@ void printRanking(const ordered_json &explained, int limit) {
   }
 }
 
+std::string headline(const std::string &kernel, DType dtype, int headDim, int headDimV, const std::string &arch) {
+  // A program without head dims has none to show.
+  const std::string dims = headDim ? fmt::format(" head_dim {} x {}", headDim, headDimV) : "";
+  return fmt::format("{} {}{} for {}", kernel, name(dtype), dims, arch);
+}
+
+/// Text that holds its schedule: what came of it, with the remarks of the passes. There is nothing to rank.
+int explainSchedule(const ExplainFlags &flags, const Request &request) {
+  Expected<KernelImage> image = cli::compileImage(request);
+  if (!image)
+    return report({image.error()});
+  const KernelSignature &signature = image->signature;
+  const ordered_json plan = planOf(*image);
+  if (flags.json) {
+    const ordered_json explained = {{"variant", image->name},
+                                    {"arch", image->arch},
+                                    {"dtype", name(signature.dtype)},
+                                    {"headDim", signature.headDim},
+                                    {"headDimV", signature.headDimV},
+                                    {"path", image->path},
+                                    {"plan", plan},
+                                    {"candidates", ordered_json::array()},
+                                    {"milliseconds", timesJson(image->times)}};
+    print("{}\n", explained.dump(2));
+    return done;
+  }
+  print("{}\n{}{}", headline(image->name, signature.dtype, signature.headDim, signature.headDimV, image->arch),
+        planText(plan), scheduleText(plan));
+  print("  {:<14} none: the text holds its schedule\n", "ranking");
+  return done;
+}
+
 int explainVerb(const ExplainFlags &flags) {
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
   if (flags.arch.empty() && !request->target.isCuda())
     request->target = Target::cuda("sm_90a");
+  if (request->summary && request->summary->stage != Stage::Attn)
+    return explainSchedule(flags, *request);
   ProblemSizes sizes;
   if (request->shape)
     sizes = {request->shape->batch, request->shape->heads, request->shape->headsKv, request->shape->queries,
