@@ -1,0 +1,397 @@
+//===- RegionForms.cpp - Values of a mask region as linear forms of q and k ===//
+
+#include "passes/analysis/mask/RegionForms.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::mask;
+
+RegionForms::RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables,
+                         Value keyTile)
+    : BlockIntegers(op.getLoc(), &builder), op(op), values(values), tables(tables), tileQ(values.tileQ),
+      tileK(values.tileK) {
+  queryBegin = base(values.q0, {0, maxExtent - 1});
+  queryCount = base(values.Sq, {0, maxExtent});
+  keyCount = base(values.Sk, {0, maxExtent});
+  if (values.qOffset)
+    queryOffset = base(values.qOffset, {-maxExtent, maxExtent});
+  if (keyTile)
+    keyTileIndex = base(keyTile, {0, maxExtent / tileK});
+}
+
+RegionForms::RegionForms(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
+                         int64_t tileK)
+    : BlockIntegers(op.getLoc(), nullptr), op(op), tileQ(tileQ), tileK(tileK), queryBegin(constantOf(q0)),
+      queryCount(constantOf(Sq)), keyCount(constantOf(Sk)), queryOffset(constantOf(qOffset)) {}
+
+const Linear &RegionForms::queryEnd() {
+  if (!queryEndValue) {
+    Linear end = addConstant(queryBegin, tileQ);
+    // A single row needs no cut: what a row beyond the sequence sees is never stored.
+    queryEndValue = tileQ == 1 && builder ? end : minimum(end, queryCount);
+    if (queryEndValue->terms.size() == 1 && !(*queryEndValue == queryCount)) {
+      Value end = queryEndValue->terms[0].first;
+      ordered = {end, queryCount.terms.empty() ? Value() : queryCount.terms[0].first};
+      if (Operation *definition = end.getDefiningOp())
+        tile::named(definition->getResult(0), "q_end");
+    }
+  }
+  return *queryEndValue;
+}
+
+Value RegionForms::atBlock(Value value) {
+  if (value.getParentRegion() != &op.getMask())
+    return value;
+  if (Value known = cloned.lookupOrNull(value))
+    return known;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    assert(argument.getArgNumber() < 2 && "q and k are not uniform");
+    return argument.getArgNumber() == 0 ? values.b : values.h;
+  }
+  Operation *definition = value.getDefiningOp();
+  SmallVector<Value> operands;
+  for (Value operand : definition->getOperands())
+    operands.push_back(atBlock(operand));
+  Value result;
+  if (auto load = dyn_cast<attn::LoadOp>(definition)) {
+    attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
+    result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), tensorView(tensor), operands,
+                                     SmallVector<bool>(operands.size(), false));
+    tile::named(result, load.getName());
+  } else if (auto scalar = dyn_cast<attn::ScalarOp>(definition)) {
+    result = scalarValue(scalar.getName(), scalar.getType());
+  } else if (auto extent = dyn_cast<attn::ExtentOp>(definition)) {
+    result = extentValue(extent.getName());
+  } else {
+    for (auto [from, to] : llvm::zip_equal(definition->getOperands(), operands))
+      cloned.map(from, to);
+    result = builder->clone(*definition, cloned)->getResult(0);
+  }
+  cloned.map(value, result);
+  return result;
+}
+
+Value RegionForms::parameter(StringRef name, Type type) {
+  Value &known = parameters[name.str()];
+  if (!known)
+    known = tile::named(tile::ParamOp::create(*builder, loc, type, name), name);
+  return known;
+}
+
+Value RegionForms::tensorView(attn::CapturedTensorAttr tensor) {
+  Value &known = parameters[("tensors." + tensor.getName().getValue()).str()];
+  if (!known)
+    known = tile::readTensor(*builder, loc, tensor);
+  return known;
+}
+
+Value RegionForms::scalarValue(StringRef name, Type type) {
+  Value &known = parameters[("scalars." + name).str()];
+  if (!known)
+    known = tile::readScalar(*builder, loc, name, type);
+  return known;
+}
+
+Value RegionForms::extentValue(StringRef name) {
+  return name == "B" ? values.B : name == "H" ? values.H : name == "Sq" ? values.Sq : values.Sk;
+}
+
+bool RegionForms::dependsOn(Value value, unsigned first) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argument.getArgNumber() >= first;
+  auto [known, inserted] = dependence.try_emplace({value, first}, false);
+  if (!inserted)
+    return known->second;
+  bool result =
+      llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return dependsOn(operand, first); });
+  return dependence[{value, first}] = result;
+}
+
+Form RegionForms::form(Value value) {
+  if (auto known = forms.find(value); known != forms.end())
+    return known->second;
+  Form result = computeForm(value);
+  if (result.values.isPoint() && !result.constant())
+    result = exactly(constantOf(result.values.lo), result.values);
+  return forms[value] = result;
+}
+
+Form RegionForms::exactly(const Linear &value, Range range) {
+  Form result;
+  result.lo = result.hi = value;
+  result.values = range;
+  return result;
+}
+
+Form RegionForms::anything(Range range) {
+  Form result;
+  result.lo = constantOf(range.lo);
+  result.hi = constantOf(range.hi);
+  result.values = range;
+  return result;
+}
+
+Form RegionForms::opaque(Value value, Range range) {
+  if (!isUniform(value))
+    return anything(range);
+  if (builder)
+    return exactly(base(value, range), range);
+  Operation *definition = value.getDefiningOp();
+  if (!definition || definition->getNumOperands() == 0)
+    return exactly(unknownLinear(), range);
+  SmallVector<Attribute> operands;
+  for (Value operand : definition->getOperands()) {
+    if (!isa<IntegerType>(operand.getType()) || operand.getType().isInteger(1))
+      return exactly(unknownLinear(), range);
+    std::optional<int64_t> constant = form(operand).constant();
+    if (!constant)
+      return exactly(unknownLinear(), range);
+    operands.push_back(IntegerAttr::get(operand.getType(), *constant));
+  }
+  SmallVector<OpFoldResult> results;
+  if (succeeded(definition->fold(operands, results)) && results.size() == 1)
+    if (auto attribute = dyn_cast<Attribute>(results[0]))
+      if (auto integer = dyn_cast<IntegerAttr>(attribute))
+        return exactly(constantOf(integer.getValue().getSExtValue()), range);
+  return exactly(unknownLinear(), range);
+}
+
+std::optional<mask::Range> RegionForms::unwrapped(Value value, Wide a, Wide b) {
+  Range type = rangeOf(value.getType());
+  Wide lo = std::min(a, b), hi = std::max(a, b);
+  if (lo < type.lo || hi > type.hi)
+    return std::nullopt;
+  return Range{int64_t(lo), int64_t(hi)};
+}
+
+Form RegionForms::scaled(const Form &x, int64_t factor, Range range) {
+  Form result;
+  result.values = range;
+  bool large = __builtin_mul_overflow(x.k, factor, &result.k) || __builtin_mul_overflow(x.q, factor, &result.q);
+  if (large || factor == 0)
+    return anything(range);
+  result.kDivisor = x.kDivisor;
+  result.lo = scale(factor > 0 ? x.lo : x.hi, factor);
+  result.hi = scale(factor > 0 ? x.hi : x.lo, factor);
+  return result;
+}
+
+Form RegionForms::signedForm(const Form &x, bool negative) {
+  if (!negative)
+    return x;
+  return scaled(x, -1, x.values.lo == int64Range.lo ? int64Range : Range{-x.values.hi, -x.values.lo});
+}
+
+Form RegionForms::sum(Form x, Form y, Range range) {
+  if (x.k && y.k && x.kDivisor != y.kDivisor)
+    collapseKey(x.kDivisor == 1 ? y : x);
+  Form result;
+  result.values = range;
+  bool large = __builtin_add_overflow(x.k, y.k, &result.k) || __builtin_add_overflow(x.q, y.q, &result.q);
+  if (large)
+    return anything(range);
+  result.kDivisor = !result.k ? 1 : x.k ? x.kDivisor : y.kDivisor;
+  result.lo = add(x.lo, y.lo);
+  result.hi = add(x.hi, y.hi);
+  return result;
+}
+
+void RegionForms::collapseKey(Form &x) {
+  if (!x.k)
+    return;
+  Linear least = keyTileIndex ? scale(*keyTileIndex, tileK) : constantOf(0);
+  Linear most = keyTileIndex ? addConstant(least, tileK - 1) : addConstant(keyCount, -1);
+  Linear first = scale(divide(least, x.kDivisor), x.k), last = scale(divide(most, x.kDivisor), x.k);
+  x.lo = add(x.lo, x.k > 0 ? first : last);
+  x.hi = add(x.hi, x.k > 0 ? last : first);
+  x.k = 0;
+  x.kDivisor = 1;
+}
+
+void RegionForms::collapseQuery(Form &x) {
+  if (!x.q)
+    return;
+  Linear first = scale(firstQuery(), x.q), last = scale(lastQuery(), x.q);
+  x.lo = add(x.lo, x.q > 0 ? first : last);
+  x.hi = add(x.hi, x.q > 0 ? last : first);
+  x.q = 0;
+}
+
+Form RegionForms::collapsed(Form x) {
+  collapseKey(x);
+  collapseQuery(x);
+  return x;
+}
+
+Form RegionForms::joined(Form x, Form y, Range range, function_ref<Linear(const Linear &, const Linear &)> low,
+                         function_ref<Linear(const Linear &, const Linear &)> high) {
+  if (!x.sameCoefficients(y)) {
+    x = collapsed(x);
+    y = collapsed(y);
+  }
+  Form result = x;
+  result.values = range;
+  result.lo = low(x.lo, y.lo);
+  result.hi = high(x.hi, y.hi);
+  return result;
+}
+
+Form RegionForms::computeForm(Value value) {
+  Type type = value.getType();
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    Range counted = {0, int32Range.hi - 1};
+    if (argument.getArgNumber() < 2)
+      return builder ? exactly(base(argument.getArgNumber() == 0 ? values.b : values.h, counted), counted)
+                     : exactly(unknownLinear(), counted);
+    Form result;
+    if (argument.getArgNumber() == 2) {
+      result.q = 1;
+      result.values = op.getQOffset() ? Range{-maxExtent, 2 * maxExtent - 1} : Range{0, maxExtent - 1};
+    } else {
+      result.k = 1;
+      result.values = {0, maxExtent - 1};
+    }
+    return result;
+  }
+  if (!isa<IntegerType>(type))
+    return anything(int64Range);
+  Operation *definition = value.getDefiningOp();
+  if (auto load = dyn_cast<attn::LoadOp>(definition))
+    if (auto ends = loadedEnds(load)) {
+      Form result = exactly(base(ends->first, rangeOf(type)), rangeOf(type));
+      result.hi = base(ends->second, rangeOf(type));
+      return result;
+    }
+  if (auto constant = dyn_cast<arith::ConstantOp>(definition)) {
+    const APInt &bits = cast<IntegerAttr>(constant.getValue()).getValue();
+    int64_t number = type.isInteger(1) ? bits.getZExtValue() : bits.getSExtValue();
+    return exactly(constantOf(number), {number, number});
+  }
+  if (auto extent = dyn_cast<attn::ExtentOp>(definition)) {
+    if (extent.getName() == "Sq")
+      return exactly(queryCount, {0, maxExtent});
+    if (extent.getName() == "Sk")
+      return exactly(keyCount, {0, maxExtent});
+    Range counted = {0, int32Range.hi};
+    return builder ? exactly(base(extentValue(extent.getName()), counted), counted) : exactly(unknownLinear(), counted);
+  }
+  auto operand = [&](unsigned i) { return form(definition->getOperand(i)); };
+  auto constantOperand = [&](unsigned i) { return operand(i).constant(); };
+
+  if (isa<arith::AddIOp, arith::SubIOp>(definition)) {
+    Form x = operand(0), y = operand(1);
+    if (isa<arith::SubIOp>(definition)) {
+      if (y.values.lo == int64Range.lo)
+        return opaque(value);
+      y = scaled(y, -1, {-y.values.hi, -y.values.lo});
+    }
+    auto range = unwrapped(value, Wide(x.values.lo) + y.values.lo, Wide(x.values.hi) + y.values.hi);
+    return range ? sum(x, y, *range) : opaque(value);
+  }
+  if (isa<arith::MulIOp>(definition) || (isa<arith::ShLIOp>(definition) && constantOperand(1))) {
+    Form x = operand(0), y = operand(1);
+    if (isa<arith::ShLIOp>(definition)) {
+      if (uint64_t(*y.constant()) >= type.getIntOrFloatBitWidth() - 1)
+        return opaque(value);
+      int64_t factor = int64_t(1) << *y.constant();
+      y = exactly(constantOf(factor), {factor, factor});
+    }
+    if (x.constant())
+      std::swap(x, y);
+    Wide a = Wide(x.values.lo) * y.values.lo, b = Wide(x.values.lo) * y.values.hi, c = Wide(x.values.hi) * y.values.lo,
+         d = Wide(x.values.hi) * y.values.hi;
+    auto range = unwrapped(value, std::min({a, b, c, d}), std::max({a, b, c, d}));
+    if (!range)
+      return opaque(value);
+    return y.constant() ? scaled(x, *y.constant(), *range) : opaque(value, *range);
+  }
+  if (isa<arith::ExtSIOp>(definition) && !definition->getOperand(0).getType().isInteger(1))
+    return operand(0);
+  if (isa<arith::TruncIOp>(definition) && !type.isInteger(1)) {
+    Form x = operand(0);
+    return x.values.within(rangeOf(type)) ? x : opaque(value);
+  }
+  if (isa<arith::ExtUIOp>(definition))
+    return opaque(value, {0, 1});
+
+  // Not linear. Uniform values are computed as written; of the others, bounds.
+  bool uniform = isUniform(value);
+  bool shift = isa<arith::ShRSIOp>(definition);
+  if ((isa<arith::DivSIOp>(definition) || shift) && constantOperand(1)) {
+    int64_t divisor = *constantOperand(1);
+    Form x = operand(0);
+    if (shift)
+      divisor = divisor >= 0 && divisor < 62 ? int64_t(1) << divisor : 0;
+    // An arithmetic shift rounds down, a division towards zero.
+    if (divisor <= 0 || (shift && x.values.lo < 0))
+      return opaque(value);
+    Range range = {x.values.lo / divisor, x.values.hi / divisor};
+    if (uniform)
+      return opaque(value, range);
+    if (x.k == 1 && x.q == 0 && x.lo == constantOf(0) && x.hi == constantOf(0)) {
+      if (!__builtin_mul_overflow(x.kDivisor, divisor, &x.kDivisor) && x.kDivisor <= 2 * maxExtent) {
+        x.values = range;
+        return x;
+      }
+      return anything(range);
+    }
+    x = collapsed(x);
+    Linear lo = divide(x.lo, divisor), hi = x.lo == x.hi ? lo : divide(x.hi, divisor);
+    Form result = exactly(lo, range);
+    result.hi = hi;
+    return result;
+  }
+  if (isa<arith::RemSIOp>(definition) && constantOperand(1)) {
+    int64_t divisor = *constantOperand(1);
+    Form x = operand(0);
+    if (divisor == 0 || divisor == int64Range.lo)
+      return opaque(value);
+    int64_t most = std::abs(divisor) - 1;
+    if (x.values.within({-most, most}))
+      return x;
+    return opaque(
+        value, {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0, x.values.hi > 0 ? std::min(most, x.values.hi) : 0});
+  }
+  if (isa<arith::MinSIOp, arith::MaxSIOp>(definition)) {
+    bool isMax = isa<arith::MaxSIOp>(definition);
+    const Form x = operand(0), y = operand(1);
+    Range range = isMax ? Range{std::max(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)}
+                        : Range{std::min(x.values.lo, y.values.lo), std::min(x.values.hi, y.values.hi)};
+    if (uniform)
+      return opaque(value, range);
+    auto combine = [&](const Linear &a, const Linear &b) { return isMax ? maximum(a, b) : minimum(a, b); };
+    return joined(x, y, range, combine, combine);
+  }
+  if (isa<arith::SelectOp>(definition) && !type.isInteger(1)) {
+    const Form x = operand(1), y = operand(2);
+    Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
+    if (uniform)
+      return opaque(value, range);
+    return joined(
+        x, y, range, [&](const Linear &a, const Linear &b) { return minimum(a, b); },
+        [&](const Linear &a, const Linear &b) { return maximum(a, b); });
+  }
+  if (isa<math::AbsIOp>(definition)) {
+    Form x = operand(0);
+    if (x.values.lo == rangeOf(type).lo)
+      return opaque(value);
+    Range range = {std::max<int64_t>({x.values.lo, -x.values.hi, 0}), std::max(-x.values.lo, x.values.hi)};
+    if (uniform)
+      return opaque(value, range);
+    x = collapsed(x);
+    Form result = x;
+    result.values = range;
+    result.lo = maximum(maximum(x.lo, scale(x.hi, -1)), constantOf(0));
+    result.hi = maximum(x.hi, scale(x.lo, -1));
+    return result;
+  }
+  if (isa<arith::AndIOp>(definition) && !type.isInteger(1)) {
+    Range x = operand(0).values, y = operand(1).values;
+    if (x.lo >= 0 || y.lo >= 0)
+      return opaque(value, {0, x.lo < 0 ? y.hi : y.lo < 0 ? x.hi : std::min(x.hi, y.hi)});
+  }
+  return opaque(value);
+}
