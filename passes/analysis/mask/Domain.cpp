@@ -36,22 +36,40 @@ static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::Attention
   return Visibility(op, builder, row).rowConjuncts();
 }
 
-Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                          SmallVectorImpl<tile::BoundsAttr> &bounds) {
-  Location loc = op.getLoc();
-  Block *block = builder.getInsertionBlock();
-  Operation *before =
-      builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
-  SmallVector<tile::BoundsAttr> tables;
-  Visibility analysis(op, builder, values, &tables);
-  // Cuts have conditions of their own.
-  auto [begin, fullBegin, fullEnd, end] = analysis.tiles(ArrayRef<Conjunct>(rowConjuncts(builder, op, values).rest));
+namespace {
 
-  // The region, first: without full tiles in it the segments have none.
-  bool hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
-  Region where;
-  attn::BlockPatternAttr pattern = op.getPatternAttr();
-  if (bool byTile = !analysis.conjunctsByTile().empty(); byTile || pattern) {
+/// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
+class DomainWriter {
+public:
+  DomainWriter(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values)
+      : builder(builder), op(op), loc(op.getLoc()), values(values), analysis(op, builder, values, &tables) {}
+
+  tile::DomainOp write() {
+    // Cuts have conditions of their own.
+    std::array<Linear, 4> tiles = analysis.tiles(ArrayRef<Conjunct>(rowConjuncts(builder, op, values).rest));
+    auto &[begin, fullBegin, fullEnd, end] = tiles;
+    hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
+    // The region, first: without full tiles in it the segments have none.
+    writeWhere();
+    writeSegments(tiles);
+    auto domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
+                                         builder.getStringAttr("k"), builder.getI64IntegerAttr(values.tileK), begins,
+                                         ends, builder.getDenseBoolArrayAttr(kinds),
+                                         /*reverse=*/UnitAttr());
+    domain.getWhere().takeBody(where);
+    if (!domain.getWhere().empty())
+      hoistFromRegion(domain);
+    return domain;
+  }
+
+  SmallVector<tile::BoundsAttr> tables;
+
+private:
+  void writeWhere() {
+    attn::BlockPatternAttr pattern = op.getPatternAttr();
+    bool byTile = !analysis.conjunctsByTile().empty();
+    if (!byTile && !pattern)
+      return;
     OpBuilder::InsertionGuard guard(builder);
     Value visible, full;
     Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
@@ -63,18 +81,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     } else {
       visible = full = arith::ConstantIntOp::create(builder, loc, 1, 1);
     }
-    if (pattern) {
-      attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-      Value view = tile::readTensor(builder, loc, tensor);
-      SmallVector<Value> indices;
-      if (tensor.getRank() == 3)
-        indices.push_back(values.h);
-      Value step = arith::ConstantIntOp::create(builder, loc, values.tileK, 32);
-      indices.append({values.q0, arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw)});
-      Value touches = tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ,
-                                              values.tileK, pattern.getRows(), pattern.getColumns());
-      visible = builder.createOrFold<arith::AndIOp>(loc, touches, visible);
-    }
+    if (pattern)
+      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile), visible);
     hasFull &= !matchPattern(full, m_Zero());
     if (matchPattern(visible, m_One()) && !hasFull)
       where.getBlocks().clear();
@@ -82,16 +90,29 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
       tile::YieldOp::create(builder, loc, ValueRange{visible, full});
   }
 
-  SmallVector<Value> begins, ends;
-  SmallVector<bool> kinds;
-  auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
-    begins.push_back(analysis.toI32(from, fromName));
-    ends.push_back(analysis.toI32(to, toName));
-    kinds.push_back(isFull);
-  };
-  if (!hasFull) {
-    segment(begin, "tiles_begin", end, "tiles_end", false);
-  } else {
+  Value touchesPattern(attn::BlockPatternAttr pattern, Value tile) {
+    attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+    Value view = tile::readTensor(builder, loc, tensor);
+    SmallVector<Value> indices;
+    if (tensor.getRank() == 3)
+      indices.push_back(values.h);
+    Value step = arith::ConstantIntOp::create(builder, loc, values.tileK, 32);
+    indices.append({values.q0, arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw)});
+    return tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ, values.tileK,
+                                   pattern.getRows(), pattern.getColumns());
+  }
+
+  void writeSegments(const std::array<Linear, 4> &tiles) {
+    auto &[begin, fullBegin, fullEnd, end] = tiles;
+    auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
+      begins.push_back(analysis.toI32(from, fromName));
+      ends.push_back(analysis.toI32(to, toName));
+      kinds.push_back(isFull);
+    };
+    if (!hasFull) {
+      segment(begin, "tiles_begin", end, "tiles_end", false);
+      return;
+    }
     if (!(begin == fullBegin))
       segment(begin, "tiles_begin", fullBegin, "full_begin", false);
     segment(fullBegin, begin == fullBegin ? "tiles_begin" : "full_begin", fullEnd,
@@ -99,12 +120,27 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     if (!(fullEnd == end))
       segment(fullEnd, "full_end", end, "tiles_end", false);
   }
-  auto domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("k"),
-                                       builder.getI64IntegerAttr(values.tileK), begins, ends,
-                                       builder.getDenseBoolArrayAttr(kinds), /*reverse=*/UnitAttr());
-  domain.getWhere().takeBody(where);
-  if (!domain.getWhere().empty())
-    hoistFromRegion(domain);
+
+  OpBuilder &builder;
+  attn::AttentionOp op;
+  Location loc;
+  const BlockValues &values;
+  Visibility analysis;
+  bool hasFull = false;
+  Region where;
+  SmallVector<Value> begins, ends;
+  SmallVector<bool> kinds;
+};
+
+} // namespace
+
+Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
+                          SmallVectorImpl<tile::BoundsAttr> &bounds) {
+  Block *block = builder.getInsertionBlock();
+  Operation *before =
+      builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
+  DomainWriter writer(builder, op, values);
+  tile::DomainOp domain = writer.write();
 
   // Tables that the result does without are not made.
   SmallVector<Operation *> made;
@@ -115,7 +151,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
     for (Operation &op : domain.getWhere().front().without_terminator())
       made.push_back(&op);
   eraseDead(made);
-  llvm::copy_if(tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
+  llvm::copy_if(writer.tables, std::back_inserter(bounds), [&](tile::BoundsAttr table) {
     return !llvm::is_contained(bounds, table) &&
            holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.getName(); });
   });

@@ -240,158 +240,198 @@ Form RegionForms::joined(Form x, Form y, Range range, function_ref<Linear(const 
 }
 
 Form RegionForms::computeForm(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argumentForm(argument);
   Type type = value.getType();
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    Range counted = {0, int32Range.hi - 1};
-    if (argument.getArgNumber() < 2)
-      return builder ? exactly(base(argument.getArgNumber() == 0 ? values.b : values.h, counted), counted)
-                     : exactly(unknownLinear(), counted);
-    Form result;
-    if (argument.getArgNumber() == 2) {
-      result.q = 1;
-      result.values = op.getQOffset() ? Range{-maxExtent, 2 * maxExtent - 1} : Range{0, maxExtent - 1};
-    } else {
-      result.k = 1;
-      result.values = {0, maxExtent - 1};
-    }
-    return result;
-  }
   if (!isa<IntegerType>(type))
     return anything(int64Range);
   Operation *definition = value.getDefiningOp();
+  bool isBool = type.isInteger(1);
   if (auto load = dyn_cast<attn::LoadOp>(definition))
-    if (auto ends = loadedEnds(load)) {
-      Form result = exactly(base(ends->first, rangeOf(type)), rangeOf(type));
-      result.hi = base(ends->second, rangeOf(type));
-      return result;
-    }
+    return loadForm(load);
   if (auto constant = dyn_cast<arith::ConstantOp>(definition)) {
     const APInt &bits = cast<IntegerAttr>(constant.getValue()).getValue();
-    int64_t number = type.isInteger(1) ? bits.getZExtValue() : bits.getSExtValue();
+    int64_t number = isBool ? bits.getZExtValue() : bits.getSExtValue();
     return exactly(constantOf(number), {number, number});
   }
-  if (auto extent = dyn_cast<attn::ExtentOp>(definition)) {
-    if (extent.getName() == "Sq")
-      return exactly(queryCount, {0, maxExtent});
-    if (extent.getName() == "Sk")
-      return exactly(keyCount, {0, maxExtent});
-    Range counted = {0, int32Range.hi};
-    return builder ? exactly(base(extentValue(extent.getName()), counted), counted) : exactly(unknownLinear(), counted);
-  }
-  auto operand = [&](unsigned i) { return form(definition->getOperand(i)); };
-  auto constantOperand = [&](unsigned i) { return operand(i).constant(); };
-
-  if (isa<arith::AddIOp, arith::SubIOp>(definition)) {
-    Form x = operand(0), y = operand(1);
-    if (isa<arith::SubIOp>(definition)) {
-      if (y.values.lo == int64Range.lo)
-        return opaque(value);
-      y = scaled(y, -1, {-y.values.hi, -y.values.lo});
-    }
-    auto range = unwrapped(value, Wide(x.values.lo) + y.values.lo, Wide(x.values.hi) + y.values.hi);
-    return range ? sum(x, y, *range) : opaque(value);
-  }
-  if (isa<arith::MulIOp>(definition) || (isa<arith::ShLIOp>(definition) && constantOperand(1))) {
-    Form x = operand(0), y = operand(1);
-    if (isa<arith::ShLIOp>(definition)) {
-      if (uint64_t(*y.constant()) >= type.getIntOrFloatBitWidth() - 1)
-        return opaque(value);
-      int64_t factor = int64_t(1) << *y.constant();
-      y = exactly(constantOf(factor), {factor, factor});
-    }
-    if (x.constant())
-      std::swap(x, y);
-    Wide a = Wide(x.values.lo) * y.values.lo, b = Wide(x.values.lo) * y.values.hi, c = Wide(x.values.hi) * y.values.lo,
-         d = Wide(x.values.hi) * y.values.hi;
-    auto range = unwrapped(value, std::min({a, b, c, d}), std::max({a, b, c, d}));
-    if (!range)
-      return opaque(value);
-    return y.constant() ? scaled(x, *y.constant(), *range) : opaque(value, *range);
-  }
+  if (auto extent = dyn_cast<attn::ExtentOp>(definition))
+    return extentForm(extent);
+  if (isa<arith::AddIOp, arith::SubIOp>(definition))
+    return sumForm(definition);
+  if (isa<arith::MulIOp, arith::ShLIOp>(definition))
+    return productForm(definition);
   if (isa<arith::ExtSIOp>(definition) && !definition->getOperand(0).getType().isInteger(1))
-    return operand(0);
-  if (isa<arith::TruncIOp>(definition) && !type.isInteger(1)) {
-    Form x = operand(0);
+    return form(definition->getOperand(0));
+  if (isa<arith::TruncIOp>(definition) && !isBool) {
+    Form x = form(definition->getOperand(0));
     return x.values.within(rangeOf(type)) ? x : opaque(value);
   }
   if (isa<arith::ExtUIOp>(definition))
     return opaque(value, {0, 1});
-
   // Not linear. Uniform values are computed as written; of the others, bounds.
-  bool uniform = isUniform(value);
-  bool shift = isa<arith::ShRSIOp>(definition);
-  if ((isa<arith::DivSIOp>(definition) || shift) && constantOperand(1)) {
-    int64_t divisor = *constantOperand(1);
-    Form x = operand(0);
-    if (shift)
-      divisor = divisor >= 0 && divisor < 62 ? int64_t(1) << divisor : 0;
-    // An arithmetic shift rounds down, a division towards zero.
-    if (divisor <= 0 || (shift && x.values.lo < 0))
-      return opaque(value);
-    Range range = {x.values.lo / divisor, x.values.hi / divisor};
-    if (uniform)
-      return opaque(value, range);
-    if (x.k == 1 && x.q == 0 && x.lo == constantOf(0) && x.hi == constantOf(0)) {
-      if (!__builtin_mul_overflow(x.kDivisor, divisor, &x.kDivisor) && x.kDivisor <= 2 * maxExtent) {
-        x.values = range;
-        return x;
-      }
-      return anything(range);
-    }
-    x = collapsed(x);
-    Linear lo = divide(x.lo, divisor), hi = x.lo == x.hi ? lo : divide(x.hi, divisor);
-    Form result = exactly(lo, range);
-    result.hi = hi;
-    return result;
-  }
-  if (isa<arith::RemSIOp>(definition) && constantOperand(1)) {
-    int64_t divisor = *constantOperand(1);
-    Form x = operand(0);
-    if (divisor == 0 || divisor == int64Range.lo)
-      return opaque(value);
-    int64_t most = std::abs(divisor) - 1;
-    if (x.values.within({-most, most}))
-      return x;
-    return opaque(
-        value, {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0, x.values.hi > 0 ? std::min(most, x.values.hi) : 0});
-  }
-  if (isa<arith::MinSIOp, arith::MaxSIOp>(definition)) {
-    bool isMax = isa<arith::MaxSIOp>(definition);
-    const Form x = operand(0), y = operand(1);
-    Range range = isMax ? Range{std::max(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)}
-                        : Range{std::min(x.values.lo, y.values.lo), std::min(x.values.hi, y.values.hi)};
-    if (uniform)
-      return opaque(value, range);
-    auto combine = [&](const Linear &a, const Linear &b) { return isMax ? maximum(a, b) : minimum(a, b); };
-    return joined(x, y, range, combine, combine);
-  }
-  if (isa<arith::SelectOp>(definition) && !type.isInteger(1)) {
-    const Form x = operand(1), y = operand(2);
-    Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
-    if (uniform)
-      return opaque(value, range);
-    return joined(
-        x, y, range, [&](const Linear &a, const Linear &b) { return minimum(a, b); },
-        [&](const Linear &a, const Linear &b) { return maximum(a, b); });
-  }
-  if (isa<math::AbsIOp>(definition)) {
-    Form x = operand(0);
-    if (x.values.lo == rangeOf(type).lo)
-      return opaque(value);
-    Range range = {std::max<int64_t>({x.values.lo, -x.values.hi, 0}), std::max(-x.values.lo, x.values.hi)};
-    if (uniform)
-      return opaque(value, range);
-    x = collapsed(x);
-    Form result = x;
-    result.values = range;
-    result.lo = maximum(maximum(x.lo, scale(x.hi, -1)), constantOf(0));
-    result.hi = maximum(x.hi, scale(x.lo, -1));
-    return result;
-  }
-  if (isa<arith::AndIOp>(definition) && !type.isInteger(1)) {
-    Range x = operand(0).values, y = operand(1).values;
+  if (isa<arith::DivSIOp, arith::ShRSIOp>(definition))
+    return quotientForm(definition);
+  if (isa<arith::RemSIOp>(definition))
+    return remainderForm(definition);
+  if (isa<arith::MinSIOp, arith::MaxSIOp>(definition))
+    return extremeForm(definition);
+  if (isa<arith::SelectOp>(definition) && !isBool)
+    return choiceForm(definition);
+  if (isa<math::AbsIOp>(definition))
+    return absoluteForm(definition);
+  if (isa<arith::AndIOp>(definition) && !isBool) {
+    Range x = form(definition->getOperand(0)).values, y = form(definition->getOperand(1)).values;
     if (x.lo >= 0 || y.lo >= 0)
       return opaque(value, {0, x.lo < 0 ? y.hi : y.lo < 0 ? x.hi : std::min(x.hi, y.hi)});
   }
   return opaque(value);
+}
+
+Form RegionForms::argumentForm(BlockArgument argument) {
+  Range counted = {0, int32Range.hi - 1};
+  if (argument.getArgNumber() < 2)
+    return builder ? exactly(base(argument.getArgNumber() == 0 ? values.b : values.h, counted), counted)
+                   : exactly(unknownLinear(), counted);
+  Form result;
+  if (argument.getArgNumber() == 2) {
+    result.q = 1;
+    result.values = op.getQOffset() ? Range{-maxExtent, 2 * maxExtent - 1} : Range{0, maxExtent - 1};
+  } else {
+    result.k = 1;
+    result.values = {0, maxExtent - 1};
+  }
+  return result;
+}
+
+Form RegionForms::loadForm(attn::LoadOp load) {
+  auto ends = loadedEnds(load);
+  if (!ends)
+    return opaque(load);
+  Range range = rangeOf(load.getType());
+  Form result = exactly(base(ends->first, range), range);
+  result.hi = base(ends->second, range);
+  return result;
+}
+
+Form RegionForms::extentForm(attn::ExtentOp extent) {
+  if (extent.getName() == "Sq")
+    return exactly(queryCount, {0, maxExtent});
+  if (extent.getName() == "Sk")
+    return exactly(keyCount, {0, maxExtent});
+  Range counted = {0, int32Range.hi};
+  return builder ? exactly(base(extentValue(extent.getName()), counted), counted) : exactly(unknownLinear(), counted);
+}
+
+Form RegionForms::sumForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  Form x = form(definition->getOperand(0)), y = form(definition->getOperand(1));
+  if (isa<arith::SubIOp>(definition)) {
+    if (y.values.lo == int64Range.lo)
+      return opaque(value);
+    y = scaled(y, -1, {-y.values.hi, -y.values.lo});
+  }
+  auto range = unwrapped(value, Wide(x.values.lo) + y.values.lo, Wide(x.values.hi) + y.values.hi);
+  return range ? sum(x, y, *range) : opaque(value);
+}
+
+Form RegionForms::productForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  bool shift = isa<arith::ShLIOp>(definition);
+  if (shift && !form(definition->getOperand(1)).constant())
+    return opaque(value);
+  Form x = form(definition->getOperand(0)), y = form(definition->getOperand(1));
+  if (shift) {
+    if (uint64_t(*y.constant()) >= value.getType().getIntOrFloatBitWidth() - 1)
+      return opaque(value);
+    int64_t factor = int64_t(1) << *y.constant();
+    y = exactly(constantOf(factor), {factor, factor});
+  }
+  if (x.constant())
+    std::swap(x, y);
+  Wide a = Wide(x.values.lo) * y.values.lo, b = Wide(x.values.lo) * y.values.hi, c = Wide(x.values.hi) * y.values.lo,
+       d = Wide(x.values.hi) * y.values.hi;
+  auto range = unwrapped(value, std::min({a, b, c, d}), std::max({a, b, c, d}));
+  if (!range)
+    return opaque(value);
+  return y.constant() ? scaled(x, *y.constant(), *range) : opaque(value, *range);
+}
+
+Form RegionForms::quotientForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  std::optional<int64_t> by = form(definition->getOperand(1)).constant();
+  if (!by)
+    return opaque(value);
+  bool shift = isa<arith::ShRSIOp>(definition);
+  int64_t divisor = !shift ? *by : *by >= 0 && *by < 62 ? int64_t(1) << *by : 0;
+  Form x = form(definition->getOperand(0));
+  // An arithmetic shift rounds down, a division towards zero.
+  if (divisor <= 0 || (shift && x.values.lo < 0))
+    return opaque(value);
+  Range range = {x.values.lo / divisor, x.values.hi / divisor};
+  if (isUniform(value))
+    return opaque(value, range);
+  if (x.k == 1 && x.q == 0 && x.lo == constantOf(0) && x.hi == constantOf(0)) {
+    if (!__builtin_mul_overflow(x.kDivisor, divisor, &x.kDivisor) && x.kDivisor <= 2 * maxExtent) {
+      x.values = range;
+      return x;
+    }
+    return anything(range);
+  }
+  x = collapsed(x);
+  Linear lo = divide(x.lo, divisor), hi = x.lo == x.hi ? lo : divide(x.hi, divisor);
+  Form result = exactly(lo, range);
+  result.hi = hi;
+  return result;
+}
+
+Form RegionForms::remainderForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  std::optional<int64_t> divisor = form(definition->getOperand(1)).constant();
+  if (!divisor || *divisor == 0 || *divisor == int64Range.lo)
+    return opaque(value);
+  Form x = form(definition->getOperand(0));
+  int64_t most = std::abs(*divisor) - 1;
+  if (x.values.within({-most, most}))
+    return x;
+  return opaque(
+      value, {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0, x.values.hi > 0 ? std::min(most, x.values.hi) : 0});
+}
+
+Form RegionForms::extremeForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  bool isMax = isa<arith::MaxSIOp>(definition);
+  const Form x = form(definition->getOperand(0)), y = form(definition->getOperand(1));
+  Range range = isMax ? Range{std::max(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)}
+                      : Range{std::min(x.values.lo, y.values.lo), std::min(x.values.hi, y.values.hi)};
+  if (isUniform(value))
+    return opaque(value, range);
+  auto combine = [&](const Linear &a, const Linear &b) { return isMax ? maximum(a, b) : minimum(a, b); };
+  return joined(x, y, range, combine, combine);
+}
+
+Form RegionForms::choiceForm(Operation *select) {
+  Value value = select->getResult(0);
+  const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
+  Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
+  if (isUniform(value))
+    return opaque(value, range);
+  return joined(
+      x, y, range, [&](const Linear &a, const Linear &b) { return minimum(a, b); },
+      [&](const Linear &a, const Linear &b) { return maximum(a, b); });
+}
+
+Form RegionForms::absoluteForm(Operation *definition) {
+  Value value = definition->getResult(0);
+  Form x = form(definition->getOperand(0));
+  if (x.values.lo == rangeOf(value.getType()).lo)
+    return opaque(value);
+  Range range = {std::max<int64_t>({x.values.lo, -x.values.hi, 0}), std::max(-x.values.lo, x.values.hi)};
+  if (isUniform(value))
+    return opaque(value, range);
+  x = collapsed(x);
+  Form result = x;
+  result.values = range;
+  result.lo = maximum(maximum(x.lo, scale(x.hi, -1)), constantOf(0));
+  result.hi = maximum(x.hi, scale(x.lo, -1));
+  return result;
 }

@@ -89,6 +89,16 @@ private:
   Value extentValue(StringRef name);
 
   Form computeForm(Value value);
+  Form argumentForm(mlir::BlockArgument argument);
+  Form loadForm(attn::LoadOp load);
+  Form extentForm(attn::ExtentOp extent);
+  Form sumForm(mlir::Operation *definition);
+  Form productForm(mlir::Operation *definition);
+  Form quotientForm(mlir::Operation *definition);
+  Form remainderForm(mlir::Operation *definition);
+  Form extremeForm(mlir::Operation *definition);
+  Form choiceForm(mlir::Operation *select);
+  Form absoluteForm(mlir::Operation *definition);
   /// A value that the forms cannot follow: exact where it is uniform, else anything in `range`.
   Form opaque(Value value, Range range);
   Form opaque(Value value) { return opaque(value, rangeOf(value.getType())); }
