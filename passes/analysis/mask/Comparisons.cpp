@@ -10,7 +10,7 @@ using namespace attune::mask;
 
 /// Whether nothing is known of the value but its type.
 static bool isVague(const Form &x) {
-  return !x.k && !x.q && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
+  return !x.looped && !x.fixed && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
          x.hi.constant >= int32Range.hi;
 }
 
@@ -18,7 +18,7 @@ Verdict Visibility::compare(Form x, Form y, bool strictly) {
   if (isVague(x) || isVague(y))
     return unknown<Verdict>();
   // Parts that both have go away.
-  if (((x.k && y.k) || (x.q && y.q)) && (!x.k || !y.k || x.kDivisor == y.kDivisor)) {
+  if (((x.looped && y.looped) || (x.fixed && y.fixed)) && (!x.looped || !y.looped || x.divisor == y.divisor)) {
     x = sum(x, signedForm(y, true), int64Range);
     y = exactly(constantOf(0), {0, 0});
   }
@@ -35,7 +35,7 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
   for (bool right : {false, true}) {
     Side side = right ? y : x;
     Operation *definition = side.value.getDefiningOp();
-    if (!definition || side.negative || !dependsOn(side.value, 3) || splits == 0)
+    if (!definition || side.negative || !dependsOn(side.value, loopedAxis) || splits == 0)
       continue;
     SmallVector<Side, 2> parts;
     bool all = !right;
@@ -78,7 +78,7 @@ Bounds Visibility::solveAtMost(Form low, Form high, bool lowNegative, bool highN
 
 void Visibility::narrow(Form &x, Range other) {
   Wide limit = Wide(1) << 40;
-  if (!isWide(x.lo) || !(x.lo == x.hi) || x.k || x.q || other.lo < -limit || other.hi > limit)
+  if (!isWide(x.lo) || !(x.lo == x.hi) || x.looped || x.fixed || other.lo < -limit || other.hi > limit)
     return;
   // Twice the size, so that a negated side stays outside too.
   int64_t bound = 2 * std::max(std::abs(other.lo), std::abs(other.hi)) + 2;
@@ -91,28 +91,26 @@ void Visibility::narrow(Form &x, Range other) {
 
 Bounds Visibility::solve(const Form &x) {
   Form atEnds = x;
-  collapseQuery(atEnds);
+  collapseFixed(atEnds);
   const Linear &least = atEnds.lo, &most = atEnds.hi;
   if (least.unknown || most.unknown)
     return everything<Bounds>();
   if (least.tooLarge || most.tooLarge)
     return unknown<Bounds>();
   auto bound = [&](const Linear &rest) -> std::optional<Interval> {
-    if (x.k == 0)
+    if (x.looped == 0)
       return when(lessEqual(rest, constantOf(0)));
-    if (x.k == std::numeric_limits<int64_t>::min())
+    if (x.looped == std::numeric_limits<int64_t>::min())
       return std::nullopt;
     Interval result;
-    int64_t factor = std::abs(x.k);
-    if (x.k > 0) {
-      // key / n <= floor(-rest / factor), that is key < n * (floor(-rest / factor) + 1).
+    int64_t factor = std::abs(x.looped);
+    if (x.looped > 0) {
+      // trunc(l / n) <= floor(-rest / factor), that is trunc(l / n) < floor(-rest / factor) + 1.
       Linear end = scale(rest, -1);
-      end = factor == 1 ? addConstant(end, 1) : divide(maximum(addConstant(end, factor), constantOf(0)), factor);
-      result.hi = scale(end, x.kDivisor);
+      result.hi = firstIndex(factor == 1 ? addConstant(end, 1) : quotient(addConstant(end, factor), factor), x.divisor);
     } else {
-      // key / n >= ceil(rest / factor), that is key >= n * ceil(rest / factor).
-      Linear begin = factor == 1 ? rest : divide(maximum(addConstant(rest, factor - 1), constantOf(0)), factor);
-      result.lo = scale(begin, x.kDivisor);
+      // trunc(l / n) >= ceil(rest / factor).
+      result.lo = firstIndex(factor == 1 ? rest : quotient(addConstant(rest, factor - 1), factor), x.divisor);
     }
     if ((result.lo && result.lo->tooLarge) || (result.hi && result.hi->tooLarge))
       return std::nullopt;
@@ -124,10 +122,27 @@ Bounds Visibility::solve(const Form &x) {
   return {*hull, *full};
 }
 
+Linear Visibility::quotient(const Linear &x, int64_t divisor) {
+  // What is negative lies before every position.
+  if (!mayBeNegative(loopedAxis))
+    return divide(maximum(x, constantOf(0)), divisor);
+  if (x.unknown || x.tooLarge || x.range.lo >= 0)
+    return divide(x, divisor);
+  return divide(select(lessEqual(x, constantOf(-1)), addConstant(x, 1 - divisor), x), divisor);
+}
+
+Linear Visibility::firstIndex(const Linear &least, int64_t divisor) {
+  Linear position = scale(least, divisor);
+  // Truncation: 0 is the quotient of 2 * divisor - 1 positions.
+  if (divisor != 1 && mayBeNegative(loopedAxis))
+    position = select(lessEqual(least, constantOf(0)), addConstant(position, 1 - divisor), position);
+  return loopedAxis.offset == constantOf(0) ? position : subtract(position, loopedAxis.offset);
+}
+
 Interval Visibility::simplified(Interval x) {
   if (x.lo && x.lo->range.hi <= 0)
     x.lo.reset();
-  if (x.hi && subtract(*x.hi, keyCount).range.lo >= 0)
+  if (x.hi && subtract(*x.hi, loopedAxis.count).range.lo >= 0)
     x.hi.reset();
   return x;
 }

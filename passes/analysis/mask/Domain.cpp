@@ -30,10 +30,8 @@ static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::Attention
   // It shows in what the analysis of one row emits, which nothing else needs.
   OpBuilder::InsertionGuard guard(builder);
   Region scratch;
-  BlockValues row = values;
-  row.q0 = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
-  row.tileQ = 1;
-  return Visibility(op, builder, row).rowConjuncts();
+  Value index = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
+  return Visibility(op, builder, values.atRow(index)).rowConjuncts();
 }
 
 namespace {
@@ -44,18 +42,21 @@ public:
   DomainWriter(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values)
       : builder(builder), op(op), loc(op.getLoc()), values(values), analysis(op, builder, values, &tables) {}
 
-  tile::DomainOp write() {
+  tile::DomainOp write(FullBy fullBy) {
     // Cuts have conditions of their own.
-    std::array<Linear, 4> tiles = analysis.tiles(ArrayRef<Conjunct>(rowConjuncts(builder, op, values).rest));
+    std::array<Linear, 4> tiles = fullBy == FullBy::Rest
+                                      ? analysis.tilesBy(rowConjuncts(builder, op, values).rest, false)
+                                  : analysis.conjunctsByTile().empty() ? analysis.tiles()
+                                                                       : analysis.tilesBy(analysis.conjuncts(), true);
     auto &[begin, fullBegin, fullEnd, end] = tiles;
     hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
     // The region, first: without full tiles in it the segments have none.
     writeWhere();
     writeSegments(tiles);
-    auto domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
-                                         builder.getStringAttr("k"), builder.getI64IntegerAttr(values.tileK), begins,
-                                         ends, builder.getDenseBoolArrayAttr(kinds),
-                                         /*reverse=*/UnitAttr());
+    auto domain = tile::DomainOp::create(
+        builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(analysis.getLooped().name()),
+        builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
+        /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
     if (!domain.getWhere().empty())
       hoistFromRegion(domain);
@@ -96,8 +97,9 @@ private:
     SmallVector<Value> indices;
     if (tensor.getRank() == 3)
       indices.push_back(values.h);
-    Value step = arith::ConstantIntOp::create(builder, loc, values.tileK, 32);
-    indices.append({values.q0, arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw)});
+    Value step = arith::ConstantIntOp::create(builder, loc, analysis.getLooped().tile, 32);
+    Value looped = arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw);
+    indices.append({values.q0 ? values.q0 : looped, values.k0 ? values.k0 : looped});
     return tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ, values.tileK,
                                    pattern.getRows(), pattern.getColumns());
   }
@@ -135,12 +137,12 @@ private:
 } // namespace
 
 Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                          SmallVectorImpl<tile::BoundsAttr> &bounds) {
+                          SmallVectorImpl<tile::BoundsAttr> &bounds, FullBy fullBy) {
   Block *block = builder.getInsertionBlock();
   Operation *before =
       builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
   DomainWriter writer(builder, op, values);
-  tile::DomainOp domain = writer.write();
+  tile::DomainOp domain = writer.write(fullBy);
 
   // Tables that the result does without are not made.
   SmallVector<Operation *> made;
@@ -163,12 +165,12 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   Visibility analysis(op, builder, values);
   auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
   Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
-  auto followsQueries = [&](Value tile) {
-    return followsFrom(tile, [&](Operation *op) { return op == values.q0.getDefiningOp(); });
+  auto followsRows = [&](Value tile) {
+    return followsFrom(tile, [&](Operation *op) { return op == values.first().getDefiningOp(); });
   };
-  if (!followsQueries(first) && !followsQueries(last))
+  if (!followsRows(first) && !followsRows(last))
     return {};
-  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.q0, values.Sq);
+  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.first(), values.count());
   Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
@@ -180,17 +182,17 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   split.rest = std::move(ofRow.rest);
   SmallVector<tile::BoundsAttr> tables;
   Visibility analysis(op, builder, values, &tables);
-  auto add = [&](SmallVector<Conjunct> &conjuncts, bool withSk) {
-    if (conjuncts.empty() && !withSk)
+  auto add = [&](SmallVector<Conjunct> &conjuncts, bool withEnd) {
+    if (conjuncts.empty() && !withEnd)
       return;
     Interval full = analysis.fullInterval(conjuncts);
     // An end each: the comparisons of both at once take a device compiler a register for each element.
     if (full.lo)
       split.cuts.push_back({conjuncts, analysis.beginOf(full, "full_from"), {}});
-    if (full.hi || withSk)
+    if (full.hi || withEnd)
       split.cuts.push_back({std::move(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
-  // Keys end at Sk in every row.
+  // Every row ends where the looped axis does.
   add(ofRow.upper, true);
   add(ofRow.lower, false);
   add(ofRow.both, false);
@@ -200,17 +202,17 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   return split;
 }
 
-Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut, Value k0,
-                      Value column) {
-  assert(row.tileQ == 1 && "one row");
+Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
+                      Value origin, Value column) {
+  assert((row.k0 ? row.tileK : row.tileQ) == 1 && "one row");
   Visibility analysis(op, builder, row);
   Interval interval = analysis.fullInterval(cut.conjuncts);
   Location loc = cut.conjuncts.empty() ? op.getLoc() : cut.conjuncts.front().first.getLoc();
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-  // In columns of the tile, within [0, tileK].
+  // In columns of the tile, from none to all.
   auto within = [&](Value end) -> Value {
-    Value columns = arith::SubIOp::create(builder, loc, end, k0, arith::IntegerOverflowFlags::nsw);
-    columns = arith::MinSIOp::create(builder, loc, columns, constant(row.tileK));
+    Value columns = arith::SubIOp::create(builder, loc, end, origin, arith::IntegerOverflowFlags::nsw);
+    columns = arith::MinSIOp::create(builder, loc, columns, constant(analysis.getLooped().tile));
     return arith::MaxSIOp::create(builder, loc, columns, constant(0));
   };
   if (cut.fullEnd)

@@ -9,7 +9,7 @@ using namespace attune::mask;
 Interval Visibility::when(const Condition &condition) {
   if (condition.known)
     return *condition.known ? Interval::all() : Interval::empty();
-  return {std::nullopt, select(condition, keyCount, constantOf(0))};
+  return {std::nullopt, select(condition, loopedAxis.count, constantOf(0))};
 }
 
 Interval Visibility::intersect(const Interval &x, const Interval &y) {

@@ -38,34 +38,35 @@ bool RegionForms::loadsByTile(Value value) {
   bool result = llvm::any_of(definition->getOperands(), [&](Value operand) { return loadsByTile(operand); });
   if (auto load = dyn_cast<attn::LoadOp>(definition))
     if (auto way = wayOf(load))
-      result |= way->argument == 3 || load.getType().isInteger(64);
+      result |= way->argument == loopedAxis.argument || load.getType().isInteger(64);
   return loading[value] = result;
 }
 
 std::optional<std::pair<Value, Value>> RegionForms::loadedEnds(attn::LoadOp load) {
   std::optional<Way> way = tables ? wayOf(load) : std::nullopt;
-  if (!way || (way->argument == 3 && !keyTileIndex))
+  bool looped = way && way->argument == loopedAxis.argument;
+  if (!way || (looped && !loopedTile))
     return std::nullopt;
+  const Axis &axis = looped ? loopedAxis : fixedAxis;
   attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
-  bool ofKeys = way->argument == 3;
-  std::string name = load.getName().str() + (ofKeys ? ".k" : values.part ? ".part" : ".q");
+  std::string name = (load.getName() + "." + (!looped && values.part ? "part" : axis.name())).str();
   if (int64_t(way->dim) + 1 != tensor.getRank())
     name += std::to_string(way->dim);
   auto table = tile::BoundsAttr::get(op.getContext(), builder->getStringAttr(name), tensor.getName(), way->dim,
-                                     builder->getStringAttr(ofKeys ? "k" : "q"), ofKeys ? tileK : tileQ);
+                                     builder->getStringAttr(axis.name()), axis.tile);
   if (!llvm::is_contained(*tables, table))
     tables->push_back(table);
   Value view = parameter(name, tile::ViewType::get(op.getContext(), tensor.getRank(), tensor.getElementType()));
-  Linear first = scale(ofKeys ? *keyTileIndex : divide(queryBegin, tileQ), 2);
+  Linear first = scale(looped ? *loopedTile : divide(fixedBegin, axis.tile), 2);
   auto read = [&](const Linear &at, StringRef end) {
     SmallVector<Value> indices;
     SmallVector<bool> inRange;
     for (auto [dim, index] : llvm::enumerate(load.getIndices())) {
       inRange.push_back(dim == way->dim);
-      indices.push_back(dim == way->dim ? toI32(at, ofKeys ? "k_entry" : "q_entry") : atBlock(index));
+      indices.push_back(dim == way->dim ? toI32(at, (axis.name() + "_entry").str()) : atBlock(index));
     }
     Value element = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), view, indices, inRange);
-    return tile::named(element, (load.getName() + (ofKeys ? "_k_" : "_q_") + end).str());
+    return tile::named(element, (load.getName() + "_" + axis.name() + "_" + end).str());
   };
   Value least = read(first, load.getType().isInteger(1) ? "all" : "min");
   return std::pair(least, read(addConstant(first, 1), load.getType().isInteger(1) ? "any" : "max"));

@@ -10,36 +10,40 @@ using namespace attune;
 using namespace attune::mask;
 
 RegionForms::RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables,
-                         Value keyTile)
-    : BlockIntegers(op.getLoc(), &builder), op(op), values(values), tables(tables), tileQ(values.tileQ),
-      tileK(values.tileK) {
-  queryBegin = base(values.q0, {0, maxExtent - 1});
-  queryCount = base(values.Sq, {0, maxExtent});
-  keyCount = base(values.Sk, {0, maxExtent});
+                         Value tile)
+    : BlockIntegers(op.getLoc(), &builder), op(op), values(values), tables(tables) {
+  Axis q = {2, values.tileQ, base(values.Sq, {0, maxExtent})}, k = {3, values.tileK, base(values.Sk, {0, maxExtent})};
   if (values.qOffset)
-    queryOffset = base(values.qOffset, {-maxExtent, maxExtent});
-  if (keyTile)
-    keyTileIndex = base(keyTile, {0, maxExtent / tileK});
+    q.offset = base(values.qOffset, {-maxExtent, maxExtent});
+  bool keysFixed = values.fixed() == MaskAxis::Keys;
+  fixedAxis = keysFixed ? k : q;
+  loopedAxis = keysFixed ? q : k;
+  fixedBegin = base(values.first(), {0, maxExtent - 1});
+  if (tile)
+    loopedTile = base(tile, {0, maxExtent / loopedAxis.tile});
 }
 
-RegionForms::RegionForms(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
-                         int64_t tileK)
-    : BlockIntegers(op.getLoc(), nullptr), op(op), tileQ(tileQ), tileK(tileK), queryBegin(constantOf(q0)),
-      queryCount(constantOf(Sq)), keyCount(constantOf(Sk)), queryOffset(constantOf(qOffset)) {}
+RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes)
+    : BlockIntegers(op.getLoc(), nullptr), op(op), fixedBegin(constantOf(first)) {
+  Axis q = {2, sizes.tileQ, constantOf(sizes.Sq), constantOf(sizes.qOffset)},
+       k = {3, sizes.tileK, constantOf(sizes.Sk)};
+  fixedAxis = fixed == MaskAxis::Keys ? k : q;
+  loopedAxis = fixed == MaskAxis::Keys ? q : k;
+}
 
-const Linear &RegionForms::queryEnd() {
-  if (!queryEndValue) {
-    Linear end = addConstant(queryBegin, tileQ);
+const Linear &RegionForms::fixedEnd() {
+  if (!fixedEndValue) {
+    Linear end = addConstant(fixedBegin, fixedAxis.tile);
     // A single row needs no cut: what a row beyond the sequence sees is never stored.
-    queryEndValue = tileQ == 1 && builder ? end : minimum(end, queryCount);
-    if (queryEndValue->terms.size() == 1 && !(*queryEndValue == queryCount)) {
-      Value end = queryEndValue->terms[0].first;
-      ordered = {end, queryCount.terms.empty() ? Value() : queryCount.terms[0].first};
+    fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
+    if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
+      Value end = fixedEndValue->terms[0].first;
+      ordered = {end, fixedAxis.count.terms.empty() ? Value() : fixedAxis.count.terms[0].first};
       if (Operation *definition = end.getDefiningOp())
-        tile::named(definition->getResult(0), "q_end");
+        tile::named(definition->getResult(0), (fixedAxis.name() + "_end").str());
     }
   }
-  return *queryEndValue;
+  return *fixedEndValue;
 }
 
 Value RegionForms::atBlock(Value value) {
@@ -99,15 +103,15 @@ Value RegionForms::extentValue(StringRef name) {
   return name == "B" ? values.B : name == "H" ? values.H : name == "Sq" ? values.Sq : values.Sk;
 }
 
-bool RegionForms::dependsOn(Value value, unsigned first) {
+unsigned RegionForms::argumentsOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return argument.getArgNumber() >= first;
-  auto [known, inserted] = dependence.try_emplace({value, first}, false);
-  if (!inserted)
+    return 1u << argument.getArgNumber();
+  if (auto known = dependence.find(value); known != dependence.end())
     return known->second;
-  bool result =
-      llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return dependsOn(operand, first); });
-  return dependence[{value, first}] = result;
+  unsigned result = 0;
+  for (Value operand : value.getDefiningOp()->getOperands())
+    result |= argumentsOf(operand);
+  return dependence[value] = result;
 }
 
 Form RegionForms::form(Value value) {
@@ -170,10 +174,11 @@ std::optional<mask::Range> RegionForms::unwrapped(Value value, Wide a, Wide b) {
 Form RegionForms::scaled(const Form &x, int64_t factor, Range range) {
   Form result;
   result.values = range;
-  bool large = __builtin_mul_overflow(x.k, factor, &result.k) || __builtin_mul_overflow(x.q, factor, &result.q);
+  bool large = __builtin_mul_overflow(x.looped, factor, &result.looped) ||
+               __builtin_mul_overflow(x.fixed, factor, &result.fixed);
   if (large || factor == 0)
     return anything(range);
-  result.kDivisor = x.kDivisor;
+  result.divisor = x.divisor;
   result.lo = scale(factor > 0 ? x.lo : x.hi, factor);
   result.hi = scale(factor > 0 ? x.hi : x.lo, factor);
   return result;
@@ -186,43 +191,44 @@ Form RegionForms::signedForm(const Form &x, bool negative) {
 }
 
 Form RegionForms::sum(Form x, Form y, Range range) {
-  if (x.k && y.k && x.kDivisor != y.kDivisor)
-    collapseKey(x.kDivisor == 1 ? y : x);
+  if (x.looped && y.looped && x.divisor != y.divisor)
+    collapseLooped(x.divisor == 1 ? y : x);
   Form result;
   result.values = range;
-  bool large = __builtin_add_overflow(x.k, y.k, &result.k) || __builtin_add_overflow(x.q, y.q, &result.q);
+  bool large = __builtin_add_overflow(x.looped, y.looped, &result.looped) ||
+               __builtin_add_overflow(x.fixed, y.fixed, &result.fixed);
   if (large)
     return anything(range);
-  result.kDivisor = !result.k ? 1 : x.k ? x.kDivisor : y.kDivisor;
+  result.divisor = !result.looped ? 1 : x.looped ? x.divisor : y.divisor;
   result.lo = add(x.lo, y.lo);
   result.hi = add(x.hi, y.hi);
   return result;
 }
 
-void RegionForms::collapseKey(Form &x) {
-  if (!x.k)
+void RegionForms::collapseLooped(Form &x) {
+  if (!x.looped)
     return;
-  Linear least = keyTileIndex ? scale(*keyTileIndex, tileK) : constantOf(0);
-  Linear most = keyTileIndex ? addConstant(least, tileK - 1) : addConstant(keyCount, -1);
-  Linear first = scale(divide(least, x.kDivisor), x.k), last = scale(divide(most, x.kDivisor), x.k);
-  x.lo = add(x.lo, x.k > 0 ? first : last);
-  x.hi = add(x.hi, x.k > 0 ? last : first);
-  x.k = 0;
-  x.kDivisor = 1;
+  Linear least = add(loopedTile ? scale(*loopedTile, loopedAxis.tile) : constantOf(0), loopedAxis.offset);
+  Linear most = loopedTile ? addConstant(least, loopedAxis.tile - 1) : addConstant(add(least, loopedAxis.count), -1);
+  Linear first = scale(divide(least, x.divisor), x.looped), last = scale(divide(most, x.divisor), x.looped);
+  x.lo = add(x.lo, x.looped > 0 ? first : last);
+  x.hi = add(x.hi, x.looped > 0 ? last : first);
+  x.looped = 0;
+  x.divisor = 1;
 }
 
-void RegionForms::collapseQuery(Form &x) {
-  if (!x.q)
+void RegionForms::collapseFixed(Form &x) {
+  if (!x.fixed)
     return;
-  Linear first = scale(firstQuery(), x.q), last = scale(lastQuery(), x.q);
-  x.lo = add(x.lo, x.q > 0 ? first : last);
-  x.hi = add(x.hi, x.q > 0 ? last : first);
-  x.q = 0;
+  Linear first = scale(firstFixed(), x.fixed), last = scale(lastFixed(), x.fixed);
+  x.lo = add(x.lo, x.fixed > 0 ? first : last);
+  x.hi = add(x.hi, x.fixed > 0 ? last : first);
+  x.fixed = 0;
 }
 
 Form RegionForms::collapsed(Form x) {
-  collapseKey(x);
-  collapseQuery(x);
+  collapseLooped(x);
+  collapseFixed(x);
   return x;
 }
 
@@ -293,13 +299,10 @@ Form RegionForms::argumentForm(BlockArgument argument) {
     return builder ? exactly(base(argument.getArgNumber() == 0 ? values.b : values.h, counted), counted)
                    : exactly(unknownLinear(), counted);
   Form result;
-  if (argument.getArgNumber() == 2) {
-    result.q = 1;
-    result.values = op.getQOffset() ? Range{-maxExtent, 2 * maxExtent - 1} : Range{0, maxExtent - 1};
-  } else {
-    result.k = 1;
-    result.values = {0, maxExtent - 1};
-  }
+  (argument.getArgNumber() == fixedAxis.argument ? result.fixed : result.looped) = 1;
+  result.values = {0, maxExtent - 1};
+  if (argument.getArgNumber() == 2 && op.getQOffset())
+    result.values = {-maxExtent, 2 * maxExtent - 1};
   return result;
 }
 
@@ -314,10 +317,8 @@ Form RegionForms::loadForm(attn::LoadOp load) {
 }
 
 Form RegionForms::extentForm(attn::ExtentOp extent) {
-  if (extent.getName() == "Sq")
-    return exactly(queryCount, {0, maxExtent});
-  if (extent.getName() == "Sk")
-    return exactly(keyCount, {0, maxExtent});
+  if (extent.getName() == "Sq" || extent.getName() == "Sk")
+    return exactly(axisOf(extent.getName() == "Sq" ? 2 : 3).count, {0, maxExtent});
   Range counted = {0, int32Range.hi};
   return builder ? exactly(base(extentValue(extent.getName()), counted), counted) : exactly(unknownLinear(), counted);
 }
@@ -370,8 +371,8 @@ Form RegionForms::quotientForm(Operation *definition) {
   Range range = {x.values.lo / divisor, x.values.hi / divisor};
   if (isUniform(value))
     return opaque(value, range);
-  if (x.k == 1 && x.q == 0 && x.lo == constantOf(0) && x.hi == constantOf(0)) {
-    if (!__builtin_mul_overflow(x.kDivisor, divisor, &x.kDivisor) && x.kDivisor <= 2 * maxExtent) {
+  if (x.looped == 1 && x.fixed == 0 && x.lo == constantOf(0) && x.hi == constantOf(0)) {
+    if (!__builtin_mul_overflow(x.divisor, divisor, &x.divisor) && x.divisor <= 2 * maxExtent) {
       x.values = range;
       return x;
     }

@@ -1,11 +1,14 @@
 //===- RegionForms.h - Values of a mask region as linear forms of q and k -===//
 //
-// A form says what a value of the region is for the queries of one tile: a multiple of the key, or of a quotient of it,
-// a multiple of the query and something between two integers of the block.
+// A form says what a value of the region is for one tile of the fixed axis: a multiple of the position along the looped
+// axis, or of a quotient of it, a multiple of that along the fixed axis and something between two integers of the
+// block. With queries fixed, a loop over keys:
 //
-//     q - k / 4 + w                    k -1, kDivisor 4, q 1, lo = hi = w
-//     k % 8                            k 0, q 0, lo 0, hi 7
+//     q - k / 4 + w                    looped -1, divisor 4, fixed 1, lo = hi = w
+//     k % 8                            looped 0, fixed 0, lo 0, hi 7
 //     ids[q]                           lo, hi: the least and the greatest that the tile's rows read
+//
+// Positions are what the region has for q and k: an index of the sequence, that of a query plus the query offset.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,60 +20,72 @@
 
 namespace attune::mask {
 
-/// A value of the region: k * floor(key / kDivisor) + q * query + something in [lo, hi]. `values` bounds the
-/// value itself for every launch; it never wraps to get there.
+/// A value of the region: looped * trunc(l / divisor) + fixed * f + something in [lo, hi], for the positions l and f
+/// along the axes. `values` bounds the value itself for every launch; it never wraps to get there.
 struct Form {
-  int64_t k = 0, kDivisor = 1, q = 0;
+  int64_t looped = 0, divisor = 1, fixed = 0;
   Linear lo, hi;
   Range values;
 
-  bool sameCoefficients(const Form &other) const { return k == other.k && kDivisor == other.kDivisor && q == other.q; }
+  bool sameCoefficients(const Form &other) const {
+    return looped == other.looped && divisor == other.divisor && fixed == other.fixed;
+  }
   std::optional<int64_t> constant() const {
-    if (k || q || !lo.isConstant() || !(lo == hi))
+    if (looped || fixed || !lo.isConstant() || !(lo == hi))
       return std::nullopt;
     return lo.constant;
   }
 };
 
-/// The forms of one mask's values for one tile of queries, and uniform values at block level.
+/// One of the axes of a score: positions [offset, offset + count) in tiles.
+struct Axis {
+  unsigned argument; ///< of the region: 2 for q, 3 for k
+  int64_t tile;
+  Linear count, offset = constantOf(0);
+
+  StringRef name() const { return argument == 2 ? "q" : "k"; }
+};
+
+/// The forms of one mask's values for one tile of the fixed axis, and uniform values at block level.
 class RegionForms : public BlockIntegers {
 public:
   using Tables = llvm::SmallVectorImpl<tile::BoundsAttr>;
 
 protected:
   /// The tile is given by SSA values. Loads of integers have bounds where `tables` collects those that they need; with
-  /// `keyTile`, the index of a tile of keys, in both directions.
-  RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables, Value keyTile);
+  /// `tile`, the index of a tile of the looped axis, in both directions.
+  RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables, Value tile);
   /// The tile is given by numbers.
-  RegionForms(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK);
+  RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes);
 
-  /// In [0, Sk].
-  Linear clampToKeys(const Linear &x) { return maximum(minimum(x, keyCount), constantOf(0)); }
-  /// The end of the tile's rows, min(q0 + tileQ, Sq).
-  const Linear &queryEnd();
-  /// q of the tile's first and last row, as expressions see it.
-  Linear firstQuery() { return add(queryBegin, queryOffset); }
-  Linear lastQuery() { return addConstant(add(queryEnd(), queryOffset), -1); }
+  const Axis &axisOf(unsigned argument) const { return argument == fixedAxis.argument ? fixedAxis : loopedAxis; }
+  /// An index of the looped axis, in [0, count].
+  Linear clampToLooped(const Linear &x) { return maximum(minimum(x, loopedAxis.count), constantOf(0)); }
+  /// The end of the fixed tile, min(first + tile, count).
+  const Linear &fixedEnd();
+  /// The positions of the fixed tile's first and last row.
+  Linear firstFixed() { return add(fixedBegin, fixedAxis.offset); }
+  Linear lastFixed() { return addConstant(add(fixedEnd(), fixedAxis.offset), -1); }
 
   /// A uniform value of the region, computed at block level exactly as written.
   Value atBlock(Value value) override;
 
-  /// Whether the value depends on an argument of the region from `first` on: 2 for q or k, 3 for k.
-  bool dependsOn(Value value, unsigned first);
-  bool isUniform(Value value) { return !dependsOn(value, 2); }
+  /// Whether the value depends on the position along the axis.
+  bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
+  bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
 
   Form form(Value value);
   static Form exactly(const Linear &value, Range range);
   static Form anything(Range range);
   Form sum(Form x, Form y, Range range);
   Form signedForm(const Form &x, bool negative);
-  /// Counts the key's part to the interval, for every key of the sequence or of the tile.
-  void collapseKey(Form &x);
-  /// The same for the queries of the tile.
-  void collapseQuery(Form &x);
+  /// Counts the part of the looped axis to the interval, for all positions of the sequence or of the tile.
+  void collapseLooped(Form &x);
+  /// The same for the fixed tile.
+  void collapseFixed(Form &x);
   Form collapsed(Form x);
 
-  /// Whether a tile of keys has bounds of something that `value` loads, or is needed to compare something that is wide.
+  /// Whether a looped tile has bounds of something that `value` loads, or is needed to compare something that is wide.
   bool loadsByTile(Value value);
   /// The least and the greatest that the tile's rows load; of bool, whether all and any are true.
   std::optional<std::pair<Value, Value>> loadedEnds(attn::LoadOp load);
@@ -78,15 +93,18 @@ protected:
   attn::AttentionOp op;
   BlockValues values;
   Tables *tables = nullptr;
-  int64_t tileQ, tileK;
-  std::optional<Linear> keyTileIndex;
-  Linear queryBegin, queryCount, keyCount, queryOffset = constantOf(0);
+  Axis fixedAxis, loopedAxis;
+  Linear fixedBegin; ///< an index, without the offset
+  std::optional<Linear> loopedTile;
 
 private:
   Value parameter(StringRef name, Type type);
   Value tensorView(attn::CapturedTensorAttr tensor);
   Value scalarValue(StringRef name, Type type);
   Value extentValue(StringRef name);
+
+  /// A bit for each argument of the region that the value depends on.
+  unsigned argumentsOf(Value value);
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
@@ -116,11 +134,11 @@ private:
   };
   std::optional<Way> wayOf(attn::LoadOp load);
 
-  std::optional<Linear> queryEndValue;
+  std::optional<Linear> fixedEndValue;
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
-  llvm::DenseMap<std::pair<Value, unsigned>, bool> dependence;
-  llvm::DenseMap<Value, bool> loading; // loadsByTile
+  llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
+  llvm::DenseMap<Value, bool> loading;        // loadsByTile
   llvm::DenseMap<Value, Form> forms;
 };
 

@@ -1,8 +1,9 @@
-//===- Visibility.cpp - What a mask leaves of a tile of queries -----------===//
+//===- Visibility.cpp - What a mask leaves of a tile of one axis ----------===//
 
 #include "passes/analysis/mask/Visibility.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace attune;
@@ -12,27 +13,46 @@ Bounds Visibility::bounds(std::optional<ArrayRef<Conjunct>> deciding) {
   Bounds result = everything<Bounds>();
   if (op.getMask().empty())
     return result;
-  Value mask = cast<attn::YieldOp>(op.getMask().front().back()).getValue();
   if (!deciding)
-    return visit<Bounds>(mask, false);
+    return visit<Bounds>(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false);
   auto byTile = conjunctsByTile();
-  forEachConjunct(mask, false, [&](Value value, bool negate) {
-    Bounds bounds = visit<Bounds>(value, negate);
+  for (const Conjunct &conjunct : conjuncts()) {
+    Bounds bounds = visit<Bounds>(conjunct.first, conjunct.second);
     result.hull = intersect(result.hull, bounds.hull);
-    Conjunct conjunct(value, negate);
     if (llvm::is_contained(*deciding, conjunct) && !llvm::is_contained(byTile, conjunct))
       result.full = intersect(result.full, bounds.full);
-  });
+  }
+  return result;
+}
+
+/// Appends the values whose conjunction the i1 value, negated or not, is; once each, however often it occurs.
+static void appendConjuncts(Value value, bool negate, SmallVectorImpl<Conjunct> &to,
+                            llvm::DenseSet<std::pair<Value, unsigned>> &met) {
+  if (!met.insert({value, negate}).second)
+    return;
+  Operation *definition = value.getDefiningOp();
+  if (definition && (negate ? isa<arith::OrIOp>(definition) : isa<arith::AndIOp>(definition)))
+    for (Value operand : definition->getOperands())
+      appendConjuncts(operand, negate, to, met);
+  else if (auto flip = dyn_cast_or_null<arith::XOrIOp>(definition); flip && matchPattern(flip.getRhs(), m_One()))
+    appendConjuncts(flip.getLhs(), !negate, to, met);
+  else
+    to.push_back({value, negate});
+}
+
+SmallVector<Conjunct> Visibility::conjuncts() {
+  SmallVector<Conjunct> result;
+  llvm::DenseSet<std::pair<Value, unsigned>> met;
+  if (!op.getMask().empty())
+    appendConjuncts(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, result, met);
   return result;
 }
 
 SmallVector<Conjunct> Visibility::conjunctsByTile() {
   SmallVector<Conjunct> result;
-  if (tables && !op.getMask().empty())
-    forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
-      if (loadsByTile(value))
-        result.push_back({value, negate});
-    });
+  if (tables)
+    llvm::copy_if(conjuncts(), std::back_inserter(result),
+                  [&](const Conjunct &conjunct) { return loadsByTile(conjunct.first); });
   return result;
 }
 
@@ -43,22 +63,22 @@ Verdict Visibility::verdict() {
   return result;
 }
 
-std::array<Linear, 4> Visibility::tiles(std::optional<ArrayRef<Conjunct>> deciding) {
+std::array<Linear, 4> Visibility::tiles(std::optional<ArrayRef<Conjunct>> deciding, bool toEnd) {
   auto [hull, full] = bounds(deciding);
   bool fromZero = !hull.lo;
-  Linear lo = fromZero ? constantOf(0) : clampToKeys(*hull.lo);
-  Linear hi = hull.hi ? clampToKeys(*hull.hi) : keyCount;
-  Linear begin = divide(lo, tileK), end = divide(addConstant(hi, tileK - 1), tileK);
+  Linear lo = fromZero ? constantOf(0) : clampToLooped(*hull.lo);
+  Linear hi = hull.hi ? clampToLooped(*hull.hi) : loopedAxis.count;
+  Linear begin = divide(lo, loopedAxis.tile), end = divide(addConstant(hi, loopedAxis.tile - 1), loopedAxis.tile);
   if (!fromZero)
     end = select(lessEqual(hi, lo), begin, end);
-  if (full.isEmpty() || patternNeedsElementMask(op, tileQ, tileK))
+  if (full.isEmpty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile))
     return {begin, end, end, end};
-  if (deciding && full.isAll())
+  if (!toEnd && full.isAll())
     return {begin, begin, end, end};
-  Linear fullLo = full.lo ? clampToKeys(*full.lo) : constantOf(0);
-  Linear fullHi = full.hi ? clampToKeys(*full.hi) : keyCount;
-  Linear fullBegin = divide(addConstant(fullLo, tileK - 1), tileK);
-  Linear fullEnd = deciding && !full.hi ? end : divide(fullHi, tileK);
+  Linear fullLo = full.lo ? clampToLooped(*full.lo) : constantOf(0);
+  Linear fullHi = full.hi ? clampToLooped(*full.hi) : loopedAxis.count;
+  Linear fullBegin = divide(addConstant(fullLo, loopedAxis.tile - 1), loopedAxis.tile);
+  Linear fullEnd = !toEnd && !full.hi ? end : divide(fullHi, loopedAxis.tile);
   // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty
   // anywhere.
   if (deciding || !fromZero || full.lo) {
@@ -77,46 +97,25 @@ Interval Visibility::fullInterval(ArrayRef<Conjunct> conjuncts) {
 
 Visibility::RowConjuncts Visibility::rowConjuncts() {
   RowConjuncts result;
-  if (op.getMask().empty())
-    return result;
-  forEachConjunct(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, [&](Value value, bool negate) {
+  for (auto [value, negate] : conjuncts()) {
     auto [hull, full] = visit<Bounds>(value, negate);
     if (hull.lo != full.lo || hull.hi != full.hi)
       result.rest.push_back({value, negate});
     else if (!hull.isAll())
       (!hull.lo ? result.upper : !hull.hi ? result.lower : result.both).push_back({value, negate});
-  });
+  }
   return result;
 }
 
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {
-  return toI32(isNear(*x.lo) ? *x.lo : clampToKeys(*x.lo), name);
+  return toI32(isNear(*x.lo) ? *x.lo : clampToLooped(*x.lo), name);
 }
 
 Value Visibility::endOf(const Interval &x, StringRef name) {
-  Linear end = x.hi ? minimum(*x.hi, keyCount) : keyCount;
+  Linear end = x.hi ? minimum(*x.hi, loopedAxis.count) : loopedAxis.count;
   return toI32(isNear(end) ? end : highEnd(x), name);
-}
-
-void Visibility::forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body) {
-  llvm::DenseSet<std::pair<Value, unsigned>> met;
-  forEachConjunct(value, negate, body, met);
-}
-
-void Visibility::forEachConjunct(Value value, bool negate, function_ref<void(Value, bool)> body,
-                                 llvm::DenseSet<std::pair<Value, unsigned>> &met) {
-  if (!met.insert({value, negate}).second)
-    return;
-  Operation *definition = value.getDefiningOp();
-  if (definition && (negate ? isa<arith::OrIOp>(definition) : isa<arith::AndIOp>(definition)))
-    for (Value operand : definition->getOperands())
-      forEachConjunct(operand, negate, body, met);
-  else if (auto flip = dyn_cast_or_null<arith::XOrIOp>(definition); flip && matchPattern(flip.getRhs(), m_One()))
-    forEachConjunct(flip.getLhs(), !negate, body, met);
-  else
-    body(value, negate);
 }
 
 template <typename Set> Set Visibility::visit(Value value, bool negate) {
@@ -140,8 +139,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     if constexpr (std::is_same_v<Set, Verdict>)
       return where<Set>(negate ? opposite(condition) : condition);
     else {
-      Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), keyCount)
-                                                : select(condition, keyCount, constantOf(0))};
+      Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), loopedAxis.count)
+                                                : select(condition, loopedAxis.count, constantOf(0))};
       return {interval, interval};
     }
   }

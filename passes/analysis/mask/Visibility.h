@@ -1,8 +1,8 @@
-//===- Visibility.h - What a mask leaves of a tile of queries -------------===//
+//===- Visibility.h - What a mask leaves of a tile of one axis ------------===//
 //
-// The mask as a tree of conditions, in two kinds of sets: Bounds are intervals of keys for the queries of one tile,
-// Verdict is what is known of one tile of queries and keys. How both come about is in passes/analysis/MaskAnalysis.h,
-// METHOD and LOADS.
+// The mask as a tree of conditions, in two kinds of sets: Bounds are intervals of the looped axis for the rows of one
+// tile of the fixed axis, Verdict is what is known of one tile of both. How both come about is in
+// passes/analysis/MaskAnalysis.h, METHOD and LOADS.
 //
 //     Intervals.cpp          and, or and not of sets
 //     Comparisons.cpp        the sets of x <= y
@@ -13,11 +13,10 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
-#include "llvm/ADT/DenseSet.h"
-
 namespace attune::mask {
 
-/// An interval of keys; an absent end is 0 or Sk. Ends may lie outside [0, Sk], and lo beyond hi: empty.
+/// An interval of indices of the looped axis; an absent end is 0 or the count. Ends may lie outside, and lo beyond hi:
+/// empty.
 struct Interval {
   std::optional<Linear> lo, hi;
   bool isAll() const { return !lo && !hi; }
@@ -36,39 +35,46 @@ struct Verdict {
   Condition possible, certain;
 };
 
-/// Analyses one mask for one query tile.
+/// Analyses one mask for one tile of the fixed axis, whose elements are called rows.
 class Visibility : public RegionForms {
 public:
   Visibility(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, Tables *tables = nullptr,
-             Value keyTile = {})
-      : RegionForms(op, builder, values, tables, keyTile) {}
-  Visibility(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK)
-      : RegionForms(op, q0, qOffset, Sq, Sk, tileQ, tileK) {}
+             Value tile = {})
+      : RegionForms(op, builder, values, tables, tile) {}
+  Visibility(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes)
+      : RegionForms(op, fixed, first, sizes) {}
 
-  /// The mask's conjuncts, negated or not, that depend on loads of which each tile of keys has bounds.
+  const Axis &getLooped() const { return loopedAxis; }
+
+  /// The mask's conjuncts, negated or not.
+  SmallVector<Conjunct> conjuncts();
+  /// Those that depend on loads of which each looped tile has bounds.
   SmallVector<Conjunct> conjunctsByTile();
 
-  /// The verdict of conjunctsByTile() on tile `keyTile`.
+  /// The verdict of conjunctsByTile() on the looped tile.
   Verdict verdict();
 
-  /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the keys, or by `deciding` alone.
-  std::array<Linear, 4> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding = {});
+  /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the looped axis.
+  std::array<Linear, 4> tiles() { return tiles({}, true); }
+  /// The same, full by conjuncts of the mask without conjunctsByTile(), and by the end of the looped axis if `toEnd`.
+  std::array<Linear, 4> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
-  /// Where every row of the tile sees all keys, by the given conjuncts; an absent end is 0 or Sk.
+  /// Where every row of the tile sees everything, by the given conjuncts.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
-  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the keys, an
+  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
   /// interval, or anything.
   struct RowConjuncts {
     SmallVector<Conjunct> upper, lower, both, rest;
   };
   RowConjuncts rowConjuncts();
 
-  /// The ends of an interval of keys, Sk at the latest, as i32 from which an origin of keys can be subtracted.
+  /// The ends of an interval, the count at the latest, as i32 from which an index of the looped axis can be subtracted.
   Value beginOf(const Interval &x, StringRef name);
   Value endOf(const Interval &x, StringRef name);
 
 private:
+  std::array<Linear, 4> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
   /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
   /// loads decide.
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
@@ -77,13 +83,7 @@ private:
   // The tree
   //===--------------------------------------------------------------------===//
 
-  /// Calls `body(conjunct, negated)` for the values whose conjunction the i1 value, negated or not, is; once for each,
-  /// however often it occurs.
-  void forEachConjunct(Value value, bool negate, llvm::function_ref<void(Value, bool)> body);
-  void forEachConjunct(Value value, bool negate, llvm::function_ref<void(Value, bool)> body,
-                       llvm::DenseSet<std::pair<Value, unsigned>> &met);
-
-  // Set is Bounds, intervals of keys, or Verdict, on one tile of keys.
+  // Set is Bounds, or Verdict on the looped tile.
 
   /// The elements where the i1 value, negated or not, is true.
   template <typename Set> Set visit(Value value, bool negate);
@@ -120,11 +120,11 @@ private:
       return {any, all};
   }
 
-  /// All keys where the condition holds, else none.
+  /// Everything where the condition holds, else nothing.
   Interval when(const Condition &condition);
   Interval intersect(const Interval &x, const Interval &y);
-  Linear lowEnd(const Interval &x) { return x.lo ? clampToKeys(*x.lo) : constantOf(0); }
-  Linear highEnd(const Interval &x) { return x.hi ? clampToKeys(*x.hi) : keyCount; }
+  Linear lowEnd(const Interval &x) { return x.lo ? clampToLooped(*x.lo) : constantOf(0); }
+  Linear highEnd(const Interval &x) { return x.hi ? clampToLooped(*x.hi) : loopedAxis.count; }
   /// The least interval that contains both.
   Interval hullOf(const Interval &x, const Interval &y);
   /// An interval that lies in the union: the union itself where both touch, else the longer.
@@ -153,8 +153,13 @@ private:
   /// A uniform i64 that is compared with something much smaller: clamped to just outside the other's values,
   /// which changes no comparison.
   void narrow(Form &x, Range other);
-  /// x <= 0 for all or some of the queries and of the values in [x.lo, x.hi].
+  /// x <= 0 for all or some of the rows and of the values in [x.lo, x.hi].
   Bounds solve(const Form &x);
+  /// floor(x / divisor) for comparison with quotients of positions.
+  Linear quotient(const Linear &x, int64_t divisor);
+  /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
+  Linear firstIndex(const Linear &least, int64_t divisor);
+  static bool mayBeNegative(const Axis &axis) { return axis.offset.range.lo < 0; }
   /// Without ends that never bind.
   Interval simplified(Interval x);
 

@@ -6,28 +6,28 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-TileSegments attune::evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk,
-                                    int64_t tileQ, int64_t tileK) {
-  auto [begin, fullBegin, fullEnd, end] = Visibility(op, q0, qOffset, Sq, Sk, tileQ, tileK).tiles();
+TileSegments attune::evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first, MaskAxis fixed) {
+  auto [begin, fullBegin, fullEnd, end] = Visibility(op, fixed, first, sizes).tiles();
   return {begin.constant, fullBegin.constant, fullEnd.constant, end.constant};
 }
 
-VisitedTiles attune::countVisitedTiles(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK,
-                                       int64_t qOffset) {
+VisitedTiles attune::countVisitedTiles(attn::AttentionOp op, const MaskSizes &sizes, MaskAxis fixed) {
+  auto [Sq, Sk, tileQ, tileK, qOffset] = sizes;
+  bool keysFixed = fixed == MaskAxis::Keys;
+  int64_t rows = keysFixed ? Sk : Sq, step = keysFixed ? tileK : tileQ;
   VisitedTiles count;
-  for (int64_t q0 = 0; q0 < Sq; q0 += tileQ) {
-    TileSegments segments = evaluateDomain(op, q0, qOffset, Sq, Sk, tileQ, tileK);
+  count.all = ((Sq + tileQ - 1) / tileQ) * ((Sk + tileK - 1) / tileK);
+  for (int64_t first = 0; first < rows; first += step) {
+    TileSegments segments = evaluateDomain(op, sizes, first, fixed);
     int64_t full = std::max<int64_t>(0, segments.fullEnd - segments.fullBegin);
     count.full += full;
     count.partial += std::max<int64_t>(0, segments.end - segments.begin) - full;
-    count.all += (Sk + tileK - 1) / tileK;
   }
   return count;
 }
 
-std::optional<double> attune::visibleFraction(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ,
-                                              int64_t tileK) {
-  VisitedTiles count = countVisitedTiles(op, Sq, Sk, tileQ, tileK);
+std::optional<double> attune::visibleFraction(attn::AttentionOp op, const MaskSizes &sizes) {
+  VisitedTiles count = countVisitedTiles(op, sizes);
   if (count.all == 0)
     return std::nullopt;
   return double(count.full + count.partial) / double(count.all);
