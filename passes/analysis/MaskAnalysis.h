@@ -1,35 +1,47 @@
-//===- MaskAnalysis.h - Which K tiles a query tile visits --------------------===//
+//===- MaskAnalysis.h - Which tiles of one axis a tile of the other visits -----===//
 //
-// Interval analysis of the mask region. For the queries of one tile it finds two intervals of keys, as SSA
-// values computed once per block: `hull`, outside which no key is visible to any of the queries, and `full`,
-// inside which every key is visible to all of them.
+// Interval analysis of the mask region. One axis is fixed: a tile of queries, or a tile of keys. The other is looped
+// over. For the rows of the fixed tile the analysis finds two intervals of the looped axis, as SSA values computed once
+// per block: `hull`, outside which nothing is visible to any of the rows, and `full`, inside which everything is
+// visible to all of them.
 //
-//     causal, queries [q0, end):    hull [0, end)                 full [0, q0 + 1)
+//     a tile of queries [q0, end) over keys
+//     causal:                       hull [0, end)                 full [0, q0 + 1)
 //     slidingWindow(l, r):          hull [q0 - l, end + r)        full [end - 1 - l, q0 + r + 1)
 //     chunked(n):                   hull [n * (q0 / n), n * ((end - 1) / n + 1))
 //                                   full [n * ((end - 1) / n), n * (q0 / n + 1))
 //     keyPadding(lengths):          hull = full = [0, lengths[b])
 //
-// cut to [0, Sk) and rounded to tiles they are segments of tiles:
+//     a tile of keys [k0, end) over queries
+//     causal:                       hull [k0, Sq)                 full [end - 1, Sq)
+//     slidingWindow(l, r):          hull [k0 - r, end + l)        full [end - 1 - r, k0 + l + 1)
+//     keyPadding(lengths):          hull all if k0 < lengths[b]   full all if end <= lengths[b]
+//
+// With a query offset these are positions of queries, of which q + qOffset is that of row q; ends of intervals over
+// queries are positions less the offset. Cut to the looped axis and rounded to tiles the intervals are segments of
+// tiles:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
 //
 // A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the
-// domain's tiles are full or partial by the conjuncts that remain beside the cuts.
+// domain's tiles are full or partial by the conjuncts that remain beside the cuts, or by the whole mask for kernels
+// without cuts. A tile that crosses the end of the fixed axis counts as full by the rows that exist.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
 // the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
-// union where they touch, else the longer. A comparison becomes D <= 0, where D = a * (k / n) + c * q + r, a, c
-// and n > 0 constant, and r lies in an interval that does not depend on k: solved for k with r and q at their
-// ends. What a value depends on beyond that (remainders, bit operations, loads by other indices) only widens
-// the interval of r; values that depend on b, h, extents, run-time scalars and loads indexed by these
-// ("uniform") are computed exactly. A comparison of floats is known where it is uniform.
+// union where they touch, else the longer. A comparison becomes D <= 0, where D = a * (l / n) + c * f + r for positions
+// l and f along the looped and the fixed axis, a, c and n > 0 constant, and r lies in an interval that does not depend
+// on l: solved for l with r and f at their ends. Division truncates, as the language's does: of positions below zero,
+// which a query offset makes, the quotient 0 has those above -n too. What a value depends on beyond that (remainders,
+// bit operations, loads by other indices) only widens the interval of r; values that depend on b, h, extents, run-time
+// scalars and loads indexed by these ("uniform") are computed exactly. A comparison of floats is known where it is
+// uniform.
 //
-// LOADS. A load of integers by q and uniform indices lies between the least and the greatest element that the tile's
-// rows read: r has these for its ends. A load by k has such bounds for each tile of keys. The conjuncts of the mask
-// that depend on one are judged for each tile, by the same rules with the key between the tile's ends, in the `where`
-// of the domain:
+// LOADS. A load of integers by the fixed axis and uniform indices lies between the least and the greatest element that
+// the tile's rows read: r has these for its ends. A load by the looped axis has such bounds for each of its tiles. The
+// conjuncts of the mask that depend on one are judged for each tile, by the same rules with the looped position between
+// the tile's ends, in the `where` of the domain:
 //
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
@@ -51,14 +63,29 @@
 
 namespace attune {
 
+/// The axis of which a block holds one tile; it loops over the other.
+enum class MaskAxis { Queries, Keys };
+
 /// The block's position and the extents, as i32 values at the place where the domain is built.
 struct BlockValues {
   mlir::Value b, h;
-  mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset
+  mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset; null where keys are fixed
   mlir::Value qOffset; ///< null where the variant has none
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
-  bool part = false; ///< the rows are a part of the block's
+  bool part = false;   ///< the rows are a part of the block's
+  mlir::Value k0 = {}; ///< first key of the key tile, below Sk; null where queries are fixed
+
+  MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
+  mlir::Value first() const { return k0 ? k0 : q0; }
+  mlir::Value count() const { return k0 ? Sk : Sq; }
+  /// With the one row `index` of the fixed axis for its tile.
+  BlockValues atRow(mlir::Value index) const {
+    BlockValues row = *this;
+    (k0 ? row.k0 : row.q0) = index;
+    (k0 ? row.tileK : row.tileQ) = 1;
+    return row;
+  }
 };
 
 /// A table of the least and the greatest elements of a captured integer tensor within each tile of `rows` queries or
@@ -81,40 +108,44 @@ struct BoundsTable {
 };
 using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 
-/// Emits at `builder`, the end of a block, the tile.domain of the K tiles that the queries [q0, min(q0 + tileQ, Sq))
-/// visit: segments partial, full, partial in this order, without those that are always empty, by splitMask's `rest`
-/// alone. A block pattern (see patternNeedsElementMask) and what depends on loads by key become the domain's `where`;
-/// the tables that these need are added to `bounds`. Reads of scalars, uniform captured tensors and bounds become
-/// tile.param and tile.element.
-mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values,
-                        BoundsTables &bounds);
+/// What decides whether a domain's tile is full: what is left of the mask beside its cuts (splitMask), or all of it and
+/// the end of the looped axis.
+enum class FullBy { Rest, Mask };
 
-/// The tiles, two ends in i32, outside which no key is visible to the queries [q0, q0 + tileQ) below Sq. `q0` may be
-/// past Sq: then there are none. Without values where the mask leaves the queries no end of their own.
+/// Emits at `builder`, the end of a block, the tile.domain of the looped tiles that the fixed tile visits: segments
+/// partial, full, partial in this order, without those that are always empty. A block pattern (see
+/// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`; the tables that
+/// these need are added to `bounds`, in which a name has one size of tile. Reads of scalars, uniform captured tensors
+/// and bounds become tile.param and tile.element.
+mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
+                        FullBy fullBy = FullBy::Rest);
+
+/// The tiles, two ends in i32, outside which nothing is visible to the fixed tile. It may begin past the end of its
+/// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// One end of the interval of keys that conjuncts leave of each row; without conjuncts the end of the keys, Sk.
+/// One end of the interval of the looped axis that conjuncts leave of each row; without conjuncts the end of the axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Every row sees all keys from here, or to here: i32, one of them null. A tile of keys on that side needs no cut.
+  /// Every row sees everything from here, or to here: i32, one of them null. A looped tile on that side needs no cut.
   mlir::Value fullBegin, fullEnd;
 };
 
 /// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the
-/// conjuncts that leave anything else of a row. The end of the keys, Sk, is always one of the cuts.
+/// conjuncts that leave anything else of a row. The end of the looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> rest;
 };
 MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 
-/// Whether row `row.q0` sees, by the cut, the key in `column` (i32) of the tile that begins at key `k0`. The row's ends
-/// are columns of the tile, in [0, row.tileK].
+/// Whether one row (BlockValues::atRow) sees, by the cut, the `column` (i32) of the looped tile that begins at index
+/// `origin`. The row's ends are columns of the tile, from none to all.
 mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
-                    mlir::Value k0, mlir::Value column);
+                    mlir::Value origin, mlir::Value column);
 
 /// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.
@@ -129,21 +160,25 @@ struct TileSegments {
   int64_t begin = 0, fullBegin = 0, fullEnd = 0, end = 0;
 };
 
-/// The tiles that buildDomain visits for given sizes, and those that are full by the whole mask and Sk. What depends on
-/// b, h, run-time scalars or uniform loads counts as visible, what depends on other loads as partial; a block pattern
-/// counts as all set.
-TileSegments evaluateDomain(attn::AttentionOp op, int64_t q0, int64_t qOffset, int64_t Sq, int64_t Sk, int64_t tileQ,
-                            int64_t tileK);
+struct MaskSizes {
+  int64_t Sq = 0, Sk = 0, tileQ = 0, tileK = 0, qOffset = 0;
+};
 
-/// Tiles of one head, over all query tiles.
+/// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
+/// mask and the end of the looped axis. What depends on b, h, run-time scalars or uniform loads counts as visible, what
+/// depends on other loads as partial; a block pattern counts as all set.
+TileSegments evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
+                            MaskAxis fixed = MaskAxis::Queries);
+
+/// Tiles of one head, over all tiles of the fixed axis. What each row and each column sees is an interval: both axes
+/// visit the same tiles. Else the hulls of one may be wider than those of the other.
 struct VisitedTiles {
   int64_t full = 0, partial = 0;
   int64_t all = 0; ///< ceil(Sq / tileQ) * ceil(Sk / tileK)
 };
-VisitedTiles countVisitedTiles(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK,
-                               int64_t qOffset = 0);
+VisitedTiles countVisitedTiles(attn::AttentionOp op, const MaskSizes &sizes, MaskAxis fixed = MaskAxis::Queries);
 
 /// The visited share of the tiles, 0 to 1; nothing for sizes without tiles.
-std::optional<double> visibleFraction(attn::AttentionOp op, int64_t Sq, int64_t Sk, int64_t tileQ, int64_t tileK);
+std::optional<double> visibleFraction(attn::AttentionOp op, const MaskSizes &sizes);
 
 } // namespace attune

@@ -1,5 +1,5 @@
-// The five products of attention's backward pass, for a fixed tile of keys over all tiles of queries: the gradients of K and V are carried in
-// registers, that of Q is added in memory.
+// The five products of attention's backward pass, for a fixed tile of keys over the tiles of queries that see one of
+// them: the gradients of K and V are carried in registers, that of Q is added in memory.
 !scores = !tile.tile<q 64 x k 64, f32, register>
 !rounded = !tile.tile<q 64 x k 64, bf16, register>
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
@@ -26,14 +26,15 @@ tile.kernel @attention_backward(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64
   %DQ = tile.param "dq" : !tile.view<4, f32>
   %DK = tile.param "dk" : !tile.view<4, f32>
   %DV = tile.param "dv" : !tile.view<4, bf16>
-  %c0 = arith.constant 0 : i32
   %c63 = arith.constant 63 : i32
   %c64 = arith.constant 64 : i32
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 0.125 : f32
   %Sq63 = arith.addi %Sq, %c63 : i32
   %tiles = arith.divsi %Sq63, %c64 : i32
-  %dom = tile.domain q by 64 [%c0, %tiles) full
+  // Causal: queries before the first key of the tile see nothing of it.
+  %first = arith.divsi %k0, %c64 : i32
+  %dom = tile.domain q by 64 [%first, %tiles) partial
   %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
   %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
   %dk0 = tile.splat %zero : f32 -> !keys

@@ -36,8 +36,158 @@ std::ostream &operator<<(std::ostream &out, const Sizes &s) {
   return out;
 }
 
-/// One mask as attn, with the domain and the cuts that the analysis emits for it. A tile is full where what is left
-/// beside the cuts holds for all of it, and no cut goes through it.
+Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> indices) {
+  const std::vector<int64_t> &values = sizes.tensors.at(name);
+  return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
+}
+
+std::string nameOf(MaskAxis fixed) { return fixed == MaskAxis::Keys ? "keys" : "queries"; }
+
+/// What the analysis emits for a tile of one axis: the domain, its hull, and the cuts. A tile is full where what the
+/// domain counts holds for all of it, and no cut goes through it.
+class Loop {
+public:
+  Loop(attn::AttentionOp op, int64_t tileQ, int64_t tileK, MaskAxis fixed, FullBy fullBy)
+      : fixed(fixed), fullBy(fullBy) {
+    mlir::OpBuilder builder(op.getContext());
+    bool keysFixed = fixed == MaskAxis::Keys;
+    auto begin = [&](mlir::Block &block) {
+      for (int i = 0; i < 10; ++i)
+        block.addArgument(builder.getI32Type(), builder.getUnknownLoc());
+      builder.setInsertionPointToStart(&block);
+      auto x = block.getArguments();
+      mlir::Value none;
+      return BlockValues{x[0],  x[1],  keysFixed ? none : x[2], op.getQOffset() ? x[3] : none, x[4], x[5], x[6], x[7],
+                         tileQ, tileK, /*part=*/false,          keysFixed ? x[2] : none};
+    };
+    // A hull is of rows that follow from an op.
+    BlockValues part = begin(hullBlock);
+    (keysFixed ? part.k0 : part.q0) =
+        mlir::arith::MaxSIOp::create(builder, builder.getUnknownLoc(), part.first(), part.first());
+    hull = emitHull(builder, op, part);
+    BlockValues values = begin(block);
+    domain = buildDomain(builder, op, values, bounds, fullBy).getDefiningOp<tile::DomainOp>();
+    if (fullBy == FullBy::Rest) {
+      MaskSplit split = splitMask(builder, op, values, bounds);
+      cuts = split.cuts;
+      isCuts = split.rest.empty();
+    }
+    ops = llvm::count_if(block,
+                         [](mlir::Operation &op) { return !mlir::isa<mlir::arith::ConstantOp, tile::DomainOp>(op); });
+    for (const MaskCut &cut : cuts)
+      rowSees.push_back(
+          emitCut(builder, op, values.atRow(values.first()), cut, block.getArgument(8), block.getArgument(9)));
+    // tile.param wants its kernel, which this block stands for.
+    for (mlir::Block *each : {&block, &hullBlock})
+      for (mlir::Operation &inner : *each)
+        if (!mlir::isa<tile::ParamOp>(inner))
+          REQUIRE(mlir::succeeded(mlir::verify(&inner)));
+  }
+  ~Loop() {
+    for (mlir::Block *each : {&block, &hullBlock}) {
+      each->dropAllReferences();
+      each->clear();
+    }
+  }
+
+  struct Segment {
+    int64_t begin, end;
+    bool full;
+  };
+
+  /// Calls `tell` for each tile of the segments.
+  std::vector<Segment> segments(const Sizes &sizes, int64_t first,
+                                const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
+    RegionInterpreter interpreter = run(block, sizes, first);
+    std::vector<Segment> result;
+    for (auto [begin, end, full] : llvm::zip_equal(domain.getBegins(), domain.getEnds(), domain.getFull()))
+      result.push_back({interpreter.get(begin).integer, interpreter.get(end).integer, full});
+    int64_t step = domain.getStep();
+    for (Segment segment : result)
+      for (int64_t t = segment.begin; t < segment.end; ++t) {
+        bool visited = true, full = segment.full;
+        if (!domain.getWhere().empty()) {
+          interpreter.set(domain.getWhere().getArgument(0), Scalar::of(t));
+          for (mlir::Operation &inner : domain.getWhere().front().without_terminator())
+            interpreter.run(inner);
+          visited = interpreter.get(domain.getVisible()).integer;
+          full &= interpreter.get(domain.getFullWhere()).integer != 0;
+        }
+        for (const MaskCut &cut : cuts) {
+          full &= !cut.fullBegin || t * step >= interpreter.get(cut.fullBegin).integer;
+          full &= !cut.fullEnd || (t + 1) * step <= interpreter.get(cut.fullEnd).integer;
+        }
+        tell(t, visited, full);
+      }
+    return result;
+  }
+
+  /// The tiles of emitHull; nothing where the rows have no end of their own.
+  std::optional<std::pair<int64_t, int64_t>> hullOf(const Sizes &sizes, int64_t first) {
+    if (hull.empty())
+      return std::nullopt;
+    RegionInterpreter interpreter = run(hullBlock, sizes, first);
+    return std::pair(interpreter.get(hull[0]).integer, interpreter.get(hull[1]).integer);
+  }
+
+  /// Whether all cuts show the row an element of the looped axis.
+  bool seesByCuts(const Sizes &sizes, int64_t row, int64_t index) {
+    int64_t column = index % int64_t(domain.getStep());
+    RegionInterpreter interpreter = run(block, sizes, row, index - column, column);
+    return llvm::all_of(rowSees, [&](mlir::Value sees) { return interpreter.get(sees).integer != 0; });
+  }
+
+  const MaskAxis fixed;
+  const FullBy fullBy;
+  bool isCuts = false; ///< the cuts are the whole mask
+  int64_t ops = 0;     ///< of the domain and of the cuts' ends
+  mlir::Region holder;
+  mlir::Block &block = holder.emplaceBlock(), &hullBlock = holder.emplaceBlock();
+  tile::DomainOp domain;
+  llvm::SmallVector<MaskCut> cuts;
+  llvm::SmallVector<mlir::Value> rowSees, hull;
+  llvm::SmallVector<BoundsTable> bounds;
+
+private:
+  RegionInterpreter run(mlir::Block &block, const Sizes &sizes, int64_t first, int64_t origin = 0, int64_t column = 0) {
+    RegionInterpreter interpreter([this, &sizes](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
+      if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
+        auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
+        for (const BoundsTable &table : bounds)
+          if (table.name == parameter.getName())
+            return bound(sizes, table, x[1].integer, x.back().integer);
+        return load(sizes, parameter.getOwnName().str(), x.drop_front());
+      }
+      if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
+        return Scalar::of(sizes.scalars.at(parameter.getOwnName().str()));
+      return {};
+    });
+    for (auto [argument, value] :
+         llvm::zip_equal(block.getArguments(), std::array<int64_t, 10>{sizes.b, sizes.h, first, sizes.qOffset, sizes.B,
+                                                                       sizes.H, sizes.Sq, sizes.Sk, origin, column}))
+      interpreter.set(argument, Scalar::of(value));
+    for (mlir::Operation &inner : block)
+      if (&inner != domain.getOperation())
+        interpreter.run(inner);
+    return interpreter;
+  }
+
+  /// The least (end 0) or the greatest (end 1) element that the rows of a tile read.
+  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, int64_t tile) {
+    const int64_t first = tile * table.rows, past = std::min(first + table.rows, table.ofKeys ? sizes.Sk : sizes.Sq);
+    REQUIRE(table.rows == (table.ofKeys ? sizes.tileK : sizes.tileQ));
+    REQUIRE(first < past);
+    std::optional<int64_t> result;
+    for (int64_t row = first; row < past; ++row) {
+      int64_t value =
+          load(sizes, table.tensor.getName().str(), Scalar::of(row + (table.ofKeys ? 0 : sizes.qOffset))).integer;
+      result = !result ? value : end ? std::max(*result, value) : std::min(*result, value);
+    }
+    return Scalar::of(*result);
+  }
+};
+
+/// One mask as attn, and what is emitted for it in either direction.
 class Case {
 public:
   Case(mlir::MLIRContext &context, const Variant &variant, int64_t tileQ, int64_t tileK, bool canonical) {
@@ -53,76 +203,13 @@ public:
       REQUIRE(mlir::succeeded(manager.run(*module)));
     }
     op = *module->getOps<attn::AttentionOp>().begin();
-    mlir::OpBuilder builder(&context);
-    mlir::Type i32 = builder.getI32Type();
-    for (int i = 0; i < 8; ++i)
-      block.addArgument(i32, builder.getUnknownLoc());
-    auto arguments = block.getArguments();
-    builder.setInsertionPointToStart(&block);
-    BlockValues values{arguments[0], arguments[1], arguments[2], variant.hasQOffset() ? arguments[3] : mlir::Value(),
-                       arguments[4], arguments[5], arguments[6], arguments[7],
-                       tileQ,        tileK};
-    domain = buildDomain(builder, op, values, bounds).getDefiningOp<tile::DomainOp>();
-    cuts = splitMask(builder, op, values, bounds).cuts;
-    // tile.param wants its kernel, which this block stands for.
-    for (mlir::Operation &inner : block)
-      if (!mlir::isa<tile::ParamOp>(inner))
-        REQUIRE(mlir::succeeded(mlir::verify(&inner)));
-  }
-  ~Case() {
-    block.dropAllReferences();
-    block.clear();
+    for (MaskAxis fixed : {MaskAxis::Queries, MaskAxis::Keys})
+      for (FullBy fullBy : {FullBy::Rest, FullBy::Mask})
+        loops.push_back(std::make_unique<Loop>(op, tileQ, tileK, fixed, fullBy));
   }
 
-  struct Segment {
-    int64_t begin, end;
-    bool full;
-  };
-
-  /// Calls `tell` for each tile of the segments.
-  std::vector<Segment> segments(const Sizes &sizes, int64_t q0,
-                                const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
-    auto domainLeaf = [&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
-      if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
-        auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
-        for (const BoundsTable &table : bounds)
-          if (table.name == parameter.getName())
-            return bound(sizes, table, x[1].integer, x.back().integer);
-        return load(sizes, parameter.getOwnName().str(), x.drop_front());
-      }
-      if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
-        return Scalar::of(sizes.scalars.at(parameter.getOwnName().str()));
-      return {};
-    };
-    RegionInterpreter interpreter(domainLeaf);
-    for (auto [argument, value] :
-         llvm::zip_equal(block.getArguments(), std::array<int64_t, 8>{sizes.b, sizes.h, q0, sizes.qOffset, sizes.B,
-                                                                      sizes.H, sizes.Sq, sizes.Sk}))
-      interpreter.set(argument, Scalar::of(value));
-    for (mlir::Operation &inner : block)
-      if (&inner != domain.getOperation())
-        interpreter.run(inner);
-    std::vector<Segment> result;
-    for (auto [begin, end, full] : llvm::zip_equal(domain.getBegins(), domain.getEnds(), domain.getFull()))
-      result.push_back({interpreter.get(begin).integer, interpreter.get(end).integer, full});
-    for (Segment segment : result)
-      for (int64_t t = segment.begin; t < segment.end; ++t) {
-        bool visited = true, full = segment.full;
-        if (!domain.getWhere().empty()) {
-          interpreter.set(domain.getWhere().getArgument(0), Scalar::of(t));
-          for (mlir::Operation &inner : domain.getWhere().front().without_terminator())
-            interpreter.run(inner);
-          visited = interpreter.get(domain.getVisible()).integer;
-          full &= interpreter.get(domain.getFullWhere()).integer != 0;
-        }
-        for (const MaskCut &cut : cuts) {
-          full &= !cut.fullBegin || t * sizes.tileK >= interpreter.get(cut.fullBegin).integer;
-          full &= !cut.fullEnd || (t + 1) * sizes.tileK <= interpreter.get(cut.fullEnd).integer;
-        }
-        tell(t, visited, full);
-      }
-    return result;
-  }
+  Loop &overKeys() { return *loops[0]; }
+  Loop &overQueries() { return *loops[2]; }
 
   /// Row-major Sq x Sk.
   std::vector<bool> visible(const Sizes &sizes) {
@@ -150,99 +237,114 @@ public:
     return result;
   }
 
+  /// Of b and h a numeric evaluation knows nothing.
+  bool dependsOnHeads() {
+    bool result = false;
+    op.getMask().walk([&](mlir::Operation *inner) {
+      if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner))
+        result |= extent.getName() == "B" || extent.getName() == "H";
+    });
+    if (!op.getMask().empty())
+      result |= !op.getMask().getArgument(0).use_empty() || !op.getMask().getArgument(1).use_empty();
+    return result;
+  }
+
   attn::AttentionOp op;
-  mlir::Region holder;
-  mlir::Block &block = holder.emplaceBlock();
-  tile::DomainOp domain;
-  llvm::SmallVector<MaskCut> cuts;
-  llvm::SmallVector<BoundsTable> bounds;
+  std::vector<std::unique_ptr<Loop>> loops;
 
 private:
-  static Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> indices) {
-    const std::vector<int64_t> &values = sizes.tensors.at(name);
-    return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
-  }
-
-  /// The least (0) or the greatest (1) element that the rows of a tile read.
-  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, int64_t tile) {
-    const int64_t first = tile * table.rows, past = std::min(first + table.rows, table.ofKeys ? sizes.Sk : sizes.Sq);
-    REQUIRE(first < past);
-    std::optional<int64_t> result;
-    for (int64_t row = first; row < past; ++row) {
-      int64_t value =
-          load(sizes, table.tensor.getName().str(), Scalar::of(row + (table.ofKeys ? 0 : sizes.qOffset))).integer;
-      result = !result ? value : end ? std::max(*result, value) : std::min(*result, value);
-    }
-    return Scalar::of(*result);
-  }
-
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-enum class Tight { No, Yes };
+/// Whether no tile is visited or partial without need: never, over keys only, or over either axis.
+enum class Tight { No, OverKeys, Yes };
 
-/// How much of a mask the analysis found, over everything checked.
+/// How much of a mask the analysis found, over everything checked, by the fixed axis.
 struct Found {
-  int64_t visited = 0, full = 0, tiles = 0, visible = 0, allVisible = 0;
+  int64_t visited[2] = {}, full[2] = {}, tiles[2] = {}, visible[2] = {}, allVisible[2] = {};
 };
 
-void check(Case &mask, const Sizes &sizes, Tight tight, Found &found) {
+/// The tiles of the looped axis for one tile of the fixed one, against every element.
+void checkTiles(Case &mask, Loop &loop, const Sizes &sizes, int64_t first, const std::vector<bool> &visible,
+                Tight tight, Found &found) {
+  bool keysFixed = loop.fixed == MaskAxis::Keys;
+  int64_t count = keysFixed ? sizes.Sq : sizes.Sk, step = keysFixed ? sizes.tileQ : sizes.tileK;
+  int64_t rows = keysFixed ? sizes.Sk : sizes.Sq, rowStep = keysFixed ? sizes.tileK : sizes.tileQ;
+  int64_t tiles = (count + step - 1) / step, last = 0;
+  bool isTight = tight == Tight::Yes || (tight == Tight::OverKeys && !keysFixed);
+  std::vector<int> kind(tiles, 0); // 0 skipped, 1 partial, 2 full
+  auto tell = [&](int64_t t, bool visited, bool full) {
+    REQUIRE(t >= 0);
+    REQUIRE(t < tiles);
+    kind[t] = !visited ? 0 : full ? 2 : 1;
+  };
+  for (auto [begin, end, full] : loop.segments(sizes, first, tell)) {
+    if (begin >= end)
+      continue;
+    REQUIRE(begin >= last);
+    REQUIRE(end <= tiles);
+    last = end;
+  }
+  auto hull = loop.hullOf(sizes, first);
+  // Without launch values, the numeric evaluation gives the same.
+  std::optional<TileSegments> numbers;
+  if (sizes.scalars.empty() && sizes.tensors.empty() && !mask.dependsOnHeads())
+    numbers = evaluateDomain(mask.op, {sizes.Sq, sizes.Sk, sizes.tileQ, sizes.tileK, sizes.qOffset}, first, loop.fixed);
+  for (int64_t t = 0; t < tiles; ++t) {
+    int64_t seen = 0, elements = 0;
+    for (int64_t row = first; row < std::min(first + rowStep, rows); ++row)
+      for (int64_t i = t * step; i < std::min((t + 1) * step, count); ++i, ++elements)
+        seen += visible[keysFixed ? i * sizes.Sk + row : row * sizes.Sk + i];
+    bool crosses = (t + 1) * step > count;
+    INFO("tile " << t << " has " << seen << " of " << elements << " visible");
+    if (seen > 0 && kind[t] == 0)
+      FAIL("a visible element is not visited");
+    if (seen > 0 && hull && (t < hull->first || t >= hull->second))
+      FAIL("a visible element is outside of the hull");
+    if (kind[t] == 2 && (seen != elements || crosses))
+      FAIL("a full tile is not full");
+    if (isTight && kind[t] != 0 && seen == 0)
+      FAIL("an empty tile is visited");
+    if (isTight && kind[t] == 1 && seen == elements && !crosses)
+      FAIL("a full tile counts as partial");
+    if (numbers)
+      CHECK(kind[t] == (t >= numbers->fullBegin && t < numbers->fullEnd ? 2 : t >= numbers->begin && t < numbers->end));
+    ++found.tiles[keysFixed];
+    found.visited[keysFixed] += kind[t] != 0;
+    found.full[keysFixed] += kind[t] == 2;
+    found.visible[keysFixed] += seen > 0;
+    found.allVisible[keysFixed] += seen == elements && !crosses;
+  }
+}
+
+/// The cuts against some elements: they hide nothing that is visible, and what is not where they are all of the mask.
+void checkCuts(Loop &loop, const Sizes &sizes, const std::vector<bool> &visible, std::mt19937_64 &random) {
+  for (int i = 0; i < 8; ++i) {
+    int64_t q = int64_t(random() % uint64_t(sizes.Sq)), k = int64_t(random() % uint64_t(sizes.Sk));
+    bool keysFixed = loop.fixed == MaskAxis::Keys, seen = visible[q * sizes.Sk + k];
+    INFO(sizes << " q " << q << " k " << k << ", " << nameOf(loop.fixed) << " fixed");
+    bool byCuts = loop.seesByCuts(sizes, keysFixed ? k : q, keysFixed ? q : k);
+    if (seen && !byCuts)
+      FAIL("a cut hides a visible element");
+    if (loop.isCuts && byCuts && !seen)
+      FAIL("the cuts show a hidden element");
+  }
+}
+
+void check(Case &mask, const Sizes &sizes, Tight tight, Found &found, std::mt19937_64 &random) {
   std::vector<bool> visible = mask.visible(sizes);
-  int64_t tiles = (sizes.Sk + sizes.tileK - 1) / sizes.tileK;
-  for (int64_t q0 = 0; q0 < sizes.Sq; q0 += sizes.tileQ) {
-    INFO(sizes << " q0 " << q0);
-    std::vector<int> kind(tiles, 0); // 0 skipped, 1 partial, 2 full
-    int64_t last = 0;
-    auto tell = [&](int64_t t, bool visited, bool full) {
-      REQUIRE(t >= 0);
-      REQUIRE(t < tiles);
-      kind[t] = !visited ? 0 : full ? 2 : 1;
-    };
-    for (auto [begin, end, full] : mask.segments(sizes, q0, tell)) {
-      if (begin >= end)
-        continue;
-      REQUIRE(begin >= last);
-      REQUIRE(end <= tiles);
-      last = end;
+  for (auto &loop : mask.loops) {
+    bool keysFixed = loop->fixed == MaskAxis::Keys;
+    int64_t rows = keysFixed ? sizes.Sk : sizes.Sq, step = keysFixed ? sizes.tileK : sizes.tileQ;
+    for (int64_t first = 0; first < rows; first += step) {
+      INFO(sizes << ", fixed " << nameOf(loop->fixed) << " from " << first << ", full by "
+                 << (loop->fullBy == FullBy::Rest ? "the rest" : "the mask"));
+      checkTiles(mask, *loop, sizes, first, visible, tight, found);
     }
-    for (int64_t t = 0; t < tiles; ++t) {
-      int64_t seen = 0, elements = 0;
-      for (int64_t q = q0; q < std::min(q0 + sizes.tileQ, sizes.Sq); ++q)
-        for (int64_t k = t * sizes.tileK; k < std::min((t + 1) * sizes.tileK, sizes.Sk); ++k, ++elements)
-          seen += visible[q * sizes.Sk + k];
-      bool crosses = (t + 1) * sizes.tileK > sizes.Sk;
-      INFO("tile " << t << " has " << seen << " of " << elements << " visible");
-      if (seen > 0 && kind[t] == 0)
-        FAIL("a visible key is not visited");
-      if (kind[t] == 2 && (seen != elements || crosses))
-        FAIL("a full tile is not full");
-      if (tight == Tight::Yes && kind[t] != 0 && seen == 0)
-        FAIL("an empty tile is visited");
-      if (tight == Tight::Yes && kind[t] == 1 && seen == elements && !crosses)
-        FAIL("a full tile counts as partial");
-      ++found.tiles;
-      found.visited += kind[t] != 0;
-      found.full += kind[t] == 2;
-      found.visible += seen > 0;
-      found.allVisible += seen == elements && !crosses;
-    }
-    // Without launch values, the numeric evaluation gives the same.
-    if (sizes.scalars.empty() && sizes.tensors.empty()) {
-      TileSegments numbers = evaluateDomain(mask.op, q0, sizes.qOffset, sizes.Sq, sizes.Sk, sizes.tileQ, sizes.tileK);
-      bool uniform = false; // of b and h it knows nothing either
-      mask.op.getMask().walk([&](mlir::Operation *inner) {
-        if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner))
-          uniform |= extent.getName() == "B" || extent.getName() == "H";
-      });
-      if (!mask.op.getMask().empty())
-        uniform |= !mask.op.getMask().getArgument(0).use_empty() || !mask.op.getMask().getArgument(1).use_empty();
-      for (int64_t t = 0; t < tiles && !uniform; ++t) {
-        int expected = t >= numbers.fullBegin && t < numbers.fullEnd ? 2
-                       : t >= numbers.begin && t < numbers.end       ? 1
-                                                                     : 0;
-        CHECK(kind[t] == expected);
-      }
-    }
+    // A tile that begins past the end of its axis visits nothing.
+    if (auto past = loop->hullOf(sizes, (rows + step - 1) / step * step))
+      CHECK(past->first >= past->second);
+    checkCuts(*loop, sizes, visible, random);
   }
 }
 
@@ -274,7 +376,7 @@ Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int round
         sizes.qOffset = draw(-400, 400);
       if (launch)
         launch(sizes, random);
-      check(mask, sizes, tight, found);
+      check(mask, sizes, tight, found, random);
     }
   }
   return found;
@@ -580,7 +682,7 @@ TEST_CASE("extents and offsets at their limits do not overflow") {
   mlir::MLIRContext context;
   auto ends = [&](const std::string &mask, Sizes sizes, int64_t q0, bool qOffset) {
     Case built(context, parsed(mask, qOffset), 128, 64, true);
-    auto segments = built.segments(sizes, q0, [](int64_t, bool, bool) {});
+    auto segments = built.overKeys().segments(sizes, q0, [](int64_t, bool, bool) {});
     return std::pair(segments.front().begin, segments.back().end);
   };
   auto expect = [&](int64_t lo, int64_t hi) {
@@ -616,9 +718,7 @@ TEST_CASE("few ops are emitted") {
   mlir::MLIRContext context;
   auto count = [&](const Variant &variant) {
     Case mask(context, variant, 128, 64, true);
-    mlir::OpBuilder builder(&context);
-    return llvm::count_if(mask.block,
-                          [](mlir::Operation &op) { return !mlir::isa<mlir::arith::ConstantOp, tile::DomainOp>(op); });
+    return std::max(mask.overKeys().ops, mask.overQueries().ops);
   };
   // The domain's, and the cuts' ends.
   CHECK(count(Variant("plain")) <= 3);
@@ -629,12 +729,12 @@ TEST_CASE("few ops are emitted") {
 TEST_CASE("a causal mask visits about half of the tiles") {
   mlir::MLIRContext context;
   Case mask(context, masked(causal()), 128, 64, true);
-  VisitedTiles tiles = countVisitedTiles(mask.op, 1024, 1024, 128, 64);
+  VisitedTiles tiles = countVisitedTiles(mask.op, {1024, 1024, 128, 64});
   CHECK(tiles.all == 8 * 16);
   CHECK(tiles.full == 2 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7));
   CHECK(tiles.partial == 8 * 2);
-  CHECK(*visibleFraction(mask.op, 1024, 1024, 128, 64) == Approx(72.0 / 128));
-  CHECK_FALSE(visibleFraction(mask.op, 0, 1024, 128, 64));
+  CHECK(*visibleFraction(mask.op, {1024, 1024, 128, 64}) == Approx(72.0 / 128));
+  CHECK_FALSE(visibleFraction(mask.op, {0, 1024, 128, 64}));
 }
 
 TEST_CASE("a block pattern becomes the domain's where, and full tiles need whole blocks") {
@@ -644,15 +744,15 @@ TEST_CASE("a block pattern becomes the domain's where, and full tiles need whole
   {
     Case mask(context, variant(128, 64), 128, 64, true);
     CHECK_FALSE(patternNeedsElementMask(mask.op, 128, 64));
-    CHECK(mask.domain.skips());
-    CHECK(mask.domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 3);
-    CHECK(llvm::is_contained(mask.domain.getFull(), true));
+    CHECK(mask.overKeys().domain.skips());
+    CHECK(mask.overKeys().domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 3);
+    CHECK(llvm::is_contained(mask.overKeys().domain.getFull(), true));
   }
   for (auto [rows, columns] : {std::pair(64, 64), std::pair(128, 32), std::pair(192, 64)}) {
     Case mask(context, variant(rows, columns), 128, 64, true);
     CHECK(patternNeedsElementMask(mask.op, 128, 64));
-    CHECK_FALSE(llvm::is_contained(mask.domain.getFull(), true));
+    CHECK_FALSE(llvm::is_contained(mask.overKeys().domain.getFull(), true));
   }
   Case shared(context, masked(causal()).blocks(captured("pattern", boolean, rank(2)), 128, 128), 128, 64, true);
-  CHECK(shared.domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 2);
+  CHECK(shared.overKeys().domain.getVisible().getDefiningOp<tile::TouchesOp>().getIndices().size() == 2);
 }

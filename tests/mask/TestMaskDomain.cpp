@@ -17,7 +17,9 @@ struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
   TestMaskDomain(const TestMaskDomain &other) : PassWrapper(other) {}
 
   StringRef getArgument() const override { return "test-mask-domain"; }
-  StringRef getDescription() const override { return "print the tiles that each query tile visits, for given sizes"; }
+  StringRef getDescription() const override {
+    return "print the tiles that each tile of an axis visits, for given sizes";
+  }
 
   Option<int64_t> tileQ{*this, "tile-q", llvm::cl::desc("rows of a tile"), llvm::cl::init(128)};
   Option<int64_t> tileK{*this, "tile-k", llvm::cl::desc("keys of a tile"), llvm::cl::init(64)};
@@ -25,13 +27,18 @@ struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
   Option<int64_t> keys{*this, "sk", llvm::cl::desc("keys"), llvm::cl::init(512)};
   Option<int64_t> qOffset{*this, "q-offset", llvm::cl::desc("added to q, for variants with a query offset"),
                           llvm::cl::init(0)};
+  Option<std::string> axis{*this, "axis", llvm::cl::desc("fixed axis, q or k; the tiles are of the other"),
+                           llvm::cl::init("q")};
 
   void runOnOperation() override {
     for (auto op : getOperation().getOps<attn::AttentionOp>()) {
       llvm::outs() << "@" << op.getSymName() << "\n";
-      for (int64_t q0 = 0; q0 < queries; q0 += tileQ) {
-        TileSegments tiles = evaluateDomain(op, q0, qOffset, queries, keys, tileQ, tileK);
-        llvm::outs() << "  q " << q0 << ":";
+      bool keysFixed = axis == "k";
+      int64_t rows = keysFixed ? keys : queries, step = keysFixed ? tileK : tileQ;
+      for (int64_t first = 0; first < rows; first += step) {
+        TileSegments tiles = evaluateDomain(op, {queries, keys, tileQ, tileK, qOffset}, first,
+                                            keysFixed ? MaskAxis::Keys : MaskAxis::Queries);
+        llvm::outs() << "  " << axis << " " << first << ":";
         auto segment = [](int64_t begin, int64_t end, StringRef kind) {
           if (begin < end)
             llvm::outs() << " [" << begin << ", " << end << ") " << kind;

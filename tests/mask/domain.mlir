@@ -1,9 +1,16 @@
 // RUN: attune-opt --test-mask-domain="tile-q=128 tile-k=64 sq=300 sk=300" %s | FileCheck %s
+// RUN: attune-opt --test-mask-domain="tile-q=128 tile-k=64 sq=300 sk=300 axis=k" %s | FileCheck %s --check-prefix=KEYS
 
 // CHECK-LABEL: @causal
 // CHECK-NEXT:    q 0: [0, 2) partial
 // CHECK-NEXT:    q 128: [0, 2) full [2, 4) partial
 // CHECK-NEXT:    q 256: [0, 4) full [4, 5) partial
+// KEYS-LABEL: @causal
+// KEYS-NEXT:    k 0: [0, 1) partial [1, 2) full [2, 3) partial
+// KEYS-NEXT:    k 64: [0, 1) partial [1, 2) full [2, 3) partial
+// KEYS-NEXT:    k 128: [1, 2) partial [2, 3) partial
+// KEYS-NEXT:    k 192: [1, 2) partial [2, 3) partial
+// KEYS-NEXT:    k 256: [2, 3) partial
 attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.cmpi sge, %q, %k : i32
@@ -14,6 +21,12 @@ attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
 // CHECK-NEXT:    q 0: none
 // CHECK-NEXT:    q 128: none
 // CHECK-NEXT:    q 256: none
+// KEYS-LABEL: @nothing
+// KEYS-NEXT:    k 0: none
+// KEYS-NEXT:    k 64: none
+// KEYS-NEXT:    k 128: none
+// KEYS-NEXT:    k 192: none
+// KEYS-NEXT:    k 256: none
 attn.attention @nothing dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.constant false
@@ -23,6 +36,8 @@ attn.attention @nothing dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
 // A remainder is not followed: every tile is visited and none is full.
 // CHECK-LABEL: @striped
 // CHECK-NEXT:    q 0: [0, 5) partial
+// KEYS-LABEL: @striped
+// KEYS-NEXT:    k 0: [0, 3) partial
 attn.attention @striped dtype bf16 head_dim 64 x 64 scale 0.125 score {} mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %c8 = arith.constant 8 : i32

@@ -1,0 +1,151 @@
+//===- Comparisons.cpp - The elements of a tile for which x <= y ----------===//
+
+#include "passes/analysis/mask/Visibility.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::mask;
+
+/// Whether nothing is known of the value but its type.
+static bool isVague(const Form &x) {
+  return !x.looped && !x.fixed && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
+         x.hi.constant >= int32Range.hi;
+}
+
+Verdict Visibility::compare(Form x, Form y, bool strictly) {
+  if (isVague(x) || isVague(y))
+    return unknown<Verdict>();
+  // Parts that both have go away.
+  if (((x.looped && y.looped) || (x.fixed && y.fixed)) && (!x.looped || !y.looped || x.divisor == y.divisor)) {
+    x = sum(x, signedForm(y, true), int64Range);
+    y = exactly(constantOf(0), {0, 0});
+  }
+  x = collapsed(x);
+  y = collapsed(y);
+  for (const Linear *end : {&x.lo, &x.hi, &y.lo, &y.hi})
+    if (end->unknown || (end->tooLarge && !isWide(*end)))
+      return unknown<Verdict>();
+  return {isOrdered(x.lo, y.hi, strictly), isOrdered(x.hi, y.lo, strictly)};
+}
+
+template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
+  // |a| <= y is a <= y && -a <= y, and so on: exact, and each part is linear.
+  for (bool right : {false, true}) {
+    Side side = right ? y : x;
+    Operation *definition = side.value.getDefiningOp();
+    if (!definition || side.negative || !dependsOn(side.value, loopedAxis) || splits == 0)
+      continue;
+    SmallVector<Side, 2> parts;
+    bool all = !right;
+    if (isa<arith::MaxSIOp, arith::MinSIOp>(definition)) {
+      parts = {{definition->getOperand(0)}, {definition->getOperand(1)}};
+      all = all == isa<arith::MaxSIOp>(definition);
+    } else if (isa<math::AbsIOp>(definition) &&
+               form(definition->getOperand(0)).values.lo > rangeOf(side.value.getType()).lo) {
+      parts = {{definition->getOperand(0)}, {definition->getOperand(0), true}};
+    } else {
+      continue;
+    }
+    --splits;
+    Set first = right ? atMost<Set>(x, parts[0], slack) : atMost<Set>(parts[0], y, slack);
+    Set second = right ? atMost<Set>(x, parts[1], slack) : atMost<Set>(parts[1], y, slack);
+    return all ? conjunction(first, second) : disjunction(first, second);
+  }
+  Form low = form(x.value), high = form(y.value);
+  if constexpr (std::is_same_v<Set, Verdict>)
+    return compare(signedForm(low, x.negative), signedForm(high, y.negative), slack == 1);
+  else
+    return solveAtMost(low, high, x.negative, y.negative, slack);
+}
+
+Bounds Visibility::solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack) {
+  narrow(low, high.values);
+  narrow(high, low.values);
+  if (low.lo.unknown || low.hi.unknown || high.lo.unknown || high.hi.unknown)
+    return everything<Bounds>();
+  Range solvable = {-maxTerm, maxTerm};
+  if (isVague(low) || isVague(high))
+    return unknown<Bounds>();
+  if (!low.values.within(solvable) || !high.values.within(solvable))
+    return unknown<Bounds>();
+  Form difference = sum(signedForm(low, lowNegative), signedForm(high, !highNegative), int64Range);
+  difference.lo = addConstant(difference.lo, slack);
+  difference.hi = addConstant(difference.hi, slack);
+  return solve(difference);
+}
+
+void Visibility::narrow(Form &x, Range other) {
+  Wide limit = Wide(1) << 40;
+  if (!isWide(x.lo) || !(x.lo == x.hi) || x.looped || x.fixed || other.lo < -limit || other.hi > limit)
+    return;
+  // Twice the size, so that a negated side stays outside too.
+  int64_t bound = 2 * std::max(std::abs(other.lo), std::abs(other.hi)) + 2;
+  Type type = builder->getI64Type();
+  Value value = convert(atBlock(x.lo.terms[0].first), type);
+  value = emit<arith::MinSIOp>(value, constantValue(type, bound));
+  value = emit<arith::MaxSIOp>(value, constantValue(type, -bound));
+  x = exactly(base(value, {-bound, bound}), {-bound, bound});
+}
+
+Bounds Visibility::solve(const Form &x) {
+  Form atEnds = x;
+  collapseFixed(atEnds);
+  const Linear &least = atEnds.lo, &most = atEnds.hi;
+  if (least.unknown || most.unknown)
+    return everything<Bounds>();
+  if (least.tooLarge || most.tooLarge)
+    return unknown<Bounds>();
+  auto bound = [&](const Linear &rest) -> std::optional<Interval> {
+    if (x.looped == 0)
+      return when(lessEqual(rest, constantOf(0)));
+    if (x.looped == std::numeric_limits<int64_t>::min())
+      return std::nullopt;
+    Interval result;
+    int64_t factor = std::abs(x.looped);
+    if (x.looped > 0) {
+      // trunc(l / n) <= floor(-rest / factor), that is trunc(l / n) < floor(-rest / factor) + 1.
+      Linear end = scale(rest, -1);
+      result.hi = firstIndex(factor == 1 ? addConstant(end, 1) : quotient(addConstant(end, factor), factor), x.divisor);
+    } else {
+      // trunc(l / n) >= ceil(rest / factor).
+      result.lo = firstIndex(factor == 1 ? rest : quotient(addConstant(rest, factor - 1), factor), x.divisor);
+    }
+    if ((result.lo && result.lo->tooLarge) || (result.hi && result.hi->tooLarge))
+      return std::nullopt;
+    return simplified(result);
+  };
+  auto hull = bound(least), full = least == most ? hull : bound(most);
+  if (!hull || !full)
+    return unknown<Bounds>();
+  return {*hull, *full};
+}
+
+Linear Visibility::quotient(const Linear &x, int64_t divisor) {
+  // What is negative lies before every position.
+  if (!mayBeNegative(loopedAxis))
+    return divide(maximum(x, constantOf(0)), divisor);
+  if (x.unknown || x.tooLarge || x.range.lo >= 0)
+    return divide(x, divisor);
+  return divide(select(lessEqual(x, constantOf(-1)), addConstant(x, 1 - divisor), x), divisor);
+}
+
+Linear Visibility::firstIndex(const Linear &least, int64_t divisor) {
+  Linear position = scale(least, divisor);
+  // Truncation: 0 is the quotient of 2 * divisor - 1 positions.
+  if (divisor != 1 && mayBeNegative(loopedAxis))
+    position = select(lessEqual(least, constantOf(0)), addConstant(position, 1 - divisor), position);
+  return loopedAxis.offset == constantOf(0) ? position : subtract(position, loopedAxis.offset);
+}
+
+Interval Visibility::simplified(Interval x) {
+  if (x.lo && x.lo->range.hi <= 0)
+    x.lo.reset();
+  if (x.hi && subtract(*x.hi, loopedAxis.count).range.lo >= 0)
+    x.hi.reset();
+  return x;
+}
+
+template Bounds Visibility::atMost<Bounds>(Side x, Side y, int64_t slack);
+template Verdict Visibility::atMost<Verdict>(Side x, Side y, int64_t slack);

@@ -1,0 +1,241 @@
+//===- Domain.cpp - The tiles of a mask as a tile.domain, and its cuts ----===//
+
+#include "ir/NestedOps.h"
+#include "passes/analysis/Dependences.h"
+#include "passes/analysis/mask/Visibility.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::mask;
+
+/// What the region of a domain needs not compute for each tile again moves in front of it.
+static void hoistFromRegion(tile::DomainOp domain) {
+  Block &body = domain.getWhere().front();
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
+    if (llvm::none_of(op.getOperands(), [&](Value operand) { return operand.getParentBlock() == &body; }))
+      op.moveBefore(domain);
+}
+
+/// Erases those of `ops`, a stretch of a block, that nothing needs.
+static void eraseDead(ArrayRef<Operation *> ops) {
+  for (Operation *op : llvm::reverse(ops))
+    if (isOpTriviallyDead(op))
+      op->erase();
+}
+
+/// The conjuncts by what they leave of any one row.
+static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+  // It shows in what the analysis of one row emits, which nothing else needs.
+  OpBuilder::InsertionGuard guard(builder);
+  Region scratch;
+  Value index = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
+  return Visibility(op, builder, values.atRow(index)).rowConjuncts();
+}
+
+namespace {
+
+/// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
+class DomainWriter {
+public:
+  DomainWriter(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values)
+      : builder(builder), op(op), loc(op.getLoc()), values(values), analysis(op, builder, values, &tables) {}
+
+  tile::DomainOp write(FullBy fullBy) {
+    // Cuts have conditions of their own.
+    std::array<Linear, 4> tiles = fullBy == FullBy::Rest
+                                      ? analysis.tilesBy(rowConjuncts(builder, op, values).rest, false)
+                                  : analysis.conjunctsByTile().empty() ? analysis.tiles()
+                                                                       : analysis.tilesBy(analysis.conjuncts(), true);
+    auto &[begin, fullBegin, fullEnd, end] = tiles;
+    hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
+    // The region, first: without full tiles in it the segments have none.
+    writeWhere();
+    writeSegments(tiles);
+    auto domain = tile::DomainOp::create(
+        builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(analysis.getLooped().name()),
+        builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
+        /*reverse=*/UnitAttr());
+    domain.getWhere().takeBody(where);
+    if (!domain.getWhere().empty())
+      hoistFromRegion(domain);
+    return domain;
+  }
+
+  SmallVector<BoundsTable> tables;
+
+private:
+  void writeWhere() {
+    attn::BlockPatternAttr pattern = op.getPatternAttr();
+    bool byTile = !analysis.conjunctsByTile().empty();
+    if (!byTile && !pattern)
+      return;
+    OpBuilder::InsertionGuard guard(builder);
+    Value visible, full;
+    Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
+    if (byTile) {
+      Visibility ofTile(op, builder, values, &tables, tile);
+      Verdict verdict = ofTile.verdict();
+      visible = ofTile.toI1(verdict.possible);
+      full = ofTile.toI1(verdict.certain);
+    } else {
+      visible = full = arith::ConstantIntOp::create(builder, loc, 1, 1);
+    }
+    if (pattern)
+      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile), visible);
+    hasFull &= !matchPattern(full, m_Zero());
+    if (matchPattern(visible, m_One()) && !hasFull)
+      where.getBlocks().clear();
+    else
+      tile::YieldOp::create(builder, loc, ValueRange{visible, full});
+  }
+
+  Value touchesPattern(attn::BlockPatternAttr pattern, Value tile) {
+    attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+    Value view = tile::readTensor(builder, loc, tensor);
+    SmallVector<Value> indices;
+    if (tensor.getRank() == 3)
+      indices.push_back(values.h);
+    Value step = arith::ConstantIntOp::create(builder, loc, analysis.getLooped().tile, 32);
+    Value looped = arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw);
+    indices.append({values.q0 ? values.q0 : looped, values.k0 ? values.k0 : looped});
+    return tile::TouchesOp::create(builder, loc, builder.getI1Type(), view, indices, values.tileQ, values.tileK,
+                                   pattern.getRows(), pattern.getColumns());
+  }
+
+  void writeSegments(const std::array<Linear, 4> &tiles) {
+    auto &[begin, fullBegin, fullEnd, end] = tiles;
+    auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
+      begins.push_back(analysis.toI32(from, fromName));
+      ends.push_back(analysis.toI32(to, toName));
+      kinds.push_back(isFull);
+    };
+    if (!hasFull) {
+      segment(begin, "tiles_begin", end, "tiles_end", false);
+      return;
+    }
+    if (!(begin == fullBegin))
+      segment(begin, "tiles_begin", fullBegin, "full_begin", false);
+    segment(fullBegin, begin == fullBegin ? "tiles_begin" : "full_begin", fullEnd,
+            fullEnd == end ? "tiles_end" : "full_end", true);
+    if (!(fullEnd == end))
+      segment(fullEnd, "full_end", end, "tiles_end", false);
+  }
+
+  OpBuilder &builder;
+  attn::AttentionOp op;
+  Location loc;
+  const BlockValues &values;
+  Visibility analysis;
+  bool hasFull = false;
+  Region where;
+  SmallVector<Value> begins, ends;
+  SmallVector<bool> kinds;
+};
+
+} // namespace
+
+Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
+                          FullBy fullBy) {
+  Block *block = builder.getInsertionBlock();
+  Operation *before =
+      builder.getInsertionPoint() == block->begin() ? nullptr : &*std::prev(builder.getInsertionPoint());
+  DomainWriter writer(builder, op, values);
+  tile::DomainOp domain = writer.write(fullBy);
+
+  // Tables that the result does without are not made.
+  SmallVector<Operation *> made;
+  for (Operation &op :
+       llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
+    made.push_back(&op);
+  if (!domain.getWhere().empty())
+    for (Operation &op : domain.getWhere().front().without_terminator())
+      made.push_back(&op);
+  eraseDead(made);
+  llvm::copy_if(writer.tables, std::back_inserter(bounds), [&](const BoundsTable &table) {
+    return !llvm::is_contained(bounds, table) &&
+           holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.name; });
+  });
+  return domain;
+}
+
+SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
+  Location loc = op.getLoc();
+  Visibility analysis(op, builder, values);
+  auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
+  Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
+  auto followsRows = [&](Value tile) {
+    return followsFrom(tile, [&](Operation *op) { return op == values.first().getDefiningOp(); });
+  };
+  if (!followsRows(first) && !followsRows(last))
+    return {};
+  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, values.first(), values.count());
+  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
+}
+
+MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds) {
+  Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
+  MaskSplit split;
+  split.rest = std::move(ofRow.rest);
+  SmallVector<BoundsTable> tables;
+  Visibility analysis(op, builder, values, &tables);
+  auto add = [&](SmallVector<Conjunct> &conjuncts, bool withEnd) {
+    if (conjuncts.empty() && !withEnd)
+      return;
+    Interval full = analysis.fullInterval(conjuncts);
+    // An end each: the comparisons of both at once take a device compiler a register for each element.
+    if (full.lo)
+      split.cuts.push_back({conjuncts, analysis.beginOf(full, "full_from"), {}});
+    if (full.hi || withEnd)
+      split.cuts.push_back({std::move(conjuncts), {}, analysis.endOf(full, "full_to")});
+  };
+  // Every row ends where the looped axis does.
+  add(ofRow.upper, true);
+  add(ofRow.lower, false);
+  add(ofRow.both, false);
+  for (const BoundsTable &table : tables)
+    if (!llvm::is_contained(bounds, table))
+      bounds.push_back(table);
+  return split;
+}
+
+Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
+                      Value origin, Value column) {
+  assert((row.k0 ? row.tileK : row.tileQ) == 1 && "one row");
+  Visibility analysis(op, builder, row);
+  Interval interval = analysis.fullInterval(cut.conjuncts);
+  Location loc = cut.conjuncts.empty() ? op.getLoc() : cut.conjuncts.front().first.getLoc();
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+  // In columns of the tile, from none to all.
+  auto within = [&](Value end) -> Value {
+    Value columns = arith::SubIOp::create(builder, loc, end, origin, arith::IntegerOverflowFlags::nsw);
+    columns = arith::MinSIOp::create(builder, loc, columns, constant(analysis.getLooped().tile));
+    return arith::MaxSIOp::create(builder, loc, columns, constant(0));
+  };
+  if (cut.fullEnd)
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column,
+                                 within(analysis.endOf(interval, "row_end")));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column,
+                               within(analysis.beginOf(interval, "row_begin")));
+}
+
+bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {
+  attn::BlockPatternAttr pattern = op.getPatternAttr();
+  return pattern && (pattern.getRows() % tileQ != 0 || pattern.getColumns() % tileK != 0);
+}
+
+Value attune::emitPatternLookup(OpBuilder &builder, Value view, Value h, Value q, Value k,
+                                attn::BlockPatternAttr pattern) {
+  Location loc = view.getLoc();
+  SmallVector<Value> indices;
+  if (cast<tile::ViewType>(view.getType()).getRank() == 3)
+    indices.push_back(h);
+  for (auto [coordinate, size] : {std::pair(q, pattern.getRows()), std::pair(k, pattern.getColumns())}) {
+    Value divisor = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(size));
+    indices.push_back(arith::DivSIOp::create(builder, loc, coordinate, divisor));
+  }
+  return tile::ElementOp::create(builder, loc, builder.getI1Type(), view, indices,
+                                 SmallVector<bool>(indices.size(), false));
+}

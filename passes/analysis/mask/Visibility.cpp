@@ -1,0 +1,200 @@
+//===- Visibility.cpp - What a mask leaves of a tile of one axis ----------===//
+
+#include "passes/analysis/mask/Visibility.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::mask;
+
+Bounds Visibility::bounds(std::optional<ArrayRef<Conjunct>> deciding) {
+  Bounds result = everything<Bounds>();
+  if (op.getMask().empty())
+    return result;
+  if (!deciding)
+    return visit<Bounds>(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false);
+  auto byTile = conjunctsByTile();
+  for (const Conjunct &conjunct : conjuncts()) {
+    Bounds bounds = visit<Bounds>(conjunct.first, conjunct.second);
+    result.hull = intersect(result.hull, bounds.hull);
+    if (llvm::is_contained(*deciding, conjunct) && !llvm::is_contained(byTile, conjunct))
+      result.full = intersect(result.full, bounds.full);
+  }
+  return result;
+}
+
+/// Appends the values whose conjunction the i1 value, negated or not, is; once each, however often it occurs.
+static void appendConjuncts(Value value, bool negate, SmallVectorImpl<Conjunct> &to,
+                            llvm::DenseSet<std::pair<Value, unsigned>> &met) {
+  if (!met.insert({value, negate}).second)
+    return;
+  Operation *definition = value.getDefiningOp();
+  if (definition && (negate ? isa<arith::OrIOp>(definition) : isa<arith::AndIOp>(definition)))
+    for (Value operand : definition->getOperands())
+      appendConjuncts(operand, negate, to, met);
+  else if (auto flip = dyn_cast_or_null<arith::XOrIOp>(definition); flip && matchPattern(flip.getRhs(), m_One()))
+    appendConjuncts(flip.getLhs(), !negate, to, met);
+  else
+    to.push_back({value, negate});
+}
+
+SmallVector<Conjunct> Visibility::conjuncts() {
+  SmallVector<Conjunct> result;
+  llvm::DenseSet<std::pair<Value, unsigned>> met;
+  if (!op.getMask().empty())
+    appendConjuncts(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false, result, met);
+  return result;
+}
+
+SmallVector<Conjunct> Visibility::conjunctsByTile() {
+  SmallVector<Conjunct> result;
+  if (tables)
+    llvm::copy_if(conjuncts(), std::back_inserter(result),
+                  [&](const Conjunct &conjunct) { return loadsByTile(conjunct.first); });
+  return result;
+}
+
+Verdict Visibility::verdict() {
+  Verdict result = everything<Verdict>();
+  for (auto [value, negate] : conjunctsByTile())
+    result = conjunction(result, visit<Verdict>(value, negate));
+  return result;
+}
+
+std::array<Linear, 4> Visibility::tiles(std::optional<ArrayRef<Conjunct>> deciding, bool toEnd) {
+  auto [hull, full] = bounds(deciding);
+  bool fromZero = !hull.lo;
+  Linear lo = fromZero ? constantOf(0) : clampToLooped(*hull.lo);
+  Linear hi = hull.hi ? clampToLooped(*hull.hi) : loopedAxis.count;
+  Linear begin = divide(lo, loopedAxis.tile), end = divide(addConstant(hi, loopedAxis.tile - 1), loopedAxis.tile);
+  if (!fromZero)
+    end = select(lessEqual(hi, lo), begin, end);
+  if (full.isEmpty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile))
+    return {begin, end, end, end};
+  if (!toEnd && full.isAll())
+    return {begin, begin, end, end};
+  Linear fullLo = full.lo ? clampToLooped(*full.lo) : constantOf(0);
+  Linear fullHi = full.hi ? clampToLooped(*full.hi) : loopedAxis.count;
+  Linear fullBegin = divide(addConstant(fullLo, loopedAxis.tile - 1), loopedAxis.tile);
+  Linear fullEnd = !toEnd && !full.hi ? end : divide(fullHi, loopedAxis.tile);
+  // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty
+  // anywhere.
+  if (deciding || !fromZero || full.lo) {
+    fullBegin = maximum(minimum(fullBegin, end), begin);
+    fullEnd = maximum(minimum(fullEnd, end), fullBegin);
+  }
+  return {begin, fullBegin, fullEnd, end};
+}
+
+Interval Visibility::fullInterval(ArrayRef<Conjunct> conjuncts) {
+  Interval result;
+  for (auto [value, negate] : conjuncts)
+    result = intersect(result, visit<Bounds>(value, negate).full);
+  return result;
+}
+
+Visibility::RowConjuncts Visibility::rowConjuncts() {
+  RowConjuncts result;
+  for (auto [value, negate] : conjuncts()) {
+    auto [hull, full] = visit<Bounds>(value, negate);
+    if (hull.lo != full.lo || hull.hi != full.hi)
+      result.rest.push_back({value, negate});
+    else if (!hull.isAll())
+      (!hull.lo ? result.upper : !hull.hi ? result.lower : result.both).push_back({value, negate});
+  }
+  return result;
+}
+
+static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
+
+Value Visibility::beginOf(const Interval &x, StringRef name) {
+  return toI32(isNear(*x.lo) ? *x.lo : clampToLooped(*x.lo), name);
+}
+
+Value Visibility::endOf(const Interval &x, StringRef name) {
+  Linear end = x.hi ? minimum(*x.hi, loopedAxis.count) : loopedAxis.count;
+  return toI32(isNear(end) ? end : highEnd(x), name);
+}
+
+template <typename Set> Set Visibility::visit(Value value, bool negate) {
+  std::pair<Value, unsigned> key(value, negate);
+  if (auto known = knownSets<Set>().find(key); known != knownSets<Set>().end())
+    return known->second;
+  Set result = computeSet<Set>(value, negate);
+  return knownSets<Set>()[key] = result;
+}
+
+template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return where<Set>({constant.isZero() == negate, {}});
+  Operation *definition = value.getDefiningOp();
+  if (!definition)
+    return unknown<Set>();
+  bool uniform = isUniform(value);
+  if (builder && uniform) {
+    Condition condition{{}, atBlock(value)};
+    if constexpr (std::is_same_v<Set, Verdict>)
+      return where<Set>(negate ? opposite(condition) : condition);
+    else {
+      Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), loopedAxis.count)
+                                                : select(condition, loopedAxis.count, constantOf(0))};
+      return {interval, interval};
+    }
+  }
+  auto operand = [&](unsigned i) { return definition->getOperand(i); };
+  if (auto load = dyn_cast<attn::LoadOp>(definition))
+    if (auto ends = loadedEnds(load)) {
+      Condition all{{}, ends->first}, any{{}, ends->second};
+      return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
+    }
+  if (isa<arith::AndIOp, arith::OrIOp>(definition)) {
+    Set x = visit<Set>(operand(0), negate), y = visit<Set>(operand(1), negate);
+    return isa<arith::AndIOp>(definition) != negate ? conjunction(x, y) : disjunction(x, y);
+  }
+  if (isa<arith::XOrIOp>(definition))
+    return different<Set>(operand(0), operand(1), negate);
+  if (isa<arith::SelectOp>(definition))
+    return disjunction(conjunction(visit<Set>(operand(0), false), visit<Set>(operand(1), negate)),
+                       conjunction(visit<Set>(operand(0), true), visit<Set>(operand(2), negate)));
+  if (auto compare = dyn_cast<arith::CmpIOp>(definition)) {
+    using Predicate = arith::CmpIPredicate;
+    Predicate predicate = negate ? arith::invertPredicate(compare.getPredicate()) : compare.getPredicate();
+    Value x = compare.getLhs(), y = compare.getRhs();
+    if (x.getType().isInteger(1)) {
+      if (predicate == Predicate::eq || predicate == Predicate::ne)
+        return different<Set>(x, y, predicate == Predicate::eq);
+      return uniform ? everything<Set>() : unknown<Set>();
+    }
+    switch (predicate) {
+    case Predicate::sle:
+      return atMost<Set>({x}, {y}, 0);
+    case Predicate::slt:
+      return atMost<Set>({x}, {y}, 1);
+    case Predicate::sge:
+      return atMost<Set>({y}, {x}, 0);
+    case Predicate::sgt:
+      return atMost<Set>({y}, {x}, 1);
+    case Predicate::eq:
+      return conjunction(atMost<Set>({x}, {y}, 0), atMost<Set>({y}, {x}, 0));
+    case Predicate::ne:
+      return disjunction(atMost<Set>({x}, {y}, 1), atMost<Set>({y}, {x}, 1));
+    default:
+      break;
+    }
+  }
+  // Only a numeric evaluation gets here with a uniform value: one that it does not know.
+  return uniform ? everything<Set>() : unknown<Set>();
+}
+
+template <typename Set> Set Visibility::different(Value x, Value y, bool negate) {
+  if (matchPattern(x, m_Constant()))
+    std::swap(x, y);
+  APInt constant;
+  if (matchPattern(y, m_ConstantInt(&constant)))
+    return visit<Set>(x, negate != !constant.isZero());
+  return disjunction(conjunction(visit<Set>(x, false), visit<Set>(y, !negate)),
+                     conjunction(visit<Set>(x, true), visit<Set>(y, negate)));
+}

@@ -1,0 +1,172 @@
+//===- Visibility.h - What a mask leaves of a tile of one axis ------------===//
+//
+// The mask as a tree of conditions, in two kinds of sets: Bounds are intervals of the looped axis for the rows of one
+// tile of the fixed axis, Verdict is what is known of one tile of both. How both come about is in
+// passes/analysis/MaskAnalysis.h, METHOD and LOADS.
+//
+//     Intervals.cpp          and, or and not of sets
+//     Comparisons.cpp        the sets of x <= y
+//     Visibility.cpp         the tree, and the tiles of the whole
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/analysis/mask/RegionForms.h"
+
+namespace attune::mask {
+
+/// An interval of indices of the looped axis; an absent end is 0 or the count. Ends may lie outside, and lo beyond hi:
+/// empty.
+struct Interval {
+  std::optional<Linear> lo, hi;
+  bool isAll() const { return !lo && !hi; }
+  bool isEmpty() const { return hi && !hi->unknown && hi->range.hi <= 0; }
+  static Interval all() { return {}; }
+  static Interval empty() { return {std::nullopt, constantOf(0)}; }
+};
+
+struct Bounds {
+  Interval hull, full;
+};
+
+/// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it
+/// holds for all.
+struct Verdict {
+  Condition possible, certain;
+};
+
+/// Analyses one mask for one tile of the fixed axis, whose elements are called rows.
+class Visibility : public RegionForms {
+public:
+  Visibility(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables = nullptr,
+             Value tile = {})
+      : RegionForms(op, builder, values, tables, tile) {}
+  Visibility(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes)
+      : RegionForms(op, fixed, first, sizes) {}
+
+  const Axis &getLooped() const { return loopedAxis; }
+
+  /// The mask's conjuncts, negated or not.
+  SmallVector<Conjunct> conjuncts();
+  /// Those that depend on loads of which each looped tile has bounds.
+  SmallVector<Conjunct> conjunctsByTile();
+
+  /// The verdict of conjunctsByTile() on the looped tile.
+  Verdict verdict();
+
+  /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the looped axis.
+  std::array<Linear, 4> tiles() { return tiles({}, true); }
+  /// The same, full by conjuncts of the mask without conjunctsByTile(), and by the end of the looped axis if `toEnd`.
+  std::array<Linear, 4> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
+
+  /// Where every row of the tile sees everything, by the given conjuncts.
+  Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
+
+  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
+  /// interval, or anything.
+  struct RowConjuncts {
+    SmallVector<Conjunct> upper, lower, both, rest;
+  };
+  RowConjuncts rowConjuncts();
+
+  /// The ends of an interval, the count at the latest, as i32 from which an index of the looped axis can be subtracted.
+  Value beginOf(const Interval &x, StringRef name);
+  Value endOf(const Interval &x, StringRef name);
+
+private:
+  std::array<Linear, 4> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
+  /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
+  /// loads decide.
+  Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
+
+  //===--------------------------------------------------------------------===//
+  // The tree
+  //===--------------------------------------------------------------------===//
+
+  // Set is Bounds, or Verdict on the looped tile.
+
+  /// The elements where the i1 value, negated or not, is true.
+  template <typename Set> Set visit(Value value, bool negate);
+  template <typename Set> Set computeSet(Value value, bool negate);
+  /// x != y of bools, or x == y.
+  template <typename Set> Set different(Value x, Value y, bool negate);
+
+  template <typename Set> auto &knownSets() {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return visited;
+    else
+      return judged;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Intervals and verdicts
+  //===--------------------------------------------------------------------===//
+
+  template <typename Set> Set unknown() {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return {Interval::all(), Interval::empty()};
+    else
+      return {{true, {}}, {false, {}}};
+  }
+  template <typename Set> Set everything() { return where<Set>({true, {}}); }
+
+  /// The same for all elements.
+  template <typename Set> Set where(const Condition &condition) { return where<Set>(condition, condition); }
+  /// True for some where `any` holds, for all where `all` does.
+  template <typename Set> Set where(const Condition &any, const Condition &all) {
+    if constexpr (std::is_same_v<Set, Bounds>)
+      return {when(any), when(all)};
+    else
+      return {any, all};
+  }
+
+  /// Everything where the condition holds, else nothing.
+  Interval when(const Condition &condition);
+  Interval intersect(const Interval &x, const Interval &y);
+  Linear lowEnd(const Interval &x) { return x.lo ? clampToLooped(*x.lo) : constantOf(0); }
+  Linear highEnd(const Interval &x) { return x.hi ? clampToLooped(*x.hi) : loopedAxis.count; }
+  /// The least interval that contains both.
+  Interval hullOf(const Interval &x, const Interval &y);
+  /// An interval that lies in the union: the union itself where both touch, else the longer.
+  Interval unionOf(const Interval &x, const Interval &y);
+
+  Bounds conjunction(const Bounds &x, const Bounds &y);
+  Bounds disjunction(const Bounds &x, const Bounds &y);
+  Verdict conjunction(const Verdict &x, const Verdict &y);
+  Verdict disjunction(const Verdict &x, const Verdict &y);
+
+  //===--------------------------------------------------------------------===//
+  // Comparisons
+  //===--------------------------------------------------------------------===//
+
+  /// One side of a comparison: a value or its negative.
+  struct Side {
+    Value value;
+    bool negative = false;
+  };
+
+  /// x + slack <= y.
+  template <typename Set> Set atMost(Side x, Side y, int64_t slack);
+  /// x <= y, or x < y, for some and for all of the tile's elements.
+  Verdict compare(Form x, Form y, bool strictly);
+  Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
+  /// A uniform i64 that is compared with something much smaller: clamped to just outside the other's values,
+  /// which changes no comparison.
+  void narrow(Form &x, Range other);
+  /// x <= 0 for all or some of the rows and of the values in [x.lo, x.hi].
+  Bounds solve(const Form &x);
+  /// floor(x / divisor) for comparison with quotients of positions.
+  Linear quotient(const Linear &x, int64_t divisor);
+  /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
+  Linear firstIndex(const Linear &least, int64_t divisor);
+  static bool mayBeNegative(const Axis &axis) { return axis.offset.range.lo < 0; }
+  /// Without ends that never bind.
+  Interval simplified(Interval x);
+
+  /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
+  int splits = 32;
+  llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
+  llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
+};
+
+} // namespace attune::mask
