@@ -4,8 +4,8 @@
 #include "tests/gpu/Graph.h"
 #include "tests/gpu/Programs.h"
 #include "tests/numerics/Cases.h"
+#include "tests/numerics/CompileToRun.h"
 
-#include "arch/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"
 #include "tools/reference/RandomVariant.h"
@@ -128,7 +128,7 @@ void addSchedules(std::vector<Job> &jobs, const std::shared_ptr<Schedules> &sche
                           test.options.stages = plan.stages;
                           test.options.qRegisters = plan.qRegisters;
                           test.options.dvWarps = plan.dvWarps;
-                          Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+                          Expected<Kernel> kernel = compileToRun(*test.variant, optionsOf(test), target);
                           if (!kernel) {
                             ++schedules->refused;
                             bool fits = kernel.error().message.find("internal") != std::string::npos ||
@@ -159,7 +159,7 @@ void addEdits(std::vector<Job> &jobs) {
                       std::string edited = editText(edit, *text);
                       if (edited == *text)
                         return Verdict{false, test.describe() + ": the edit finds nothing to change", 0};
-                      Expected<Kernel> kernel = compileFromText({edited, edit.name + ".mlir"}, {}, target);
+                      Expected<Kernel> kernel = compileToRun({edited, edit.name + ".mlir"}, target);
                       if (!kernel)
                         return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
                       Expected<Expectation> expected = expect(test);
@@ -182,7 +182,7 @@ void addDropoutPatterns(std::vector<Job> &jobs) {
                test.problem.seed = 0xfedcba9876543210ULL;
                test.problem.offset = 0x8000000000000001ULL;
                test.layout.seedPointers = dim == 64;
-               Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+               Expected<Kernel> kernel = compileToRun(*test.variant, optionsOf(test), target);
                if (!kernel)
                  return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
                Expected<std::vector<uint8_t>> keep = recoverKeep(*kernel, test);
@@ -226,7 +226,7 @@ void addRepeats(std::vector<Job> &jobs) {
         {"repeats", [=](const Target &target) {
            Case test = alone(dropoutCase(
                bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim}, 0.1f, 8));
-           Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+           Expected<Kernel> kernel = compileToRun(*test.variant, optionsOf(test), target);
            if (!kernel)
              return Verdict{false, test.describe() + ": " + message(kernel.error()), 0};
            Expected<Results> first = run(*kernel, test);
@@ -349,8 +349,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     }
     device = info->name;
     if (!settings.arch.empty()) {
-      const ArchInfo *arch = findArch(settings.arch);
-      if (!arch || !runsOn(*arch, info->computeMajor, info->computeMinor)) {
+      if (architectureToRun(settings.arch, target.device).empty()) {
         fmt::print("{} does not run on {}\n", settings.arch, device);
         return 77;
       }

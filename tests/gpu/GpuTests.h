@@ -9,11 +9,13 @@ namespace attune::tests {
 ///     attune-tests --filter head-dims   // cases whose group or label contains the text
 ///     attune-tests --sanitize           // a small choice, for compute-sanitizer
 ///     attune-tests --arch sm_90         // another architecture that the device runs, not its default
+///     attune-tests --arch sm_80         // an older one, whose CUDA is compiled for the device (CompileToRun.h)
 ///     attune-tests --cpu                // on the CPU target, to try the program itself
 ///     attune-tests --threads 4 --verbose --random 500 --seed 17
 ///
 /// Prints one line per failing case and a table of the groups. Returns 0 when all pass, 1 when a case failed, 2 on
-/// wrong usage, 77 without a GPU (1 where ATTUNE_EXPECT_GPU is set) and where the GPU does not run the architecture.
+/// wrong usage, 77 without a GPU (1 where ATTUNE_EXPECT_GPU is set) and where the GPU does not run the architecture's
+/// CUDA.
 int gpuTestsMain(int argc, char **argv);
 
 } // namespace attune::tests

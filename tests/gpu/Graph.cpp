@@ -1,4 +1,5 @@
 #include "tests/gpu/Graph.h"
+#include "tests/numerics/CompileToRun.h"
 
 #include "runtime/CudaDriver.h"
 
@@ -178,7 +179,7 @@ Verdict failed(const Case &test, const Error &error) { return {false, test.descr
 
 Verdict attune::tests::checkGraph(const std::vector<Case> &problems, const Target &target) {
   const Case &first = problems.front();
-  Expected<Kernel> kernel = compile(*first.variant, optionsOf(first), target);
+  Expected<Kernel> kernel = compileToRun(*first.variant, optionsOf(first), target);
   if (!kernel)
     return failed(first, kernel.error());
   Expected<std::unique_ptr<CapturedLaunch>> launch = CapturedLaunch::capture(*kernel, first);
@@ -207,7 +208,7 @@ Verdict attune::tests::checkGraphDropout(DType dtype, int headDim, const Target 
   problem.v = HostTensor::zeros(dtype, problem.v.shape);
   for (int64_t i = 0; i < problem.v.size() / headDim; ++i)
     problem.v.set(i * headDim + i % headDim, 1);
-  Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+  Expected<Kernel> kernel = compileToRun(*test.variant, optionsOf(test), target);
   if (!kernel)
     return failed(test, kernel.error());
   Expected<std::unique_ptr<CapturedLaunch>> launch = CapturedLaunch::capture(*kernel, test);

@@ -2,6 +2,7 @@
 
 #include "runtime/CudaDriver.h"
 #include "tests/kernels/RandomProgram.h"
+#include "tests/numerics/CompileToRun.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +51,7 @@ Expected<void> launchOnDevice(const Kernel &kernel, std::vector<HostOperand> &op
 
 /// Compiles the text and runs it on `operands`; the error's text, or "".
 std::string runProgram(const tests::Program &program, const Target &target, std::vector<HostOperand> &operands) {
-  Expected<Kernel> kernel = compileFromText({program.text, program.name + ".mlir"}, {}, target);
+  Expected<Kernel> kernel = compileToRun({program.text, program.name + ".mlir"}, target);
   if (!kernel)
     return kernel.error().text();
   Expected<void> ran = target.isCuda() ? launchOnDevice(*kernel, operands) : launchOnHost(*kernel, operands);

@@ -1,4 +1,5 @@
 #include "tests/numerics/Runner.h"
+#include "tests/numerics/CompileToRun.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"
@@ -426,7 +427,7 @@ CompileOptions attune::tests::optionsOf(const Case &test) {
 }
 
 Verdict attune::tests::check(const Case &test, const Target &target) {
-  Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), target);
+  Expected<Kernel> kernel = compileToRun(*test.variant, optionsOf(test), target);
   if (!kernel)
     return {false, test.describe() + ": " + oneLine(kernel.error().text()), 0};
   Expected<Expectation> expected = expect(test);
@@ -437,7 +438,7 @@ Verdict attune::tests::check(const Case &test, const Target &target) {
 
 Verdict attune::tests::checkSkippedTiles(const Target &target, DType dtype, int headDim) {
   auto variant = Variant("skipped").mask(documents(captured("ids", i32, rank(1))));
-  Expected<Kernel> kernel = compile(variant, {.dtype = dtype, .headDim = headDim}, target);
+  Expected<Kernel> kernel = compileToRun(variant, {.dtype = dtype, .headDim = headDim}, target);
   if (!kernel)
     return {false, "skipped tiles: " + oneLine(kernel.error().text()), 0};
   const int64_t length = std::lcm(int64_t(kernel->image().tileQ), int64_t(kernel->image().tileK)), total = 3 * length;
