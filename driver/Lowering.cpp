@@ -647,6 +647,9 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
       return ran;
     at = Stage::Sched;
   }
+  if (at == Stage::Tile && stage > Stage::Tile && !target.isCuda())
+    if (Expected<void> ran = runPasses(module, source.text, addTileToCpu, options.printAfterAll); !ran)
+      return ran;
   if (at == Stage::Sched)
     describeSched(module, result);
   return {};

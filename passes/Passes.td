@@ -270,6 +270,18 @@ def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
   }];
 }
 
+def PlaceWork : Pass<"tile-place-work", "::mlir::ModuleOp"> {
+  let summary = "compute where a block's tile is from the block's number";
+  let description = [{
+    Requires: kernels that run as they stand, one tile of work a block: those of the CPU target.
+    Ensures: no `tile.block_index` is left; each is arithmetic on `sched.block_id`, as the work order of scheduled kernels is.
+    Why here: last; until then it does not matter which tiles follow each other.
+    Before: `%q0 = tile.block_index "q"` in a kernel with `grid [b, h, q by 64]`
+    After: `%0 = sched.block_id`, `%q_tiles = arith.ceildivui %Sq, %c64`, `%turn = arith.remui %0, %q_tiles`, ...
+  }];
+  let dependentDialects = ["::attune::sched::SchedDialect"];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{

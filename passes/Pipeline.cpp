@@ -82,6 +82,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   addTileVerifier(passes, options);
 }
 
+void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createPlaceWork()); }
+
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createChoosePath());
   // Layouts follow from which axis is rows; rings and fragments inherit them.

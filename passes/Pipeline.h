@@ -14,10 +14,13 @@ struct PipelineOptions {
   int qRegisters = -1; ///< -1: the cost model decides
 };
 
-/// attn to tile: tiling, online softmax, hoisting. The CPU target executes the result.
+/// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// tile to sched for the mma.sync family.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
+
+/// What is left to decide of tile text for the CPU target, which executes it.
+void addTileToCpu(mlir::OpPassManager &passes);
 
 /// What each stage's text is held to. The two functions above end with the verifier of the stage that they reach; a
 /// compilation that starts from text runs that of the text's stage first.

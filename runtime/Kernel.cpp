@@ -377,19 +377,9 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 /// The kernels one after the other, each by all threads.
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
   for (size_t i = 0; i < image.entries.size(); ++i) {
-    const std::vector<AxisParam> &grid = image.entries[i].grid;
-    const int64_t *tiles = packed.tiles[i];
     logLaunch(image, image.entries[i], packed.sizes, packed.blocks[i]);
     ThreadPool::process().run(size_t(packed.blocks[i]), host[i].scratchBytes, [&](size_t block, void *scratch) {
-      // The last axis counts fastest: the tiles of one head follow each other and share its keys. Its last tile comes
-      // first: under a causal mask it is the longest.
-      int32_t origin[maxGridAxes];
-      auto rest = int64_t(block);
-      for (size_t axis = grid.size(); axis-- > 0; rest /= tiles[axis]) {
-        const int64_t tile = rest % tiles[axis];
-        origin[axis] = int32_t((axis + 1 == grid.size() ? tiles[axis] - 1 - tile : tile) * grid[axis].by);
-      }
-      host[i].function(&packed.params(), origin, scratch);
+      host[i].function(&packed.params(), int32_t(block), scratch);
     });
   }
 }

@@ -8,12 +8,6 @@
 
 namespace attune::cpu {
 
-Value Lowering::originOf(BlockIndexOp op) {
-  Value value;
-  atStart([&] { value = loadAt(offsetBytes(origin, 4 * int64_t(op.getPosition())), i32, 4); });
-  return value;
-}
-
 Value Lowering::scalarParam(ParamOp op) {
   Value &value = scalarParams[op.getName()];
   if (!value)

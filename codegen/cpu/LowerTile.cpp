@@ -7,14 +7,14 @@
 namespace attune::cpu {
 
 Expected<size_t> Lowering::run() {
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, pointer});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, i32, pointer});
   auto function = LLVM::LLVMFuncOp::create(b, kernel.getSymName(), type);
   entry = function.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   LLVM::ReturnOp::create(b, ValueRange{});
   b.setInsertionPointToStart(entry);
   params = entry->getArgument(0);
-  origin = entry->getArgument(1);
+  blockId = entry->getArgument(1);
   scratch = entry->getArgument(2);
   findLaneAxis();
   findNeededOrders();

@@ -23,6 +23,7 @@
 
 #include "codegen/cpu/LowerTile.h"
 #include "codegen/cpu/VectorBuilder.h"
+#include "ir/sched/Sched.h"
 #include "ir/tile/Signature.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -137,8 +138,6 @@ private:
     b.setInsertionPoint(paramEnd.getDefiningOp());
     write();
   }
-  /// Where the block's tile starts along an axis of the grid.
-  Value originOf(BlockIndexOp op);
   Value scalarParam(ParamOp op);
   Value axisExtent(AxisExtentOp op);
   Value readScalar(StringRef name, Type type);
@@ -272,7 +271,7 @@ private:
   KernelOp kernel;
   const KernelSignature &signature; ///< of the launch
   Block *entry = nullptr;
-  Value params, origin, scratch, paramEnd;
+  Value params, blockId, scratch, paramEnd;
   StringRef laneAxis;
   std::string problem;
 

@@ -73,6 +73,14 @@ void Lowering::lowerScalarOp(Operation *op) {
     values[extent] = axisExtent(extent);
     return;
   }
+  if (auto id = dyn_cast<sched::BlockIdOp>(op)) {
+    values[id] = blockId;
+    return;
+  }
+  if (auto number = dyn_cast<sched::NaturalOp>(op)) {
+    values[number] = lookup(number.getValue());
+    return;
+  }
   SmallVector<Value> operands;
   int64_t lanes = 1;
   for (Value operand : op->getOperands()) {

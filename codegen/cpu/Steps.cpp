@@ -175,9 +175,7 @@ void Lowering::lowerStep(const Step &step) {
   if (step.isGroup)
     return lowerGroup(step.ops);
   Operation *op = step.ops.front();
-  if (auto index = dyn_cast<BlockIndexOp>(op))
-    values[index] = originOf(index);
-  else if (isa<DomainOp>(op))
+  if (isa<DomainOp>(op))
     return;
   else if (auto load = dyn_cast<tile::LoadOp>(op))
     lowerLoad(load);

@@ -425,12 +425,11 @@ private:
   bool hit = false;
 };
 
-/// A kernel compiled for the CPU. `function` computes query rows [q0, q0 + tileQ) of head h of batch b;
+/// A kernel compiled for the CPU. `function` computes the tile of work of one block of the kernel's grid;
 /// `params` is followed by the packed scalars and tensors of LaunchParams.h. `scratch` is 64-byte aligned,
 /// `scratchBytes` long, owned by the calling thread, and holds anything at entry.
 struct HostEntry {
-  /// `origin` holds for each axis of the kernel's grid where the block's tile starts along it.
-  void (*function)(const LaunchParams *params, const int32_t *origin, void *scratch) = nullptr;
+  void (*function)(const LaunchParams *params, int32_t block, void *scratch) = nullptr;
   size_t scratchBytes = 0;
 };
 

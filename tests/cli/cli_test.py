@@ -247,7 +247,7 @@ class Cli(unittest.TestCase):
         self.assertNotIn("IR Dump", out)
         dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
         self.assertEqual(dumps.count("attn-tile-size"), 1)
-        self.assertEqual(dumps[-1], "tile-verify")
+        self.assertEqual(dumps[-1], "tile-place-work")
         self.assertIn("attn.attention @causal", self.err)
         self.assertIn("tile.kernel @causal", self.err)
         tile = self.attune(*compiling, "--arch", "sm_80", "--emit", "tile")

@@ -4,6 +4,7 @@
 #include "TileText.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Pipeline.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -34,6 +35,9 @@ mlir::MLIRContext &context() {
 HostCode compileText(const std::string &text, size_t &scratchBytes) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context());
   REQUIRE(module);
+  mlir::PassManager passes(&context());
+  addTileToCpu(passes);
+  REQUIRE(mlir::succeeded(passes.run(*module)));
   Expected<HostObject> object = compileHost(*module);
   if (!object)
     FAIL(object.error().message);
@@ -232,10 +236,9 @@ void check(const Case &t, const std::function<void(Inputs &)> &change = {}) {
   std::vector<float> memory(scratchBytes / 4 + 64, std::numeric_limits<float>::quiet_NaN());
   auto *scratch = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
   std::memset(scratch + scratchBytes, 0x5a, 64);
-  for (int b = 0; b < t.batch; ++b)
-    for (int h = 0; h < t.heads; ++h)
-      for (int q0 = 0; q0 < t.queries; q0 += t.tileQ)
-        code.functions.front()(&p, std::array{b, h, q0}.data(), scratch);
+  const int blocks = t.batch * t.heads * ((t.queries + t.tileQ - 1) / t.tileQ);
+  for (int block = 0; block < blocks; ++block)
+    code.functions.front()(&p, block, scratch);
   for (int i = 0; i < 64; ++i)
     REQUIRE(scratch[scratchBytes + i] == 0x5a);
 
@@ -421,7 +424,7 @@ TEST_CASE("float functions keep float32 accuracy and the special cases") {
   for (const Function &function : functions)
     for (int rows : {64, 1}) {
       std::string text = R"(
-tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
+tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by ROWS] dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<x, f32, rank 1>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -461,8 +464,8 @@ tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype f32 p
       packed.extent = rowCount;
       std::vector<char> memory(scratchBytes + 64);
       void *scratch = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
-      for (size_t q = 0; q < x.size(); q += rows)
-        code.functions.front()(&packed.params, std::array{0, 0, int(q)}.data(), scratch);
+      for (int block = 0; block < int((x.size() + rows - 1) / rows); ++block)
+        code.functions.front()(&packed.params, block, scratch);
       for (size_t i = 0; i < x.size(); ++i) {
         double exact = function.exact(x[i]);
         INFO(function.name << "(" << x[i] << ") = " << y[i] << ", exactly " << exact);

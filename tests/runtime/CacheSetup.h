@@ -20,7 +20,7 @@ namespace attune::cachetest {
 
 namespace fs = std::filesystem;
 
-inline void nothing(const LaunchParams *, const int32_t *, void *) {}
+inline void nothing(const LaunchParams *, int32_t, void *) {}
 
 inline KernelImage imageOf(const std::string &name, size_t bytes = 1000) {
   KernelImage image;

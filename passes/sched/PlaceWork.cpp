@@ -1,0 +1,44 @@
+//===- PlaceWork.cpp - Where a block's tile is, from the block's number ------===//
+//
+// For a target that runs a tile.kernel as it stands, one tile of work a block. Kernels that are scheduled have the same
+// arithmetic from `tile-to-sched` and `tile-specialize-warps`.
+//
+// The last tile of a head comes first: threads take blocks one after another, and under a causal mask it is the
+// longest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/sched/WorkOrder.h"
+
+namespace attune {
+#define GEN_PASS_DEF_PLACEWORK
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct PlaceWork : attune::impl::PlaceWorkBase<PlaceWork> {
+  using PlaceWorkBase::PlaceWorkBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      SmallVector<tile::BlockIndexOp> indices;
+      kernel.walk([&](tile::BlockIndexOp index) { indices.push_back(index); });
+      if (indices.empty())
+        continue;
+      auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+      WorkOrder order(builder, kernel.getLoc(), kernel.getGrid(), {.longestFirst = true});
+      const SmallVector<Value> place = order.place(order.first());
+      for (tile::BlockIndexOp index : indices) {
+        index.getResult().replaceAllUsesWith(place[index.getPosition()]);
+        index.erase();
+      }
+    }
+  }
+};
+
+} // namespace
