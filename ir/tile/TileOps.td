@@ -278,7 +278,8 @@ def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
 def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "add a tile's rows below a limit to a float32 view";
   let description = [{
-    Adds atomically, element by element; the order of the additions is not defined.
+    Adds atomically, element by element; the order of the additions is not defined. From registers by vector reductions, from shared memory, as
+    `tile.convert` leaves a tile there, by bulk reductions of whole rows, where the architecture has them (sm_90 and above).
 
     ```mlir
     tile.accumulate %dq, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 64 x d 64, f32, register>, !tile.view<4, f32>

@@ -176,8 +176,15 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
   }
 
+  /// Rows that are only added to memory lie one after another, as the copy engine takes them.
+  static bool isAddedAlone(Value value) {
+    return value.getDefiningOp<tile::ConvertOp>() &&
+           cast<TileType>(value.getType()).getSpace() == MemorySpace::Shared && !value.use_empty() &&
+           llvm::all_of(value.getUsers(), [](Operation *user) { return isa<tile::AccumulateOp>(user); });
+  }
+
   void assign(Value value) {
-    if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout())
+    if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout() && !isAddedAlone(value))
       value.setType(type.withLayout(layoutFor(type)));
   }
 

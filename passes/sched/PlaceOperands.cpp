@@ -52,7 +52,12 @@ public:
     kernel.walk([&](Operation *op) {
       TypeSwitch<Operation *>(op)
           .Case([&](tile::MapOp map) { tieAll(map->getOperands(), map.getResult()); })
-          .Case([&](tile::ConvertOp convert) { tieAll(convert->getOperands(), convert.getResult()); })
+          .Case([&](tile::ConvertOp convert) {
+            if (goesToMemory(convert.getResult()))
+              keepOrder(convert.getTileMutable(), convert.getResult().getType().getAxes()[0]);
+            else
+              tieAll(convert->getOperands(), convert.getResult());
+          })
           .Case([&](tile::ForBlocksOp loop) {
             for (auto [result, init, carried, next] :
                  llvm::zip(loop.getResults(), loop.getInits(), loop.getCarried(), loop.getYield().getValues()))
@@ -90,6 +95,11 @@ public:
         Value convert = reordered(builder, value, chosen);
         value.replaceAllUsesExcept(convert, convert.getDefiningOp());
       }
+    kernel.walk([&](tile::ConvertOp convert) {
+      TileType type = convert.getResult().getType();
+      if (type.rank() == 2 && type.getSpace() == MemorySpace::Shared && isRegisterTile(convert.getTile()))
+        convert.getResult().setType(withRows(type, firstAxis(convert.getTile())));
+    });
   }
 
 private:
@@ -115,23 +125,38 @@ private:
 
   void tieAll(std::initializer_list<Value> values, Value with) { tieAll(ValueRange(ArrayRef(values)), with); }
 
+  /// A shared tile that is written to global memory, row by row; all else reads one in either order.
+  static bool goesToMemory(Value tile) {
+    auto type = cast<TileType>(tile.getType());
+    return type.rank() == 2 && type.getSpace() == MemorySpace::Shared &&
+           llvm::any_of(tile.getUsers(), [](Operation *user) { return isa<tile::StoreOp, tile::AccumulateOp>(user); });
+  }
+
   /// Memory, dropout: what they take and give has the order that is written.
   void keepOrder(Operation *op) {
-    constexpr int exchange = 4;
-    auto keep = [&](Value value) {
-      classes.insert(key(value));
-      costs[key(value)][cast<TileType>(value.getType()).getAxes()[1]] += exchange;
-    };
     for (OpOperand &use : op->getOpOperands())
-      if (isRegisterTile(use.get())) {
-        keep(use.get());
-        takenInOrder.push_back({&use, firstAxis(use.get())});
-      }
+      if (isRegisterTile(use.get()))
+        keepOrder(use, firstAxis(use.get()));
     for (Value value : op->getResults())
       if (isRegisterTile(value)) {
-        keep(value);
+        weighOrder(value, firstAxis(value));
         givenInOrder.push_back({value, firstAxis(value)});
       }
+  }
+
+  void keepOrder(OpOperand &use, StringAttr rows) {
+    if (!isRegisterTile(use.get()))
+      return;
+    weighOrder(use.get(), rows);
+    takenInOrder.push_back({&use, rows});
+  }
+
+  /// What it costs where something else than `rows` is rows.
+  void weighOrder(Value value, StringAttr rows) {
+    constexpr int exchange = 4;
+    auto type = cast<TileType>(value.getType());
+    classes.insert(key(value));
+    costs[key(value)][type.getAxes()[type.getAxes()[0] == rows]] += exchange;
   }
 
   /// `cost` where `axis`, which is run along or contracted, is rows.

@@ -88,7 +88,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static bool isForCopyWarps(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
     return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
-           (convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared);
+           (convert && tile::isByDistance(convert.getResult().getType()));
   }
 
   /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.

@@ -333,6 +333,42 @@ Problem tileEnds(const Sizes &sizes) {
           }};
 }
 
+//===----------------------------------------------------------------------===//
+// Sums by way of shared memory
+//===----------------------------------------------------------------------===//
+
+Problem sharedSums(const Sizes &sizes) {
+  constexpr int64_t d = 64;
+  const auto [batch, heads, queries, keys] = sizes;
+  HostOperand q = random("q", DType::BF16, {batch, heads, queries, d}, 12),
+              k = random("k", DType::BF16, {batch, heads, keys, d}, 13),
+              v = random("v", DType::BF16, {batch, heads, queries, 64}, 14),
+              w = random("w", DType::BF16, {batch, heads, queries, 40}, 15);
+  const auto rows = size_t(batch * heads * keys);
+  Expected64 ofV{"sum_v", std::vector<double>(rows * 64, 0.5)}, ofW{"sum_w", std::vector<double>(rows * 40, 0.25)},
+      sums{"sums", std::vector<double>(rows, 1)};
+  for (int64_t row = 0; row < int64_t(rows); ++row)
+    for (int64_t query = row / keys * queries; query < (row / keys + 1) * queries; ++query) {
+      double s = 0;
+      for (int64_t i = 0; i < d; ++i)
+        s += double(q.get(query * d + i)) * k.get(row * d + i);
+      sums.values[size_t(row)] += s;
+      for (int64_t i = 0; i < 64; ++i)
+        ofV.values[size_t(row * 64 + i)] += s * v.get(query * 64 + i);
+      for (int64_t i = 0; i < 40; ++i)
+        ofW.values[size_t(row * 40 + i)] += s * w.get(query * 40 + i);
+    }
+  return {{q, k, v, w, filled("sum_v", DType::F32, {batch, heads, keys, 64}, 0.5f),
+           filled("sum_w", DType::F32, {batch, heads, keys, 40}, 0.25f),
+           filled("sums", DType::F32, {batch, heads, keys}, 1)},
+          [=](const std::vector<HostOperand> &operands) {
+            for (const Expected64 &expected : {ofV, ofW, sums})
+              if (std::string fault = compare(operands, expected, 1e-2); !fault.empty())
+                return fault;
+            return std::string();
+          }};
+}
+
 } // namespace
 
 const std::vector<Program> &attune::tests::programs() {
@@ -350,6 +386,7 @@ const std::vector<Program> &attune::tests::programs() {
        splitKeysText,
        {{2, 3, 1, 1}, {1, 2, 16, 128}, {2, 1, 37, 301}, {1, 1, 5, 40}, {1, 3, 20, 0}},
        splitKeys},
+      {"shared_sums", sharedSumsText, {{1, 2, 64, 64}, {2, 1, 1, 1}, {1, 1, 130, 77}, {1, 3, 40, 33}}, sharedSums},
       // Integers: tiles of 48, the last ragged; more of them than a block has.
       {"tile_ends", tileEndsText, {{1, 0, 1, 0}, {2, 0, 48, 0}, {3, 0, 500, 0}, {2, 0, 1600, 0}}, tileEnds},
   };

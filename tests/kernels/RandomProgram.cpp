@@ -131,12 +131,14 @@ private:
 
   /// A value computed from what there is; false where what was drawn does not fit.
   bool step(std::vector<Value> &into) {
-    switch (draw(5)) {
+    switch (draw(6)) {
     case 0:
     case 1:
       return product(into);
     case 2:
       return reduce(into);
+    case 3:
+      return share(into);
     default:
       return map(into);
     }
@@ -191,6 +193,19 @@ private:
                      tile.axes[size_t(over)],
                      init.name.empty() ? ": " : fmt::format("init {} : {}, ", init.name, type(init)), type(tile),
                      type(made)));
+    into.push_back(made), pool.push_back(made);
+    return true;
+  }
+
+  /// A copy in shared memory, in either order of the axes.
+  bool share(std::vector<Value> &into) {
+    Value tile = pick(pool);
+    if (tile.shared || tile.element != "f32" || tile.axes.size() != 2)
+      return false;
+    Value made{fresh(), tile.axes, chance(2) ? dtype : "f32", true};
+    if (chance(2))
+      std::swap(made.axes[0], made.axes[1]);
+    line(fmt::format("{} = tile.convert {} : {} -> {}", made.name, tile.name, type(tile), type(made)));
     into.push_back(made), pool.push_back(made);
     return true;
   }
@@ -275,7 +290,7 @@ private:
     for (size_t i = 0; i < carried.size(); ++i) {
       std::string next = fmt::format("%a{}", i);
       for (const Value &value : inner)
-        if (value.axes == carried[i].axes)
+        if (value.axes == carried[i].axes && !value.shared)
           next = value.name;
       names += (i ? ", " : "") + next, types += (i ? ", " : "") + type(carried[i]);
     }
@@ -284,7 +299,7 @@ private:
 
   /// Writes a value to memory: what the rows of the block alone give is stored, what others add to is accumulated.
   void result(const Value &value, bool inLoop) {
-    if (value.shared || value.element != "f32" || (inLoop && !chance(3)) || value.axes.front() == "d")
+    if (value.element != "f32" || (inLoop && !chance(3)) || value.axes.front() == "d")
       return;
     const bool alone = value.axes.front() == "q" && !inLoop && (value.axes.size() == 1 || value.axes[1] == "d");
     if (!alone && value.axes.size() == 2 && value.axes[1] != "d")

@@ -13,10 +13,9 @@ namespace attune::expansion {
 static bool touchesShared(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        const bool touches =
-            isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-                sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp, sched::CopyToGlobalOp, sched::BarrierOp>(
-                inner);
+        const bool touches = isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
+                                 sched::StoreMatrixOp, sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp,
+                                 sched::CopyToGlobalOp, sched::AddRowsOp, sched::BarrierOp>(inner);
         return touches ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
@@ -47,14 +46,14 @@ void KernelExpander::meetReaders() {
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
     if (isa<sched::BarrierOp>(before))
       return;
-    const bool reads =
-        before
-            ->walk([](Operation *inner) {
-              return isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::CopyToGlobalOp>(inner)
-                         ? WalkResult::interrupt()
-                         : WalkResult::advance();
-            })
-            .wasInterrupted();
+    const bool reads = before
+                           ->walk([](Operation *inner) {
+                             return isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp,
+                                        sched::CopyToGlobalOp, sched::AddRowsOp>(inner)
+                                        ? WalkResult::interrupt()
+                                        : WalkResult::advance();
+                           })
+                           .wasInterrupted();
     if (reads) {
       sched::BarrierOp::create(builder, loc);
       return;
@@ -114,8 +113,12 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
   Value source = fromShared ? Value() : buffers.lookup(op.getTile()), shared;
   if (!fromShared && (from.getLayout() != to.getLayout() || from.getAxes() != to.getAxes())) {
     shared = exchangeBuffer(from, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
+    if (toShared && !to.getLayout()) // as a vector, or the rows that the copy engine adds
+      shared.setType(cast<TileType>(shared.getType()).withLayout({}));
     meet();
     writeToShared(source, shared);
+    if (llvm::any_of(op.getResult().getUsers(), [&](Operation *user) { return addsByRows(user); }))
+      sched::FenceAsyncOp::create(builder, loc);
     sched::BarrierOp::create(builder, loc);
   }
   if (toShared) {

@@ -279,8 +279,12 @@ private:
   void writeFragments(Value buffer, Value shared, int64_t firstJ = 0);
   /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
   LogicalResult storeElements(tile::StoreOp op);
-  /// Element by element; from sm_90 on two columns at a time.
+  /// From registers element by element, or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
+  /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
+  void addShared(tile::AccumulateOp op);
+  /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
+  bool addsByRows(Operation *op);
   /// By two columns of a lane.
   void addPairs(tile::AccumulateOp op, Value buffer, Value view);
   /// A tile that lies in shared memory already.

@@ -173,8 +173,10 @@ void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, Value) {
 }
 
 LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
-  if (inShared(op.getTile()))
-    return op.emitError("adds a shared tile; add it from registers");
+  if (inShared(op.getTile())) {
+    addShared(op);
+    return success();
+  }
   Value buffer = buffers.lookup(op.getTile());
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   tile::OperandAttr operand = tile::operandOf(op.getView());
@@ -191,6 +193,60 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
         sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
       });
   return success();
+}
+
+bool KernelExpander::addsByRows(Operation *op) {
+  auto accumulate = dyn_cast<tile::AccumulateOp>(op);
+  const ArchInfo *info = findArch(arch);
+  if (!accumulate || !info || info->computeMajor < 9)
+    return false;
+  TileType type = accumulate.getTile().getType();
+  tile::OperandAttr operand = tile::operandOf(accumulate.getView());
+  return type.rank() == 2 && type.getSpace() == MemorySpace::Shared && !type.getLayout() && operand.isTiled() &&
+         operand.getColumns() == type.getShape()[1];
+}
+
+void KernelExpander::addShared(tile::AccumulateOp op) {
+  auto [buffer, slot] = slotOf(op.getTile());
+  const Value shared = buffer, stage = slot;
+  const ArrayRef<int64_t> shape = op.getTile().getType().getShape();
+  const bool isVector = shape.size() == 1;
+  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
+  Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
+  if (addsByRows(op)) {
+    onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, lane, i32(0)), [&] {
+      repeat(llvm::divideCeil(shape[0], warps), "add", [&](Value pass) {
+        Value row = tile::named(add(mul(pass, warps), div(thread, 32)), "row"), viewRow = add(row0, row);
+        Value inside = below(viewRow, limit);
+        if (shape[0] % warps)
+          inside = arith::AndIOp::create(builder, loc, inside, below(row, i32(shape[0])));
+        onlyIf(inside, [&] { sched::AddRowsOp::create(builder, loc, 1, shared, stage, row, view, viewRow); });
+      });
+      sched::CommitBoxesOp::create(builder, loc);
+      sched::WaitBoxesOp::create(builder, loc, 0);
+    });
+    return;
+  }
+  const int64_t columns = isVector ? 1 : shape[1], threads = warps * 32, total = shape[0] * columns;
+  Value lastColumn;
+  if (!isVector)
+    if (const int64_t known = tile::operandOf(op.getView()).getColumns(); known < columns)
+      lastColumn = known ? i32(known)
+                         : sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()),
+                                                   op.getView().getType().getRank() - 1);
+  repeat(llvm::divideCeil(total, threads), "add", [&](Value pass) {
+    Value flat = add(thread, mul(pass, threads)), row = div(flat, columns), column = rem(flat, columns);
+    Value viewRow = add(row0, row), inside = below(viewRow, limit);
+    if (total % threads)
+      inside = arith::AndIOp::create(builder, loc, inside, below(flat, i32(total)));
+    if (lastColumn)
+      inside = arith::AndIOp::create(builder, loc, inside, below(column, lastColumn));
+    onlyIf(inside, [&] {
+      Value term = loadShared(builder.getF32Type(), shared, stage, isVector ? i32(0) : row, isVector ? row : column);
+      sched::AddElementsOp::create(builder, loc, ValueRange(term), view,
+                                   isVector ? ValueRange(viewRow) : ValueRange{viewRow, column});
+    });
+  });
 }
 
 void KernelExpander::addPairs(tile::AccumulateOp op, Value buffer, Value view) {
