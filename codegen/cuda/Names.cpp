@@ -28,6 +28,24 @@ static const llvm::StringLiteral reservedWords[] = {
     "acoshf", "atanhf", "cbrtf", "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin",
     "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil", "round", "trunc", "erf"};
 
+/// What CUDA declares in front of every source, beside the above; and `mask`, as a parameter of its shuffles is called:
+/// NVRTC 13.0 crashes on a kernel of that name behind another that has shuffles.
+static constexpr llvm::StringLiteral declaredByCuda =
+    "acos acosh asin asinh assert atan atan2 atanh cbrt clock64 clock_t copysign cosh cospi cospif cyl_bessel_i0 "
+    "cyl_bessel_i0f cyl_bessel_i1 cyl_bessel_i1f dim3 erfc erfcf erfcinv erfcinvf erfcx erfcxf erfinv erfinvf "
+    "exp10 exp10f expm1 fabs fdim fdimf fdivide fdividef fma fmax fmin fmod free frexp frexpf hypot hypotf ilogb "
+    "ilogbf j0 j0f j1 j1f jn jnf labs ldexp ldexpf lgamma lgammaf libraryPropertyType llabs llmax llmin llrint "
+    "llrintf llround llroundf log10 log1p logb logbf lrint lrintf lround lroundf malloc mask modf modff nan nanf "
+    "nearbyint nearbyintf nextafter nextafterf norm norm3d norm3df norm4d norm4df normcdf normcdff normcdfinv "
+    "normcdfinvf normf printf ptrdiff_t rcbrt rcbrtf remainder remainderf remquo remquof rhypot rhypotf rint "
+    "rnorm rnorm3d rnorm3df rnorm4d rnorm4df rnormf scalbln scalblnf scalbn scalbnf sincos sincosf sincospi "
+    "sincospif sinh sinpi sinpif size_t std tgamma tgammaf ullmax ullmin umax umin va_arg va_copy va_end va_list "
+    "va_start y0 y0f y1 y1f yn ynf";
+
+bool isReservedGlobal(StringRef name) {
+  return isReserved(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
+}
+
 bool isReserved(StringRef name) {
   return llvm::is_contained(reservedWords, name) || codegen::isPrimitive(name) || name.starts_with("__");
 }

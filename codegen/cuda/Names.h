@@ -11,6 +11,8 @@ namespace attune::codegen::cuda {
 
 /// Whether the source uses `name` itself: a word of C++, a function of Primitives.h or of CUDA.
 bool isReserved(llvm::StringRef name);
+/// Whether nothing at the source's outermost level can have this name, because `isReserved` or as CUDA declares it.
+bool isReservedGlobal(llvm::StringRef name);
 
 /// `name` with what an identifier does not take replaced by '_'.
 std::string identifier(llvm::StringRef name);

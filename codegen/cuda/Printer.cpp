@@ -12,7 +12,7 @@ using llvm::ArrayRef;
 
 std::string codegen::kernelSymbol(sched::KernelOp kernel) {
   std::string name = cuda::identifier(kernel.getSymName());
-  return cuda::isReserved(name) ? name + "_kernel" : name;
+  return cuda::isReservedGlobal(name) ? name + "_kernel" : name;
 }
 
 Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, const PrintOptions &options) {

@@ -318,3 +318,18 @@ TEST_CASE("a budget of shared memory is kept") {
       CHECK(image->main().sharedBytes > 0);
     }
 }
+
+TEST_CASE("a variant is called what CUDA's own functions are") {
+  for (const char *name : {"mask", "printf", "norm", "min", "size_t", "cudaStream_t", "p"}) {
+    INFO(name);
+    Variant variant = Variant(name).mask([window = captured("window", i32, rank(1))](Index, Index, Index q, Index k) {
+      return q - k <= window[q] && q >= k;
+    });
+    Expected<KernelImage> image =
+        compileImage(variant, {.headDim = 64, .tileQ = 64, .useCache = false}, Target::cuda("sm_80"));
+    if (!image)
+      FAIL(image.error().text());
+    CHECK(image->main().symbol == std::string(name) + "_kernel");
+    CHECK(image->entries.size() == 2);
+  }
+}

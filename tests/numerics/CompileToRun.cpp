@@ -37,14 +37,21 @@ static Expected<Kernel> forDevice(Expected<KernelImage> image, const std::string
     return cubin.error();
   image->binary = std::move(cubin->code);
   image->arch = arch;
-  return loadCudaKernel(std::move(*image), device);
+  Expected<Kernel> kernel = loadCudaKernel(std::move(*image), device);
+  if (!kernel)
+    return kernel;
+  if (Expected<void> loaded = kernel->load(); !loaded)
+    return loaded.error();
+  return kernel;
 }
 
 Expected<Kernel> attune::tests::compileToRun(const Variant &variant, const CompileOptions &options,
                                              const Target &target) {
   const std::string arch = target.isCuda() ? architectureToRun(target.arch, target.device) : target.arch;
-  return arch == target.arch ? compile(variant, options, target)
-                             : forDevice(compileImage(variant, options, target), arch, target.device);
+  if (arch == target.arch)
+    return compile(variant, options, target);
+  Expected<Kernel> kernel = forDevice(compileImage(variant, options, target), arch, target.device);
+  return kernel && variant.hasDropout() ? kernel->withDropout(variant.dropoutProbability()) : kernel;
 }
 
 Expected<Kernel> attune::tests::compileToRun(const IrText &text, const Target &target) {
