@@ -8,8 +8,8 @@
 //      "traffic": {"bytes": 1.2e9, "hbmBytes": 0.3e9, "standardAttentionBytes": 5.2e9, "ratio": 4.3,
 //                  "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
 //      "predicted": {"microseconds": 812.0, "limitedBy": "tensor cores", "busy": "tensor cores 61%, ..."},
-//      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56}, {"text": "128 x 64, 4 warps, ...",
-//      "spillBytes": 0}]}
+//      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56},
+//                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}]}
 //
 // "schedule" (ScheduleText.h) is there from sched on; "traffic" and "predicted" are absent where the input held no attn
 // op; "actual" and "spillBytes" where nothing was compiled; "attempts", the plans that were compiled, where the first

@@ -9,8 +9,9 @@
 //       if (Expected<void> ran = simulator->run(params, {.seed = seed}); !ran)
 //         std::puts(ran.error().text().c_str());
 //
-//     causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring, stage 1, while a copy into it is under way (block
-//     0, warp 2, seed 0) note: the other is 'sched.copy_async' op at causal.mlir:58:9
+//     causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring, stage 1, while a copy into it is under way
+//                               (block 0, warp 2, seed 0)
+//     note: the other is 'sched.copy_async' op at causal.mlir:58:9
 //
 // Only the IR counts: the simulator knows nothing of the passes that made it, of sched-verify, or of the CUDA that
 // would be printed. Where lanes hold what is in the tables of docs/dialects/sched.md (#sched.fragment, #sched.swizzle),

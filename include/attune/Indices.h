@@ -4,12 +4,13 @@
 // broadcast (Expr.h). Kernel::launch finds it where extents alone tell: t[k] of too few elements. Indices that are
 // computed, or that only some elements evaluate, are found here, by evaluating them:
 //
-//     Expected<std::optional<IndexFault>> fault = findIndexFault(variant, args);      // args of a launch, tensors in
-//     host memory if (!fault)
+//     // args of a launch, tensors in host memory
+//     Expected<std::optional<IndexFault>> fault = findIndexFault(variant, args);
+//     if (!fault)
 //       return report(fault.error());
+//     // mask.cpp:7:21: error: ids[k / 2] reads ids[5] at b 0, h 0, q 0, k 10, but captured ...
 //     if (*fault)
-//       return report((*fault)->error());   // mask.cpp:7:21: error: ids[k / 2] reads ids[5] at b 0, h 0, q 0, k 10,
-//       but captured ...
+//       return report((*fault)->error());
 //
 // What is evaluated, in this order, at each (b, h, q, k) with 0 <= q < Sq and 0 <= k < Sk: nothing in a block that the
 // block pattern hides; the mask; the score where the mask is true. Of select only the branch that is taken, of && and

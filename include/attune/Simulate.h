@@ -10,8 +10,7 @@
 //       return report(simulation.error());
 //     for (uint64_t seed = 0; seed < 4; ++seed)
 //       if (Expected<void> ran = simulation->run({.q = q, .k = k, .v = v, .o = o, .lse = lse}, {.seed = seed}); !ran)
-//         return report(ran.error());              // causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring,
-//         ...
+//         return report(ran.error());           // causal.mlir:97:11: error: 'sched.load_matrix' op reads k_ring, ...
 //
 // A block takes milliseconds: use few heads and a few tiles. What is found and what is not modelled is in
 // codegen/sim/Sim.h.

@@ -5,8 +5,8 @@
 //     auto slopes  = captured("slopes", f32, rank(1));
 //     auto variant = Variant("gemma_local")
 //         .scale(1.0f / std::sqrt(128.0f))
-//         .score([&](Score s, Index b, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k
-//         - q); }) .mask([](Index b, Index h, Index q, Index k) { return q >= k && q - k < 4096; })
+//         .score([&](Score s, Index b, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k - q); })
+//         .mask([](Index b, Index h, Index q, Index k) { return q >= k && q - k < 4096; })
 //         .dropout(0.1f);
 //
 // For each batch b, head h, query q and key k:

@@ -18,12 +18,12 @@
 //
 //     | expression           | ops                                                                      |
 //     |----------------------|--------------------------------------------------------------------------|
-//     | x / n, constant n    | divsi; 0 for n = 0; 0 - x for n = -1                                      |
-//     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y, where divsi sees 1 for 0 and -1     |
-//     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                       |
-//     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                            |
-//     | min, max of floats   | minnumf, maxnumf: of a NaN and a number, the number                       |
-//     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; then the ends selected    |
+//     | x / n, constant n    | divsi; 0 for n = 0; 0 - x for n = -1                                     |
+//     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y, where divsi sees 1 for 0 and -1    |
+//     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                      |
+//     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                           |
+//     | min, max of floats   | minnumf, maxnumf: of a NaN and a number, the number                      |
+//     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; then the ends selected  |
 //
 // A subexpression that occurs twice in a region is built once.
 //

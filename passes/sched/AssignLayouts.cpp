@@ -7,8 +7,7 @@
 // Where the plan has `dv_warps`, the columns of what runs along dv are split over them, and all else is held once by
 // each:
 //
-//     warps 8, dv_warps 2     S, P: q over 4 warps, twice     O: q over 4 warps x dv over 2     m, l: q over 4 warps,
-//     twice
+//     warps 8, dv_warps 2   S, P: q over 4 warps, twice   O: q over 4 warps x dv over 2   m, l: q over 4 warps, twice
 //
 //===----------------------------------------------------------------------===//
 

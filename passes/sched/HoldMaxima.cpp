@@ -5,11 +5,11 @@
 // anyway, says whether it could:
 //
 //     before                                        after
-//     -------------------------------------- ---------------------------------------------------------------------- m'
-//     = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane p =
-//     exp2((x - m') c); P = convert(p)          l' = l + sum l' = l alpha + sum(p)                         if a lane of
-//     the warp has a sum of 2^15 or more, or a NaN: O' = O alpha                                    what stands on the
-//     left
+//     --------------------------------------        -------------------------------------------------------------
+//     m' = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane
+//     p = exp2((x - m') c); P = convert(p)          l' = l + sum
+//     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
+//     O' = O alpha                                    what stands on the left
 //
 // Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from
 // the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
@@ -175,8 +175,8 @@ constexpr float farExponent = 16384;
 ///     m                              addend
 ///     |c m| < 2^14                   -c m, rounded by 2^-11 at most, less than P is
 ///     no key so far (least)          such that the first visible key, however small, makes exp2 infinite, and hidden
-///     ones 0; for c >= 1 no such number exists: as below else                           infinity: every tile moves the
-///     maximum, and takes the exact difference
+///                                    ones 0; for c >= 1 no such number exists: as below
+///     else                           infinity: every tile moves the maximum, and takes the exact difference
 Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
   return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {
     auto constant = [&](float value) -> Value {

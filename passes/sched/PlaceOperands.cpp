@@ -3,9 +3,8 @@
 // A matrix instruction takes its left operand from registers, where a lane holds the rows of the result, or from shared
 // memory; its right operand comes from shared memory. So the order of a register tile's axes matters (S or S^T):
 //
-//     O  += P V        contracts k: P = (q, k) is read as it lies         dS = (k, q):  dK += dS Q     as it lies
-//     dV += P^T dO     contracts q: P = (k, q) is read as it lies                       dQ += dS^T K   by way of shared
-//     memory
+//     O  += P V      contracts k: P = (q, k) is read as it lies   dS = (k, q):  dK += dS Q     as it lies
+//     dV += P^T dO   contracts q: P = (k, q) is read as it lies                 dQ += dS^T K   by way of shared memory
 //
 // Register tiles that maps, products and loops tie together get one order, the one in which fewest products and
 // reductions must exchange elements between lanes. What then does not fit goes to shared memory by a `tile.convert`,

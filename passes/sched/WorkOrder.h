@@ -22,10 +22,9 @@
 //     the golden section of the grid against each other: where a head has an odd number of tiles, some pairs are of two
 //     heads, and each block gets its share of them.
 //   - Claims: its own index, then what `sched.claim_work` gives. Tiles at one place of several heads stand side by
-//   side:
-//     they are about equally long, and what blocks take in the end are the short ones of all these heads. There are as
-//     many heads together as three blocks of 128 rows, or two of 192, share one: with fewer blocks to a head, HBM is
-//     what long sequences wait for.
+//     side: they are about equally long, and what blocks take in the end are the short ones of all these heads. There
+//     are as many heads together as three blocks of 128 rows, or two of 192, share one: with fewer blocks to a head,
+//     HBM is what long sequences wait for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

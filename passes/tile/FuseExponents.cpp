@@ -1,8 +1,8 @@
 //===- FuseExponents.cpp - One multiply-add for the exponent -----------------===//
 //
-// exp2((x - m) * c) takes a subtraction and a multiplication an element, and is right for every finite x and m. exp2(x
-// * c - m * c) takes one multiply-add, whose addend belongs to the row, but the addend is rounded. Two ways to have one
-// multiply-add in any case:
+// exp2((x - m) * c) takes a subtraction and a multiplication an element, and is right for every finite x and m.
+// exp2(x * c - m * c) takes one multiply-add, whose addend belongs to the row, but the addend is rounded. Two ways to
+// have one multiply-add in any case:
 //
 // Warp-level products: where a row of a warp has a large maximum, the difference is taken in front, in a branch that is
 // hardly ever entered.
@@ -23,8 +23,8 @@
 //
 // Below 2^30 the rounding of a, e <= 2^6, multiplies all exponentials of the row by 2^e, which leaves with the sum,
 // since alpha is made of the rounded addends too. Beyond, m * 2^k is exact, x = m gives 1, and the next smaller float32
-// is at least 2^5 less in the exponent. A row without a key needs no guard: its addend is finite, and p = exp2(-inf) =
-// 0.
+// is at least 2^5 less in the exponent. A row without a key needs no guard: its addend is finite, and
+// p = exp2(-inf) = 0.
 //
 // For bf16: f16 has no room for 2^e and more digits than the first way leaves; float32 kernels are bound by their
 // products. Warpgroups that take turns keep their maxima, and have a multiply-add by that (tile-hold-maxima).

@@ -3,12 +3,11 @@
 // The value of a relative bias follows from q - k. In a tile of tile_q x tile_k elements there are tile_q + tile_k - 1
 // distances:
 //
-//     before                                         after
-//     -----------------------------------------      -----------------------------------------------------------
-//     map(s) at(q, k)                                t = map at(distance = q0 - k0 - (tile_k - 1)) { table[h, distance
-//     + Sk] }
-//       { s + table[h, q - k + Sk] }                 shared t' = t
-//                                                    map(s, t') { s + t }
+//     before                              after
+//     ------------------------------      ------------------------------------------------------------------------
+//     map(s) at(q, k)                     t = map at(distance = q0 - k0 - (tile_k - 1)) { table[h, distance + Sk] }
+//       { s + table[h, q - k + Sk] }      shared t' = t
+//                                         map(s, t') { s + t }
 //
 // The staged map may be computed by other warps and ahead of its use: table[h, d + Sk] costs a clamp, an address and a
 // load for each distance, not for each element. What an element reads is exact: the region is the map's own, at q =

@@ -22,8 +22,8 @@ nlohmann::ordered_json timesJson(const CompileTimes &times);
 /// What this run took, and where a kernel comes from the disk cache, what its compilation took then:
 ///
 ///     "438 ms: trace 0.10 ms, IR 4.2 ms, print 0.8 ms, NVRTC 431 ms, load 1.2 ms"
-///     "from the cache (/root/.cache/attune) in 1.4 ms; compiled then in 436 ms: trace 0.10 ms, IR 4.2 ms, print 0.8
-///     ms, NVRTC 431 ms"
+///     "from the cache (/root/.cache/attune) in 1.4 ms; compiled then in 436 ms: trace 0.10 ms, IR 4.2 ms,
+///      print 0.8 ms, NVRTC 431 ms"
 std::string compileText(const CompileTimes &times, bool cacheHit, double milliseconds, const Request &request);
 
 } // namespace attune::cli

@@ -7,8 +7,7 @@
 //     Comparison o = compareO(kernelO, *exact, *plain);
 //     Comparison lse = compareLse(kernelLse, *exact, *plain);
 //     if (!o.pass)
-//       std::puts(o.describe().c_str());   // o: row [0, 1, 4223] has an error of 0.0021, allowed is 0.0004;
-//       ...
+//       std::puts(o.describe().c_str());   // o: row [0, 1, 4223] has an error of 0.0021, allowed is 0.0004; ...
 //
 // O is judged row by row. With err(row) the RMS over Dv of O's error, plain(row) that of the plain
 // computation and expected(row) the reference's `oError`,

@@ -11,9 +11,9 @@
 //     const float *result = row.floats();             // s' of the same keys
 //
 // Floats are float32 and every operation rounds to it, as the formula says of s': `s + 1e10` is 1e10 for all
-// keys. Integers are exact: int32 and int64 wrap, division truncates, x / 0 and
-// x % 0 give 0, the lowest integer / -1 wraps, shift counts are taken modulo the width, and an index into
-// a captured tensor is clamped per dimension (a tensor without elements reads as 0).
+// keys. Integers are exact: int32 and int64 wrap, division truncates, x / 0 and x % 0 give 0, the lowest
+// integer / -1 wraps, shift counts are taken modulo the width, and an index into a captured tensor is clamped
+// per dimension (a tensor without elements reads as 0).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -11,8 +11,7 @@
 //
 // Semantics that the formula leaves to words:
 //   - s is float32(scale * dot product), and every operation of the score rounds to float32, so that any
-//   finite score
-//     has one right result: `s + 1e10` makes all keys equal, and O the mean of V.
+//     finite score has one right result: `s + 1e10` makes all keys equal, and O the mean of V.
 //   - A key whose x is -inf, by mask, block pattern or score, contributes nothing, whatever V holds.
 //   - A row without a visible key has O = 0 and LSE = -inf.
 //   - NaN and infinities at visible keys spread; a row with x = +inf or NaN has O = NaN and LSE = NaN.
