@@ -308,6 +308,30 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
 }
 
+def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
+  let summary = "products beside what reads other products";
+  let description = [{
+    Requires: a plan with copy warps; layouts.
+    Ensures: the ops of a loop with products say when they run (`sched.at`), the products that they only start (`sched.async`). Those that follow from no other product come
+    first. One that adds to a carried tile, as it is or rescaled, what the loop computes from another product is of stage 1, the tile before, as long as registers hold its left operand. With
+    `overlap` the tile that it reads is waited for before it. Loops whose text says so already stay; a remark says where no product is deferred.
+    Why here: tiles are values, and their registers are known.
+    Before: `for_blocks { %s = mma %q, %k; softmax; %acc1 = map(%acc, %alpha); %o = mma %p, %v add %acc1 }`
+    After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`, `%o = mma %p, %v add %acc1 {sched.async, sched.at = #sched.at<order 1, stage 1>}`
+  }];
+}
+
+def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
+  let summary = "warpgroups start their products in turn";
+  let description = [{
+    Requires: a plan with `turns`, copy warps and two or more warpgroups; `sched.at`.
+    Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products".
+    Why here: it is known which products run beside each other.
+    Before: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`
+    After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">}`
+  }];
+}
+
 def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
   let summary = "a producer role copies tiles into rings that the consumer role reads";
   let description = [{
@@ -328,15 +352,16 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
   }];
 }
 
-def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
-  let summary = "run the softmax of a tile beside its neighbours' products";
+def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
+  let summary = "loops over tiles run as their ops say";
   let description = [{
-    Requires: a consumer role whose loop has a product with K, a softmax, and a product with V that adds to a rescaled accumulator.
-    Ensures: both products are asynchronous; that with V is the tile's before; waits carry their pending counts.
+    Requires: roles, rings, and `sched.at` of the ops of their loops, from passes or from the text.
+    Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
+    stage 0 gives to stage 1 is carried. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
+    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
     Why here: rings and stages are there, tiles are still values.
-    Before: `for_tiles { %s = mma %q, %k; softmax; %o = mma %p, %v add %acc }`
-    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; wait %v; mma_wait pending 0; ... }; %o = mma ...` with `overlap`; without, `%v` is
-    awaited where the product with it starts
+    Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, stage 1, order 1} }`
+    After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`
   }];
 }
 
@@ -348,7 +373,7 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the plan says `overlap` too; it moves, and sum and
     accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
     maximum moves in every tile, where |c m| >= 2^14.
-    Why here: `tile-overlap-products` has set the first tile apart, whose maximum moves in any case.
+    Why here: `tile-pipeline-stages` has set the first tile apart, whose maximum moves in any case.
     Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2((%x - %m1) * c)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
     After: `mma_wait %acc`, `%p = exp2(fma(%x, c, %addend))`, `%sum = tile.reduce sum %p over "k" per_lane`, `%moves = tile.any %sum >= 2^15`,
     `%m1, %l1, %acc1, %p1, %addend1 = scf.if %moves { as before } else { %m, %l + %sum, %acc, %p, %addend }`
@@ -364,18 +389,6 @@ def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
     Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
     After: `%t = tile.map(%s) { tanh(%s * c) } {paced}`
-  }];
-}
-
-def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
-  let summary = "warpgroups start their products in turn";
-  let description = [{
-    Requires: a plan with `turns`, and a role of two or more warpgroups whose loop starts two asynchronous products.
-    Ensures: a warpgroup waits for its turn before the first of them and hands the turn on after the second, by named barriers; turns of tiles that it passes
-    over it hands on at once.
-    Why here: the products are asynchronous and in their final order.
-    Before: `start %s; start %o; mma_wait pending 1; softmax`
-    After: `sync_warps %own_turn; start %s; start %o; arrive_warps %next_turn; mma_wait pending 1; softmax`
   }];
 }
 

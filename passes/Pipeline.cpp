@@ -89,14 +89,17 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   // Layouts follow from which axis is rows; rings and fragments inherit them.
   passes.addPass(createPlaceOperands());
   passes.addPass(createAssignLayouts());
+  // When ops run, as attributes; what a hand wrote stays.
+  passes.addPass(createOverlapProducts());
+  // Of the products that are deferred, too.
+  passes.addPass(createAlternateWarpgroups());
   // Each leaves kernels alone whose plan is for the other.
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
-  passes.addPass(createOverlapProducts());
+  passes.addPass(createPipelineStages());
   // Behind the first tile, which that pass sets apart.
   passes.addPass(createHoldMaxima());
   passes.addPass(createPaceFunctions());
-  passes.addPass(createAlternateWarpgroups());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());

@@ -70,6 +70,47 @@ void FragmentAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+Attribute AtAttr::parse(AsmParser &parser, Type) {
+  int64_t stage = 0, order = 0;
+  StringAttr turn;
+  SMLoc loc = parser.getCurrentLocation();
+  auto parseField = [&]() -> ParseResult {
+    StringRef field;
+    SMLoc at;
+    if (parser.getCurrentLocation(&at) || parser.parseKeyword(&field))
+      return failure();
+    if (field == "stage")
+      return parser.parseInteger(stage);
+    if (field == "order")
+      return parser.parseInteger(order);
+    if (field == "turn")
+      return parser.parseAttribute(turn);
+    return parser.emitError(at, "expected stage, order or turn");
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseField))
+    return {};
+  return parser.getChecked<AtAttr>(loc, parser.getContext(), stage, order, turn);
+}
+
+void AtAttr::print(AsmPrinter &printer) const {
+  printer << "<order " << getOrder();
+  if (getStage())
+    printer << ", stage " << getStage();
+  if (getTurn())
+    printer << ", turn " << getTurn();
+  printer << ">";
+}
+
+LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order, StringAttr turn) {
+  if (stage < 0 || stage > 1)
+    return emitError() << "stage " << stage << " is neither 0, a pass's own tile, nor 1, the tile before";
+  if (order < 0)
+    return emitError() << "order " << order << " is negative";
+  if (turn && turn.empty())
+    return emitError() << "a turn needs a name";
+  return success();
+}
+
 SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
   int64_t first = type.getShape()[0];
   int64_t second = type.rank() > 1 ? type.getShape()[1] : 1;

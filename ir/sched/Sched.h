@@ -28,6 +28,9 @@ inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 /// Marks a `tile.mma` that starts only: a `sched.mma_wait` further on completes it.
 inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 
+/// When an op of a block loop runs: an AtAttr.
+inline constexpr llvm::StringLiteral atAttr = "sched.at";
+
 } // namespace attune::sched
 
 #include "ir/sched/SchedDialect.h.inc"

@@ -122,6 +122,31 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
   }];
 }
 
+def AtAttr : AttrDef<SchedDialect, "At"> {
+  let mnemonic = "at";
+  let summary = "when an op of a block loop runs, as the attribute `sched.at`";
+  let description = [{
+    Ops of `stage` 1 work on the tile before the one that ops of stage 0 work on: beside them, one pass of the loop later. Within a pass ops run by `order`,
+    those of one order as they are written. Ops with a `turn` of one name, the first to the last of them, run in one warpgroup at a time.
+
+    `tile.load` stands for the wait for its tile, so that its order says where warps wait that have others copy for them. A product that is
+    marked `sched.async` starts where it stands; what waits for it follows (`tile-pipeline-stages`). What is 0, or no name, is left out. An op without the attribute
+    is of stage 0 and of the order of the op before it.
+
+    ```mlir
+    %s = tile.mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">} : ...
+    %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<stage 1, order 1, turn "products">} : ...
+    ```
+  }];
+  let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$turn);
+  let builders = [AttrBuilder<(ins "int64_t":$stage, "int64_t":$order, CArg<"::mlir::StringAttr", "{}">:$turn), [{
+    return $_get($_ctxt, stage, order, turn);
+  }]>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
   let mnemonic = "swizzle";
   let summary = "panels of a shared tile, with 16-byte chunks exchanged so that eight rows never share a bank";

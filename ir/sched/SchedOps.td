@@ -784,15 +784,24 @@ def CommitOp : StageOp<"commit"> {
 def ReleaseOp : SchedOp<"release", [Effects]> {
   let summary = "arrive as a reader, once for the warp: it no longer reads the stage";
   let description = [{
-    With `by_lanes` each lane arrives, for what it has read itself. PTX ISA 9.7.13.15.13, mbarrier.arrive.
+    With `by_lanes` each lane arrives, for what it has read itself. PTX ISA 9.7.13.15.13, mbarrier.arrive. Before expansion `reads` are the tiles of the stage:
+    products that read them are complete before (`tile-pipeline-stages`).
 
     ```mlir
     sched.release %kr[%stage] : !sched.ring<2>
     sched.release %kr[%stage] by_lanes : !sched.ring<2>
+    sched.release %kr[%stage] : !sched.ring<2> reads %k : !tile.tile<k 64 x d 64, bf16, shared>
     ```
   }];
-  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$by_lanes);
-  let assemblyFormat = "$ring `[` $stage `]` (`by_lanes` $by_lanes^)? attr-dict `:` type($ring)";
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$by_lanes, Variadic<TileType>:$reads);
+  let assemblyFormat = "$ring `[` $stage `]` (`by_lanes` $by_lanes^)? attr-dict `:` type($ring) (`reads` $reads^ `:` type($reads))?";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$ring, "::mlir::Value":$stage, CArg<"bool", "false">:$byLanes, CArg<"::mlir::ValueRange", "{}">:$reads), [{
+    $_state.addOperands({ring, stage});
+    $_state.addOperands(reads);
+    if (byLanes)
+      $_state.getOrAddProperties<Properties>().by_lanes = $_builder.getUnitAttr();
+  }]>];
 }
 
 def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {

@@ -65,14 +65,14 @@ class YieldOp;
 /// Whether a tile's one axis is that of distances.
 inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
 
-/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from
-/// its operands' names.
 /// The attribute of an op above whose source stands a comment line: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
 /// Adds a sentence to the comment of `op`, once: where a pass has put a term of the user's formula.
 void explain(mlir::Operation *op, const llvm::Twine &text);
 /// The workspace operand, one i32, from which persistent blocks claim tiles of work: a kernel before sets it to 0.
 inline constexpr llvm::StringLiteral workCounter = "work_counter";
+/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from
+/// its operands' names.
 inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.

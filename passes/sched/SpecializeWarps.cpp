@@ -789,6 +789,12 @@ private:
     sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
   }
 
+  /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
+  static void placeAs(Operation *as, Operation *op) {
+    if (auto at = as->getAttrOfType<sched::AtAttr>(sched::atAttr))
+      op->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+  }
+
   /// What the producer has sent with K: the tile after this one, and whether this one is partial.
   sched::ReceiveOp receiveVisit(Position at) {
     Type type = builder.getI32Type();
@@ -822,14 +828,20 @@ private:
     return {first, last};
   }
 
-  /// The ring's stage in place of the load or conversion.
-  void replaceBySlot(Ring &ring, Value stage) {
+  /// The ring's stage in place of the load or conversion, for its readers from the `first` on. Gives what they read: the
+  /// stage, or what is changed in its place.
+  Value replaceBySlot(Ring &ring, Value stage, Operation *first) {
     Value slot = sched::SlotOp::create(builder, ring.tile->getLoc(), ring.value().getType(), ring.buffer, stage);
+    placeAs(first ? first : ring.tile, slot.getDefiningOp());
     Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
     ring.value().replaceAllUsesWith(slot);
     ring.tile->erase();
     if (computed && computed->use_empty())
       computed->erase();
+    for (Operation *user : slot.getUsers())
+      if (auto scale = dyn_cast<tile::ScaleOp>(user))
+        return scale.getResult();
+    return slot;
   }
 
   /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of
@@ -840,8 +852,8 @@ private:
     auto [first, last] = readersOf(ring);
     builder.setInsertionPoint(first ? first : ring.tile);
     if (!waited)
-      sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-    replaceBySlot(ring, at.stage);
+      placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
+    SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
     if (last)
       builder.setInsertionPointAfter(last);
     if (alsoRead)
@@ -852,7 +864,7 @@ private:
       assert(firstOther && "what nothing reads has not been staged");
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(firstOther);
-      replaceBySlot(other, at.stage);
+      read.push_back(replaceBySlot(other, at.stage, firstOther));
       if (!last || last->isBeforeInBlock(lastOther)) {
         last = lastOther;
         later = true;
@@ -862,9 +874,12 @@ private:
       builder.setInsertionPointAfter(last);
     if (refilled) {
       // Products read by the warpgroup, maps by the lane.
+      SmallVector<Operation *> ends;
       if (isa_and_nonnull<tile::MapOp>(last) && !byLanes(ring))
-        sched::SyncLanesOp::create(builder, loc);
-      release(ring, at.stage);
+        ends.push_back(sched::SyncLanesOp::create(builder, loc));
+      ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
+      for (Operation *end : last ? ends : SmallVector<Operation *>())
+        placeAs(last, end);
     }
   }
 

@@ -132,6 +132,11 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         mapping.map(message->getResults(), copy->getResults());
         return success();
       })
+      .Case<sched::ReleaseOp>([&](auto release) {
+        sched::ReleaseOp::create(builder, loc, mapping.lookup(release.getRing()), mapping.lookup(release.getStage()),
+                                 release.getByLanes());
+        return success();
+      })
       .Case<tile::BlockIndexOp>([&](auto index) {
         mapping.map(index.getResult(), place[index.getPosition()]);
         return success();

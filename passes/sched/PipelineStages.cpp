@@ -1,0 +1,71 @@
+//===- PipelineStages.cpp - Loops over tiles run as their ops say ------------===//
+//
+// Materialises what `sched.at` and `sched.async` say of the ops of roles' loops: the order of a pass, the first tile in
+// front of the loop and the last one's rest behind it, waits for products, turns. It decides nothing: the passes before,
+// or a hand in the text, have.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/NestedOps.h"
+#include "passes/Passes.h"
+#include "passes/sched/pipeline/Stages.h"
+
+namespace attune {
+#define GEN_PASS_DEF_PIPELINESTAGES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using sched::ForTilesOp;
+
+namespace {
+
+bool startsProducts(ForTilesOp loop) {
+  return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
+}
+
+LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
+  pipeline::LoopStages stages(loop);
+  if (!stages.isPlaced() && !startsProducts(loop))
+    return success();
+  if (failed(stages.verify()))
+    return failure();
+  ForTilesOp steady = loop;
+  if (stages.overlapsTiles()) {
+    FailureOr<ForTilesOp> inner = pipeline::expandStages(loop, stages);
+    if (failed(inner))
+      return failure();
+    steady = *inner;
+    pipeline::waitForProducts(*steady->getBlock());
+  } else {
+    pipeline::reorder(loop, stages);
+  }
+  pipeline::waitForProducts(steady.getBody().front());
+  const bool hasTurn = llvm::any_of(steady.getBody().front(), [](Operation &op) {
+    auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr);
+    return at && at.getTurn();
+  });
+  if (hasTurn)
+    pipeline::takeTurns(role, steady);
+  return success();
+}
+
+struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
+  using PipelineStagesBase::PipelineStagesBase;
+
+  void runOnOperation() override {
+    SmallVector<std::pair<sched::RoleOp, ForTilesOp>> loops;
+    getOperation().walk([&](sched::ForWorkOp work) {
+      if (auto role = work->getParentOfType<sched::RoleOp>())
+        for (auto loop : work.getBody().getOps<ForTilesOp>())
+          loops.push_back({role, loop});
+    });
+    for (auto [role, loop] : loops)
+      if (failed(pipeline(role, loop)))
+        return signalPassFailure();
+    getOperation().walk([](Operation *op) { op->removeAttr(sched::atAttr); });
+  }
+};
+
+} // namespace

@@ -1,0 +1,264 @@
+//===- StageExpander.cpp - A loop of two stages -------------------------------===//
+
+#include "passes/analysis/MapPatterns.h"
+#include "passes/sched/pipeline/Stages.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace attune::pipeline {
+
+using sched::ForTilesOp;
+
+namespace {
+
+class StageExpander {
+public:
+  StageExpander(ForTilesOp loop, LoopStages &stages)
+      : loop(loop), body(loop.getBody().front()), stages(stages), builder(loop), loc(loop.getLoc()),
+        scalars(loop.getInits().size()) {}
+
+  FailureOr<ForTilesOp> run() {
+    if (failed(findCarried()))
+      return failure();
+    ForTilesOp outer = enter();
+    writeFirst();
+    ForTilesOp inner = openInner();
+    writeInner(inner);
+    builder.setInsertionPointAfter(inner);
+    writeLast(inner);
+    leave(outer, inner);
+    return inner;
+  }
+
+private:
+  /// What the inner loop carries beside the indices of the loop as it was.
+  struct Carried {
+    Value value;              ///< an argument of the loop, or what stage 0 gives to stage 1
+    bool before;              ///< the value of the tile before, which stage 1 reads
+    Value init = {}, argument = {};
+  };
+
+  bool isTile(Value value) { return isa<tile::TileType>(value.getType()); }
+
+  LogicalResult findCarried() {
+    SmallVector<Value> crossing;
+    for (Operation &op : body.without_terminator())
+      if (stages.stageOf(&op) == 0)
+        for (Value result : op.getResults())
+          if (stages.reads(1, result))
+            crossing.push_back(result);
+    for (BlockArgument argument : body.getArguments()) {
+      const int64_t next = stages.stageOf(stages.nextOf(argument));
+      if (next == 0 || stages.reads(1, argument) || !stages.reads(0, argument)) {
+        carried.push_back({argument, /*before=*/false});
+        continue;
+      }
+      // Stage 0 reads what stage 1 has given in the same pass. In its place stands what that adds to.
+      Value added = addedTo(stages.nextOf(argument));
+      auto place = llvm::find(crossing, added);
+      if (place != crossing.end()) {
+        carried.push_back({*place, false});
+        crossing.erase(place);
+      }
+    }
+    for (BlockArgument argument : body.getArguments())
+      if (stages.reads(1, argument) && stages.stageOf(stages.nextOf(argument)) == 0)
+        carried.push_back({argument, /*before=*/true});
+    for (Value value : crossing)
+      carried.push_back({value, false});
+    for (const Carried &each : carried)
+      if (!isTile(each.value) && !each.value.getType().isInteger(32))
+        return each.value.getDefiningOp()->emitError()
+               << "gives " << each.value.getType() << " to an op of stage 1, where a loop carries tiles and i32";
+    // Indices first.
+    SmallVector<Carried> tiles;
+    llvm::erase_if(carried, [&](const Carried &each) {
+      if (isTile(each.value))
+        tiles.push_back(each);
+      return isTile(each.value);
+    });
+    llvm::append_range(carried, tiles);
+    return success();
+  }
+
+  static Value addedTo(Value next) {
+    auto product = next.getDefiningOp<tile::MmaOp>();
+    return product ? product.getAcc() : Value();
+  }
+
+  /// Whether the tile after each is the one beside it.
+  bool isDense() {
+    auto next = loop.getNext().getValues().front().getDefiningOp<arith::AddIOp>();
+    return next && next.getLhs() == body.getArgument(0) && matchPattern(next.getRhs(), m_One());
+  }
+
+  /// A loop that is entered at most once: where there is a tile. It leaves with its bound, which a device compiler sees;
+  /// where another loop goes on from the tile after the last, and that is another than the bound, it is carried beside.
+  ForTilesOp enter() {
+    goesOn = loop.getKeeps() && !loop.getKept().front().use_empty() && !isDense();
+    SmallVector<Value> entry(loop.getInits());
+    if (goesOn)
+      entry.push_back(entry.front());
+    auto outer = ForTilesOp::create(builder, loc, entry, loop.getBound(), loop.getTiles(), loop.getKeeps());
+    static constexpr StringRef names[] = {"first_tile", "first_stage", "first_phase", "following_tile"};
+    outer->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(entry.size())));
+    builder.setInsertionPointToStart(&outer.getBody().front());
+    SmallVector<Value> entered(outer.getBody().getArguments());
+    if (goesOn)
+      entered.erase(entered.begin() + scalars);
+    for (auto [old, argument] : llvm::zip(body.getArguments(), entered))
+      first.map(old, argument);
+    return outer;
+  }
+
+  Operation *clone(Operation *op, IRMapping &mapping, bool keepsTurn) {
+    Operation *copy = builder.clone(*op, mapping);
+    auto at = copy->getAttrOfType<sched::AtAttr>(sched::atAttr);
+    if (at && !(keepsTurn && at.getTurn()))
+      copy->removeAttr(sched::atAttr);
+    return copy;
+  }
+
+  /// Stage 0 of the first tile. A multiple of a tile of zeros is that tile.
+  void writeFirst() {
+    for (Operation *op : stages.inOrder(0)) {
+      auto map = dyn_cast<tile::MapOp>(op);
+      if (map && rescaleFactor(map) && isZeroAtFirst(map.getInputs().front()))
+        first.map(map.getResult(), first.lookup(map.getInputs().front()));
+      else
+        clone(op, first, /*keepsTurn=*/false);
+    }
+  }
+
+  bool isZeroAtFirst(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != &body || argument.getArgNumber() < scalars)
+      return false;
+    auto splat = loop.getTiles()[argument.getArgNumber() - scalars].getDefiningOp<tile::SplatOp>();
+    return splat && matchPattern(splat.getValue(), m_AnyZeroFloat());
+  }
+
+  ForTilesOp openInner() {
+    SmallVector<Value> indices, tiles;
+    SmallVector<StringRef> names{"tile", "stage", "phase"};
+    names.truncate(std::min<size_t>(scalars, 3));
+    for (Carried &each : carried) {
+      auto argument = dyn_cast<BlockArgument>(each.value);
+      each.init = !argument || each.before ? first.lookupOrDefault(each.value) : initOf(argument);
+      (isTile(each.value) ? tiles : indices).push_back(each.init);
+      if (each.before)
+        names.push_back(nameBefore(argument));
+    }
+    auto inner = ForTilesOp::create(builder, loc, indices, loop.getBound(), tiles, /*keeps=*/true);
+    if (names.size() == indices.size())
+      inner->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
+    Block &block = inner.getBody().front();
+    for (auto [each, argument] : llvm::zip(carried, block.getArguments()))
+      each.argument = argument;
+    builder.setInsertionPointToStart(&block);
+    return inner;
+  }
+
+  static StringRef nameBefore(BlockArgument index) {
+    static constexpr StringRef names[] = {"tile_before", "stage_before", "phase_before"};
+    return index.getArgNumber() < 3 ? names[index.getArgNumber()] : "before";
+  }
+
+  /// What the inner loop's first pass takes for a carried value: after the first tile's stage 0.
+  Value initOf(BlockArgument argument) {
+    Value next = stages.nextOf(argument);
+    return first.lookupOrDefault(stages.stageOf(next) == 0 ? next : Value(argument));
+  }
+
+  void writeInner(ForTilesOp inner) {
+    IRMapping own, before; // of the pass's tile, and of the tile before
+    for (const Carried &each : carried) {
+      auto argument = dyn_cast<BlockArgument>(each.value);
+      const bool byStage1 = argument && stages.stageOf(stages.nextOf(argument)) == 1;
+      if (argument && !each.before && !byStage1)
+        own.map(each.value, each.argument);
+      else
+        before.map(each.value, each.argument);
+    }
+    for (Operation *op : stages.inOrder()) {
+      const bool isOwn = stages.stageOf(op) == 0;
+      clone(op, isOwn ? own : before, /*keepsTurn=*/true);
+      if (!isOwn)
+        for (BlockArgument argument : body.getArguments())
+          if (Value next = stages.nextOf(argument); next.getDefiningOp() == op)
+            own.map(argument, before.lookup(next));
+    }
+    SmallVector<Value> next;
+    for (const Carried &each : carried) {
+      auto argument = dyn_cast<BlockArgument>(each.value);
+      if (!argument)
+        next.push_back(own.lookup(each.value));
+      else if (each.before)
+        next.push_back(own.lookupOrDefault(each.value));
+      else
+        next.push_back((stages.stageOf(stages.nextOf(argument)) == 0 ? own : before)
+                           .lookupOrDefault(stages.nextOf(argument)));
+    }
+    sched::NextOp::create(builder, loc, next);
+  }
+
+  /// What the inner loop leaves of a carried value.
+  Value leftOf(ForTilesOp inner, const Carried &each) {
+    const unsigned number = cast<BlockArgument>(each.argument).getArgNumber(), indices = inner.getInits().size();
+    return number < indices ? inner.getKept()[number] : inner.getResult(number - indices);
+  }
+
+  /// Stage 1 of the last tile.
+  void writeLast(ForTilesOp inner) {
+    for (const Carried &each : carried)
+      last.map(each.value, leftOf(inner, each));
+    // Of a value that is carried for both stages, that of the tile before.
+    for (const Carried &each : carried)
+      if (each.before)
+        last.map(each.value, leftOf(inner, each));
+    for (Operation *op : stages.inOrder(1))
+      clone(op, last, /*keepsTurn=*/false);
+  }
+
+  void leave(ForTilesOp outer, ForTilesOp inner) {
+    SmallVector<Value> values{loop.getBound()};
+    for (unsigned i = 1; i < scalars; ++i)
+      values.push_back(inner.getKept()[i]);
+    if (goesOn)
+      values.push_back(inner.getKept()[0]);
+    for (BlockArgument argument : body.getArguments().drop_front(scalars)) {
+      Value next = stages.nextOf(argument);
+      if (stages.stageOf(next) == 1) {
+        values.push_back(last.lookup(next));
+        continue;
+      }
+      const Carried *each = llvm::find_if(carried, [&](const Carried &c) { return c.value == argument && !c.before; });
+      values.push_back(leftOf(inner, *each));
+    }
+    sched::NextOp::create(builder, loc, values);
+    const unsigned tiles = loop.getTiles().size();
+    SmallVector<Value> results(outer.getResults());
+    if (goesOn)
+      results[tiles] = results.pop_back_val();
+    loop.replaceAllUsesWith(results);
+    loop.erase();
+  }
+
+  ForTilesOp loop;
+  Block &body;
+  LoopStages &stages;
+  OpBuilder builder;
+  Location loc;
+  unsigned scalars;
+  bool goesOn = false;
+  SmallVector<Carried> carried;
+  IRMapping first, last;
+};
+
+} // namespace
+
+FailureOr<ForTilesOp> expandStages(ForTilesOp loop, LoopStages &stages) { return StageExpander(loop, stages).run(); }
+
+} // namespace attune::pipeline

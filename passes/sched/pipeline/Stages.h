@@ -1,0 +1,77 @@
+//===- Stages.h - When the ops of a loop over tiles run ----------------------===//
+//
+// Reads `sched.at` off the ops of a loop's body, and puts them into the order in which they run. An op without the
+// attribute is of stage 0, and of the order of the next op that has one; behind the last it comes last.
+//
+//     LoopStages stages(loop);
+//     if (failed(stages.verify())) ...         what a schedule cannot do is an error at the op
+//     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
+//     stages.inOrder()                         those of both
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+#include "passes/analysis/BlockDependences.h"
+
+namespace attune::pipeline {
+
+class LoopStages {
+public:
+  explicit LoopStages(sched::ForTilesOp loop);
+
+  /// Whether an op has a stage, an order or a turn.
+  bool isPlaced() const { return placed; }
+  /// Whether ops work on two tiles at a time.
+  bool overlapsTiles() const { return overlaps; }
+
+  int64_t stageOf(mlir::Operation *op) const { return places.lookup(op).stage; }
+  /// The stage of the op of the body that gives `value`; 0 of what stands outside.
+  int64_t stageOf(mlir::Value value) const;
+  /// Whether an op of `stage` reads `value`.
+  bool reads(int64_t stage, mlir::Value value) const { return readBy[stage].contains(value); }
+
+  /// An error where an op would run before what it reads.
+  mlir::LogicalResult verify();
+  llvm::SmallVector<mlir::Operation *> inOrder(std::optional<int64_t> stage = std::nullopt);
+
+  /// The next value of a carried one.
+  mlir::Value nextOf(mlir::BlockArgument carried);
+
+private:
+  struct Place {
+    int64_t stage = 0, order = 0;
+  };
+  /// Ops of the same pass that `op` reads: of its own stage, or by a carried value of the tile before.
+  llvm::SmallVector<mlir::Operation *> sourcesInPass(mlir::Operation *op) const;
+
+  mutable sched::ForTilesOp loop;
+  BlockDependences dependences;
+  llvm::DenseMap<mlir::Operation *, Place> places;
+  llvm::DenseSet<mlir::Value> readBy[2];
+  bool placed = false, overlaps = false;
+};
+
+/// The loop with two stages: ops of stage 1 work on the tile before. The first tile's stage 0 stands in front of a loop
+/// over the others, the last tile's stage 1 behind it:
+///
+///     for tiles n: A(n), B(n)          if there is a tile: A(first)
+///                                        for the tiles n after it: A(n), B(n - 1), by order
+///                                        B(last)
+///
+/// Values of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops.
+mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
+
+/// Puts the ops of the body in order: of a loop of one stage.
+void reorder(sched::ForTilesOp loop, LoopStages &stages);
+
+/// Waits for the products of `block` that only start, each in front of the first op that needs it: one that reads its
+/// result, or whose result lies where its left operand does, or a release of what it reads, which stands behind the wait
+/// that is there for another reason, if there is one. A wait's pending count is the number of products that were started
+/// after the one it is for.
+void waitForProducts(mlir::Block &block);
+
+/// Named barriers around the ops of `loop` that have a turn: warpgroups of `role` go through them one after another.
+void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
+
+} // namespace attune::pipeline

@@ -1,0 +1,109 @@
+//===- Turns.cpp - Warpgroups go through a part of a loop one after another ----===//
+//
+// Named barriers pass a turn around:
+//
+//     warpgroup 0   | turn(n) | rest(n)              | turn(n + 1) | ...
+//     warpgroup 1             | turn(n) | rest(n)                  | turn(n + 1) | ...
+//
+// Barrier 5 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The
+// first turn is given away before the loop. All warpgroups have as many turns: one for each tile of the block, or for
+// each but one where the first that a warpgroup works on stands in front of the loop. One that a warpgroup passes over is
+// a turn that it hands on at once, but for the block's last if it has worked on none.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/sched/NamedBarriers.h"
+#include "passes/sched/pipeline/Stages.h"
+
+using namespace mlir;
+
+namespace attune::pipeline {
+
+namespace {
+
+constexpr int64_t turnThreads = 256;
+
+class TurnWriter {
+public:
+  TurnWriter(sched::RoleOp role, sched::ForTilesOp loop)
+      : loop(loop), loc(loop.getLoc()), groups(role.getWarps() / 4),
+        builder(&role.getBody().front(), role.getBody().front().begin()) {}
+
+  void write() {
+    giveFirst();
+    SmallVector<Operation *> inTurn;
+    for (Operation &op : loop.getBody().front())
+      if (auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr); at && at.getTurn())
+        inTurn.push_back(&op);
+    builder.setInsertionPoint(inTurn.front());
+    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    builder.setInsertionPointAfter(inTurn.back());
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    passOver();
+  }
+
+private:
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  /// The barriers of the warpgroup's own turn and of the next one's, at the start of the role.
+  void giveFirst() {
+    const auto nsw = arith::IntegerOverflowFlags::nsw;
+    Value thread = sched::ThreadIdOp::create(builder, loc);
+    Value group = tile::named(sched::UniformOp::create(builder, loc, thread.getType(),
+                                                       arith::DivUIOp::create(builder, loc, thread, i32(128))),
+                              "warpgroup");
+    own = tile::named(arith::AddIOp::create(builder, loc, group, i32(barriers::ofTurn), nsw), "own_turn");
+    Value after =
+        arith::RemUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, group, i32(1), nsw), i32(groups));
+    next = tile::named(arith::AddIOp::create(builder, loc, after, i32(barriers::ofTurn), nsw), "next_turn");
+    Value isLast = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, group, i32(groups - 1));
+    auto branch = scf::IfOp::create(builder, loc, isLast, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+  }
+
+  /// The loops before and after the one that works pass over tiles.
+  void passOver() {
+    auto around = dyn_cast<sched::ForTilesOp>(loop->getParentOp());
+    sched::ForTilesOp works = around ? around : loop;
+    auto beside = works->getBlock()->getOps<sched::ForTilesOp>();
+    SmallVector<sched::ForTilesOp> passes(
+        llvm::make_filter_range(beside, [&](sched::ForTilesOp other) { return other != works; }));
+    const Value end =
+        passes.empty() || passes.back()->isBeforeInBlock(works) ? works.getBound() : passes.back().getBound();
+    for (sched::ForTilesOp pass : passes) {
+      // Once the tile is there, and what is said of it.
+      sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
+      builder.setInsertionPoint(release);
+      if (around) {
+        auto turn = scf::IfOp::create(builder, loc, hasTurn(pass, works, release, end), /*withElseRegion=*/false);
+        builder.setInsertionPointToStart(turn.thenBlock());
+      }
+      sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+      sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    }
+  }
+
+  Value hasTurn(sched::ForTilesOp pass, sched::ForTilesOp works, Operation *release, Value end) {
+    Value hasTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], end);
+    if (!works->isBeforeInBlock(pass))
+      return hasTurn;
+    builder.setInsertionPoint(pass);
+    Value worked =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, pass.getInits()[0], works.getInits()[0]);
+    builder.setInsertionPoint(release);
+    return arith::OrIOp::create(builder, loc, worked, hasTurn);
+  }
+
+  sched::ForTilesOp loop;
+  Location loc;
+  int64_t groups;
+  OpBuilder builder;
+  Value own, next; ///< barriers of turns
+};
+
+} // namespace
+
+void takeTurns(sched::RoleOp role, sched::ForTilesOp loop) { TurnWriter(role, loop).write(); }
+
+} // namespace attune::pipeline
