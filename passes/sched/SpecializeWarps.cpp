@@ -878,8 +878,11 @@ private:
       if (isa_and_nonnull<tile::MapOp>(last) && !byLanes(ring))
         ends.push_back(sched::SyncLanesOp::create(builder, loc));
       ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
-      for (Operation *end : last ? ends : SmallVector<Operation *>())
-        placeAs(last, end);
+      // Behind a product that only starts a stage is released with what follows, which waits for it.
+      auto at = last ? last->getAttrOfType<sched::AtAttr>(sched::atAttr) : sched::AtAttr();
+      if (at && (at.getStage() || !last->hasAttr(sched::asyncAttr)))
+        for (Operation *end : ends)
+          placeAs(last, end);
     }
   }
 
