@@ -85,9 +85,10 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createPlaceWork()); }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
-  passes.addPass(createChoosePath());
-  // Layouts follow from which axis is rows; rings and fragments inherit them.
+  // Which axis is rows says what a warpgroup's product can take.
   passes.addPass(createPlaceOperands());
+  passes.addPass(createChoosePath());
+  // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
   // When ops run, as attributes; what a hand wrote stays.
   passes.addPass(createOverlapProducts());

@@ -103,10 +103,13 @@ void KernelPrinter::printMmaAsync(MmaAsyncOp op) {
   TileType acc = op.getAcc().getType(), a = op.getA().getType();
   bool leftShared = a.getSpace() == tile::MemorySpace::Shared;
   SmallVector<Value> at(op.getAIndices());
-  Expr left = leftShared ? matrixDescriptor(op, op.getA(), at[0], at[1], at[2], false)
+  Expr left = leftShared ? matrixDescriptor(op, op.getA(), at[0], at[1], at[2], op.getTransposeLeft())
                          : Expr{element(op.getA(), {value(at[0]), value(at[1])})};
   Expr right = matrixDescriptor(op, op.getB(), op.getStage(), op.getRow(), op.getColumn(), op.getTranspose());
-  std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(acc.getShape()[1]), leftShared);
+  const auto kind = !leftShared             ? codegen::LeftOperand::Registers
+                    : op.getTransposeLeft() ? codegen::LeftOperand::SharedColumns
+                                            : codegen::LeftOperand::Shared;
+  std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(acc.getShape()[1]), kind);
   statement(op, primitive(name, op.getTranspose() ? "<1>" : "<0>",
                           {{element(op.getAcc(), ArrayRef<Expr>{{"0"}})}, left, right, value(op.getAccumulate())})
                         .text +

@@ -57,7 +57,7 @@ std::string mmaAsyncFunction(std::string_view name) {
   int columns = 0;
   for (; !rest.empty() && rest.front() != '_'; rest.remove_prefix(1))
     columns = 10 * columns + (rest.front() - '0');
-  const bool leftShared = rest == "_shared";
+  const bool leftShared = rest.substr(0, 7) == "_shared", byColumns = rest == "_shared_columns";
   const int registers = columns / 2;
   auto list = [](int first, int count) {
     std::string text;
@@ -78,7 +78,11 @@ std::string mmaAsyncFunction(std::string_view name) {
       "  asm volatile(\"{\\n.reg .pred more;\\nsetp.ne.b32 more, " + operand(next + 1) + ", 0;\\n\"\n" +
       "               \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type +
       " \"\n" + "               \"{" + list(0, registers) + "}, \"\n" + "               \"" + left + ", " +
-      operand(next) + ", more, 1, 1, " + (leftShared ? "0, " : "") + operand(next + 2) + ";\\n}\"\n               :";
+      operand(next) + ", more, 1, 1, " +
+      (byColumns    ? "1, "
+       : leftShared ? "0, "
+                    : "") +
+      operand(next + 2) + ";\\n}\"\n               :";
   for (int j = 0; j < columns / 8; ++j) {
     text += j ? j % 4 ? "," : ",\n                " : "";
     for (int e = 0; e < 4; ++e)
@@ -91,9 +95,11 @@ std::string mmaAsyncFunction(std::string_view name) {
 
 } // namespace
 
-std::string codegen::mmaAsyncName(std::string_view type, int columns, bool leftShared) {
+std::string codegen::mmaAsyncName(std::string_view type, int columns, LeftOperand left) {
   return std::string(mmaAsync) + std::string(type) + "_n" + std::to_string(columns) +
-         (leftShared ? "_shared" : "_registers");
+         (left == LeftOperand::Registers ? "_registers"
+          : left == LeftOperand::Shared  ? "_shared"
+                                         : "_shared_columns");
 }
 
 std::string_view codegen::primitivesSource() {

@@ -23,9 +23,12 @@ std::string_view primitivesSource();
 /// Whether there is a device function `name`.
 bool isPrimitive(std::string_view name);
 
-/// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16") with its left operand in
-/// shared memory or in registers. Made on demand: the instruction names every register of its accumulator.
-std::string mmaAsyncName(std::string_view type, int columns, bool leftShared);
+/// Where the left operand of a warpgroup's product is, and which way around it is stored.
+enum class LeftOperand { Registers, Shared, SharedColumns };
+
+/// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16"). Made on demand: the
+/// instruction names every register of its accumulator.
+std::string mmaAsyncName(std::string_view type, int columns, LeftOperand left);
 
 /// Names of all device functions but those made on demand.
 const std::set<std::string, std::less<>> &primitiveNames();

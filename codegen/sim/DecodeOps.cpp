@@ -216,7 +216,7 @@ bool Decoder::productOp(Operation *op) {
         emit(o, sim::mmaAsync, all({o.getStage(), o.getRow(), o.getColumn(), o.getAccumulate()}, o.getAIndices()),
              {registersOf(o, o.getAcc()), leftShared ? sharedOf(o, o.getA()) : registersOf(o, o.getA()),
               sharedOf(o, o.getB())},
-             {leftShared}, o.getTranspose());
+             {leftShared, o.getTransposeLeft()}, o.getTranspose());
       })
       .Case([&](sched::MmaFenceOp o) { emit(o, sim::mmaFence); })
       .Case([&](sched::MmaCommitOp o) { emit(o, sim::mmaCommit); })

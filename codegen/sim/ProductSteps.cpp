@@ -147,7 +147,19 @@ bool AsyncOperands::readLeft(const std::array<int64_t, 7> &at, float (&a)[16][16
   std::array<uint16_t, 8> chunk;
   if (step.number[0]) {
     const SharedBuffer &left = machine.program.shared[step.at[1]];
-    int64_t first = at[5] + warp.firstThread / lanes % 4 * 16;
+    const int64_t ofWarp = warp.firstThread / lanes % 4 * 16, first = at[5] + ofWarp;
+    if (step.number[1]) { // stored as [contracted][rows]
+      if (!starts(left, at[4], at[5], at[6], 16, 64))
+        return false;
+      for (int k = 0; k < 16; ++k)
+        for (int half = 0; half < 2; ++half) {
+          if (!read(left, at[4], at[5] + k, at[6] + ofWarp + 8 * half, chunk))
+            return false;
+          for (int i = 0; i < 8; ++i)
+            a[8 * half + i][k] = widen(element, chunk[i]);
+        }
+      return true;
+    }
     if (!starts(left, at[4], at[5], at[6], 64, 16))
       return false;
     for (int r = 0; r < 16; ++r)

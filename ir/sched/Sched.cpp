@@ -101,7 +101,8 @@ void AtAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order, StringAttr turn) {
+LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order,
+                             StringAttr turn) {
   if (stage < 0 || stage > 1)
     return emitError() << "stage " << stage << " is neither 0, a pass's own tile, nor 1, the tile before";
   if (order < 0)
@@ -716,6 +717,8 @@ LogicalResult MmaAsyncOp::verify() {
   };
   if (!registers && !isPanel(a))
     return emitOpError() << "needs an a fragment or a swizzled shared tile on the left, got " << a;
+  if (registers && getTransposeLeft())
+    return emitOpError("transposes a left operand in registers; only a shared one is stored by columns");
   if (getAIndices().size() != (registers ? 2 : 3))
     return emitOpError() << "needs " << (registers ? 2 : 3) << " indices of the left operand, got "
                          << getAIndices().size();

@@ -1185,7 +1185,7 @@ def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
   let description = [{
     For the warpgroup's 64 rows and all columns of `acc`, 16 of the contracted axis:
     `acc = a * b`, plus `acc` where `accumulate` holds. `acc` is a `c` fragment of 16 rows a warp. `a` is an `a` fragment, `a[i, kk]`, or a
-    shared tile, `a[stage, row, column]`. `b` is a shared tile, `b[stage, row, column]`, stored as [columns of acc][contracted], or with
+    shared tile, `a[stage, row, column]`, stored as [rows of acc][contracted], or with `transpose_left` as [contracted][rows of acc]. `b` is a shared tile, `b[stage, row, column]`, stored as [columns of acc][contracted], or with
     `transpose` as [contracted][columns of acc]. Between `sched.mma_fence` and the `sched.mma_wait` that completes it, `acc` and a
     fragment `a` must not be touched. PTX ISA 9.7.15.5.2, wgmma.mma_async.
 
@@ -1195,9 +1195,10 @@ def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
     ```
   }];
   let arguments = (ins TileType:$acc, TileType:$a, Variadic<I32>:$a_indices, TileType:$b, I32:$stage, I32:$row, I32:$column,
-                       I1:$accumulate, UnitAttr:$transpose);
+                       I1:$accumulate, UnitAttr:$transpose, UnitAttr:$transpose_left);
   let assemblyFormat = [{
     $acc `,` $a `[` $a_indices `]` `,` $b `[` $stage `,` $row `,` $column `]` `accumulate` $accumulate (`transpose` $transpose^)?
+    (`transpose_left` $transpose_left^)?
     attr-dict `:` type($acc) `,` type($a) `,` type($b)
   }];
   let hasVerifier = 1;

@@ -115,6 +115,13 @@ void tile::remark(Operation *kernel, const Twine &text) {
   kernel->setAttr(remarksAttr, builder.getArrayAttr(all));
 }
 
+bool tile::isStaged(ConvertOp convert) {
+  TileType type = convert.getResult().getType();
+  auto map = convert.getTile().getDefiningOp<MapOp>();
+  return type.getSpace() == MemorySpace::Shared && type.rank() == 1 && map && map.getInputs().empty() &&
+         !map.getOnlyIf() && isa<ForBlocksOp>(convert->getParentOp());
+}
+
 int64_t tile::storedColumns(KernelOp kernel) {
   int64_t columns = 0;
   kernel.walk([&](StoreOp store) {

@@ -106,6 +106,8 @@ bool precedesDependent(mlir::Operation *kernel);
 /// remark stands once.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
+/// Whether a loop's vector that follows from no tile goes to shared memory: where there are copy warps, they compute it.
+bool isStaged(ConvertOp convert);
 /// Columns of the widest tile that the kernel stores to a tiled operand.
 int64_t storedColumns(KernelOp kernel);
 } // namespace attune::tile

@@ -42,8 +42,8 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     auto isProduct = [](Operation *op) { return isa<tile::MmaOp>(op); };
     for (auto product : body.getOps<tile::MmaOp>()) {
       AtAttr at = placeOf(*product);
-      const bool leads = llvm::none_of(product->getOperands(),
-                                       [&](Value operand) { return dependences.follows(operand, isProduct); });
+      const bool leads =
+          llvm::none_of(product->getOperands(), [&](Value operand) { return dependences.follows(operand, isProduct); });
       if (at && product->hasAttr(sched::asyncAttr) && (leads || at.getStage() > 0))
         product->setAttr(sched::atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder(),
                                                     StringAttr::get(at.getContext(), "products")));

@@ -246,11 +246,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// their warp.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
-    const bool stored = copyWarps && type.rank() == 1 && !map.getResult().use_empty() &&
-                        llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
-                          auto convert = dyn_cast<tile::ConvertOp>(user);
-                          return convert && convert.getResult().getType().getSpace() == MemorySpace::Shared;
-                        });
+    const bool stored =
+        copyWarps && !map.getResult().use_empty() && llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
+          auto convert = dyn_cast<tile::ConvertOp>(user);
+          return convert && tile::isStaged(convert);
+        });
     if (stored)
       map.getResult().setType(type.withLayout(
           FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));

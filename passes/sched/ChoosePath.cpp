@@ -1,8 +1,8 @@
 //===- ChoosePath.cpp - Whether a program can be scheduled as its plan asks ---===//
 //
-// Warps that copy for others, by the copy engine, and warpgroup-level products are scheduled around one shape of
-// program: a tile that is loaded once, a loop in which two more are, a product with each, a result that is stored. Any
-// other program runs on the path that takes all: warp-level products, all warps copy.
+// Warps that copy for others, by the copy engine, and warpgroup-level products take programs of one loop over tiles,
+// with whatever copies before it and in it and whatever products: their rows are the warpgroups' 64 each, their operands
+// of 16 bits. Any other program runs on the path that takes all: warp-level products, all warps copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ public:
   explicit Fault(tile::KernelOp kernel) : kernel(kernel) {}
 
   std::string find() {
-    for (auto check : {&Fault::ofLoops, &Fault::ofLoads, &Fault::ofProducts, &Fault::ofVectors, &Fault::ofResults})
+    for (auto check : {&Fault::ofLoops, &Fault::ofLoads, &Fault::ofProducts, &Fault::ofStores})
       if (std::string fault = (this->*check)(); !fault.empty())
         return fault;
     return "";
@@ -51,76 +51,76 @@ private:
     return "";
   }
 
+  /// Copies, by the copy engine; what is loaded to registers is loaded by its readers.
   std::string ofLoads() {
-    SmallVector<tile::LoadOp> all;
-    kernel.walk([&](tile::LoadOp load) { all.push_back(load); });
-    for (tile::LoadOp load : all)
-      if (!isShared(load.getResult()) || load.getView().getType().getRank() != 4)
-        return "it loads tiles to registers, or from a tensor that has not four dimensions";
-    const SmallVector<tile::LoadOp> around(kernel.getBody().getOps<tile::LoadOp>());
-    streamed = SmallVector<tile::LoadOp>(loop.getBody().front().getOps<tile::LoadOp>());
-    if (around.size() != 1 || streamed.size() != 2 || !around.front()->isBeforeInBlock(loop))
-      return "it loads " + count(around.size(), "tile") + " outside the loop and " + std::to_string(streamed.size()) +
-             " in it, not one before and two in it";
-    once = around.front();
-    return "";
+    size_t before = 0, inside = 0;
+    std::string fault;
+    kernel.walk([&](tile::LoadOp load) {
+      if (!isShared(load.getResult()))
+        return;
+      tile::OperandAttr operand = tile::operandOf(load.getView());
+      if (!operand || !operand.isTiled() || load.getView().getType().getRank() != 4)
+        fault = "it copies a tile of a tensor that has not four dimensions, the last of a fixed extent";
+      const bool isBefore = load->getBlock() == loop->getBlock() && load->isBeforeInBlock(loop);
+      const bool isInside = load->getBlock() == &loop.getBody().front();
+      before += isBefore;
+      inside += isInside;
+      if (!isBefore && !isInside)
+        fault = "it copies a tile neither before its loop nor in it";
+      if (isInside && !followsFromTile(load))
+        fault = "a place that it copies from follows from what the loop computes";
+    });
+    if (fault.empty() && (!before || !inside))
+      fault = "it copies " + count(before, "tile") + " before the loop and " + std::to_string(inside) +
+              " in it, not one of each at least";
+    return fault;
+  }
+
+  /// Whether where a tile lies follows from the loop's tile and what is known before the loop.
+  bool followsFromTile(tile::LoadOp load) {
+    return llvm::all_of(load->getOperands(), [&](Value operand) {
+      return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
+    });
   }
 
   std::string ofProducts() {
-    SmallVector<tile::MmaOp> products;
-    kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
-    if (products.size() != 2)
-      return "it has " + count(products.size(), "product") + ", not two";
-    scores = products[0];
-    tile::MmaOp output = products[1];
-    auto queries = once.getResult().getType(), keys = streamed[0].getResult().getType();
-    if (readOf(scores.getLhs()) != once.getResult() || scores.getRhs() != streamed[0].getResult() ||
-        queries.axis(1) != keys.axis(1) || scores.getResult().getType().axis(0) != queries.axis(0))
-      return "its first product is not of the tile before the loop with the first in it, along the last axes of both";
-    auto values = streamed[1].getResult().getType();
-    if (isShared(output.getLhs()) || output.getRhs() != streamed[1].getResult() || !output.getAcc() ||
-        output.getLhs().getType().axis(0) != queries.axis(0) || output.getLhs().getType().axis(1) != values.axis(0))
-      return "its second product does not add that of a tile in registers with the second in the loop";
-    return "";
-  }
-
-  static Value readOf(Value tile) {
-    auto scale = tile.getDefiningOp<tile::ScaleOp>();
-    return scale ? scale.getTile() : tile;
-  }
-
-  std::string ofVectors() {
-    StringRef rows = scores.getResult().getType().axis(0);
-    const bool alongRows = !holds<tile::ReduceOp>(kernel, [&](tile::ReduceOp reduce) {
-      return reduce.getTile().getType().axis(0) == reduce.getAxis() || reduce.getTile().getType().axis(0) != rows;
+    std::string fault;
+    const int64_t rows = 16 * kernel.getPlan().getWarps();
+    kernel.walk([&](tile::MmaOp mma) {
+      TileType result = mma.getResult().getType();
+      if (mma->getBlock() != &loop.getBody().front())
+        fault = "it has a product outside of its loop";
+      else if (result.getShape()[0] != rows)
+        fault = "a product has " + std::to_string(result.getShape()[0]) + " rows, not the warpgroups' " +
+                std::to_string(rows);
+      else if (result.getShape()[1] % 8 || result.getShape()[1] > 256)
+        fault =
+            "a product has " + std::to_string(result.getShape()[1]) + " columns, which is no multiple of 8 up to 256";
+      else if (cast<TileType>(mma.getLhs().getType()).getElementType().getIntOrFloatBitWidth() != 16)
+        fault = "a product's operands are not of 16 bits";
     });
-    return alongRows ? "" : "it reduces tiles along their rows";
+    return fault;
   }
 
-  std::string ofResults() {
-    size_t tiles = 0;
-    kernel.walk([&](tile::StoreOp store) {
-      tile::OperandAttr operand = tile::operandOf(store.getView());
-      const bool byEngine = operand && operand.isTiled() && operand.getAxes().size() == 4 && !isShared(store.getTile());
-      tiles += store.getTile().getType().rank() == 1 ? 0 : byEngine ? 1 : 2;
+  /// A shared tile is written by all warps of a block.
+  std::string ofStores() {
+    std::string fault;
+    kernel.walk([&](Operation *op) {
+      if (isa<tile::StoreOp, tile::AccumulateOp>(op) && isShared(op->getOperand(0)))
+        fault = "it writes a tile of shared memory to global memory";
     });
-    if (tiles != 1 || holds<tile::AccumulateOp>(kernel))
-      return "it does not store just one tile, of a tensor of four dimensions, beside vectors";
-    return "";
+    return fault;
   }
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
-  tile::LoadOp once;
-  SmallVector<tile::LoadOp> streamed;
-  tile::MmaOp scores;
 };
 
 /// What only the passes write that have found the shape before.
 bool isMadeForCopyWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && isShared(convert.getResult()));
+    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && tile::isStaged(convert));
   });
 }
 
@@ -143,9 +143,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
           &getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(), plan.getStages(), plan.getQRegisters(),
           plan.getBlocksPerSm(), plan.getLongestFirst(), plan.getDvWarps(), /*copy_warps=*/0, /*persistent=*/false,
           /*q_stages=*/1, /*turns=*/false, /*overlap=*/false, /*stage_biases=*/false));
-      tile::remark(kernel, "products are warp-level and all warps copy: warps are specialised around another shape of "
-                           "program; " +
-                               fault);
+      tile::remark(kernel, "products are warp-level and all warps copy: " + fault);
     }
   }
 };

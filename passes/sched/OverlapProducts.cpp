@@ -46,9 +46,9 @@ enum Order : int64_t { Leading, Deferred, Beside, Following, NextWait, Rescaled,
 /// A product that can be the tile's before.
 struct Deferral {
   tile::MmaOp product;
-  tile::MapOp rescale;        ///< between the carried tile and the product; or null
+  tile::MapOp rescale;         ///< between the carried tile and the product; or null
   tile::ConvertOp leftOperand; ///< into the registers that the product reads
-  tile::LoadOp rightOperand;   ///< of this loop; or null
+  tile::LoadOp rightOperand;   ///< of this loop, for the product alone; or null
 };
 
 class ProductOrder {
@@ -105,7 +105,8 @@ private:
     if (!addsToCarried(product, deferral.rescale) || !deferral.leftOperand || !deferral.leftOperand->hasOneUse() ||
         deferral.leftOperand->getBlock() != &body || !dependences.follows(product.getLhs(), isProduct))
       return std::nullopt;
-    if (auto load = product.getRhs().getDefiningOp<tile::LoadOp>(); load && load->getBlock() == &body)
+    if (auto load = product.getRhs().getDefiningOp<tile::LoadOp>();
+        load && load->getBlock() == &body && load->hasOneUse())
       deferral.rightOperand = load;
     return deferral;
   }
@@ -165,7 +166,7 @@ private:
     }
   }
 
-  static constexpr int64_t mostRegisters = 232; ///< of a thread, of tiles
+  static constexpr int64_t mostRegisters = 200; ///< of a thread for tiles; what else it holds takes the rest
 
   tile::ForBlocksOp loop;
   Block &body;
@@ -189,8 +190,9 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
         ProductOrder order(loop, kernel.getPlan());
         order.run();
         if (!order.defers())
-          tile::remark(kernel, "no product is deferred to the next tile: none adds to a tile that its loop carries what "
-                               "the loop computes from another, or registers do not hold its operand meanwhile");
+          tile::remark(kernel,
+                       "no product is deferred to the next tile: none adds to a tile that its loop carries what "
+                       "the loop computes from another, or registers do not hold its operand meanwhile");
       });
     }
   }

@@ -282,9 +282,6 @@ struct PlaceOperands : attune::impl::PlaceOperandsBase<PlaceOperands> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      // Warpgroup-level products are scheduled as they stand.
-      if (kernel.getPlan().getCopyWarps())
-        continue;
       RowChoice(kernel).apply(kernel);
       OperandPlacer().run(kernel);
       kernel.walk([](tile::ConvertOp convert) {

@@ -64,17 +64,18 @@ public:
     SmallVector<Operation *> original;
     for (Operation &op : body)
       original.push_back(&op);
-    const SmallVector<tile::LoadOp> before(body.getOps<tile::LoadOp>());
+    for (auto load : body.getOps<tile::LoadOp>())
+      if (isCopied(load))
+        once.push_back({load});
     for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
-      streamed.push_back({load});
-    if (before.size() != 1 || streamed.size() != 2)
-      return kernel.emitError() << "has " << before.size() << " loads before its loop over tiles and "
-                                << streamed.size()
-                                << " in it; warps are specialised around one of Q, and those of K and V";
-    queries = {before.front()};
+      if (isCopied(load))
+        streamed.push_back({load});
+    if (once.empty() || streamed.empty())
+      return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and "
+                                << streamed.size() << " in it; warps are specialised around one of each at least";
     for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
-      if (TileType type = convert.getResult().getType(); type.getSpace() == tile::MemorySpace::Shared)
-        (tile::isByDistance(type) ? staged : columns).push_back({convert});
+      if (tile::isStaged(convert))
+        (tile::isByDistance(convert.getResult().getType()) ? staged : columns).push_back({convert});
     for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
       windows.push_back({window});
     sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
@@ -92,7 +93,9 @@ public:
         domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
 
     builder.setInsertionPointToStart(&body);
-    declare(queries, plan.getQStages(), /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + followers);
+    for (Ring &ring : once) // what follows the tiles of work reads the messages with the first
+      declare(ring, plan.getQStages(), /*filledBy=*/1,
+              /*emptiedBy=*/plan.getWarps() + (&ring == &once.front() ? followers : 0));
     for (Ring &ring : streamed) {
       const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
       const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
@@ -148,6 +151,8 @@ private:
   };
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  static bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
   /// Where the producer tells what is in each stage of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields) {
@@ -211,8 +216,7 @@ private:
     Value thread = sched::ThreadIdOp::create(builder, loc);
     Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
     onlyIf(first, [&] {
-      sched::InitRingOp::create(builder, loc, queries.barriers);
-      for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
+      for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
         sched::InitRingOp::create(builder, loc, ring.barriers);
       sched::FenceInitOp::create(builder, loc);
     });
@@ -334,7 +338,10 @@ private:
     if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
           Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
           return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-            onlyIf(one, [&] { copyStreamed(streamed.back(), mapping, at); });
+            onlyIf(one, [&] {
+              for (Ring &ring : MutableArrayRef<Ring>(streamed).drop_front())
+                copyStreamed(ring, mapping, at);
+            });
           });
         })))
       return failure();
@@ -366,11 +373,13 @@ private:
         task.push_back(first);
       llvm::append_range(task, begins);
       onlyIf(one, [&] {
-        if (plan.getPersistent())
-          sched::AcquireOp::create(builder, loc, queries.barriers, query.stage, query.phase);
-        if (tasks)
-          sched::SendOp::create(builder, loc, task, tasks, query.stage);
-        copy(queries, mapping, query.stage);
+        for (Ring &ring : once) {
+          if (plan.getPersistent())
+            sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
+          if (tasks && &ring == &once.front())
+            sched::SendOp::create(builder, loc, task, tasks, query.stage);
+          copy(ring, mapping, query.stage);
+        }
       });
     };
     return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
@@ -519,7 +528,7 @@ private:
     if (receives) {
       builder.setInsertionPointAfter(tiles);
       sched::SyncLanesOp::create(builder, loc);
-      sched::ReleaseOp::create(builder, loc, queries.barriers, queryPosition(work).stage);
+      sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
     }
     nextWork(work, tiles, following);
     domain.erase();
@@ -653,7 +662,8 @@ private:
       chooseOwnBegin(begins);
     if (!first)
       first = sequence->first(builder).tile;
-    readStage(queries, query, /*refilled=*/plan.getPersistent(), /*waited=*/bool(tasks));
+    for (Ring &ring : once)
+      readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/tasks && &ring == &once.front());
     builder.setInsertionPoint(loop);
     Value bound = sequence->bound;
     SmallVector<Value, 3> from{first, entry.stage, entry.phase};
@@ -767,7 +777,7 @@ private:
   std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops,
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr) {
-    sched::WaitOp::create(builder, loc, queries.barriers, query.stage, query.phase);
+    sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
     const unsigned place = taskPlaceFields(), parts = begins ? searchedParts() : 0;
     auto task = sched::ReceiveOp::create(
         builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
@@ -891,7 +901,7 @@ private:
   OpBuilder builder;
   Location loc;
   tile::PlanAttr plan;
-  Ring queries{};             ///< the load before the loop
+  SmallVector<Ring> once;     ///< copies before the loop: of Q
   SmallVector<Ring> streamed; ///< those in it: of K, and of V
   Value tasks; ///< messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys
   Value
@@ -905,7 +915,7 @@ private:
   int64_t storingWarps = 0; ///< how many of them, from the second on
   SmallVector<Ring>
       columns; ///< what maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers
-  bool valuesApart = false; ///< the second warp of the producer copies V
+  bool valuesApart = false; ///< the second warp of the producer copies all but the first of `streamed`
   bool claims = false;      ///< blocks claim tiles of work when they are free; else these follow from their index
   static constexpr int64_t firstWindowWarp =
       2; ///< of the producer: from it on its warps copy windows that the copy engine cannot

@@ -106,7 +106,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is staged: values by distance or by key that one warp computes, in kernels that have one for it.
+  /// What is staged: values by distance, in kernels that have warps for it.
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
@@ -116,10 +116,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return convert.emitOpError(
           "stages values by distance, but the plan has no copy_warps, one of which computes them; "
           "compute them element by element");
-    if (type.rank() != 1 || type.hasAxis("q") || !map || !map.getInputs().empty() || map.getOnlyIf() ||
-        !isa<tile::ForBlocksOp>(convert->getParentOp()))
+    // Copy warps compute values by distance; of others those that follow from no tile, and all warps that multiply make
+    // the rest together.
+    if (tile::isByDistance(type) &&
+        (!map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp())))
       return convert.emitOpError(
-          "stages what is not a map over distances or keys without inputs and condition, in the loop over tiles");
+          "stages values by distance of what is not a map without inputs and condition, in the loop over tiles");
     return success();
   }
 

@@ -412,8 +412,10 @@ TEST_CASE("every device function compiles") {
   std::string all = "extern \"C\" __global__ void all() {\n";
   std::set<std::string, std::less<>> names;
   for (int columns : {8, 24, 64, 128, 176, 256})
-    for (bool leftShared : {true, false}) {
-      std::string name = codegen::mmaAsyncName(columns % 3 ? "bf16" : "f16", columns, leftShared);
+    for (auto left :
+         {codegen::LeftOperand::Registers, codegen::LeftOperand::Shared, codegen::LeftOperand::SharedColumns}) {
+      const bool leftShared = left != codegen::LeftOperand::Registers;
+      std::string name = codegen::mmaAsyncName(columns % 3 ? "bf16" : "f16", columns, left);
       names.insert(name);
       all += fmt::format("  {{ float d[{}][4]; {} {}<0>(d, a, 0, false); }}\n", columns / 8,
                          leftShared ? "unsigned long long a = 0;" : "unsigned a[4];", name);

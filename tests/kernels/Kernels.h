@@ -55,6 +55,7 @@ struct Program {
   std::string name, text;
   std::vector<Sizes> sizes;
   std::function<Problem(const Sizes &)> problem;
+  bool hopperOnly = false; ///< its schedule has copy warps and warpgroups: for sm_90a, and the CPU target
 };
 
 const std::vector<Program> &programs();

@@ -63,6 +63,7 @@ LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
   auto role = sched::RoleOp::create(builder, loc, op.getName(), op.getWarps(), op.getRegistersAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&role.getBody());
+  roleWarps = op.getWarps();
   for (Operation &inner : op.getBody().front())
     if (failed(expand(&inner)))
       return failure();

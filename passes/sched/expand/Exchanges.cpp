@@ -15,7 +15,7 @@ static bool touchesShared(Operation *op) {
       ->walk([](Operation *inner) {
         const bool touches = isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
                                  sched::StoreMatrixOp, sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp,
-                                 sched::CopyToGlobalOp, sched::AddRowsOp, sched::BarrierOp>(inner);
+                                 sched::CopyToGlobalOp, sched::AddRowsOp, sched::MmaAsyncOp, sched::BarrierOp>(inner);
         return touches ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
@@ -29,14 +29,28 @@ static Operation *opBefore(OpBuilder &builder) {
   return block->empty() ? nullptr : &block->back();
 }
 
+void KernelExpander::meetAll() {
+  if (roleWarps)
+    sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofRole), 32 * roleWarps);
+  else
+    sched::BarrierOp::create(builder, loc);
+}
+
+/// Whether `op` is a barrier of all threads that exchange tiles.
+static bool isMeeting(Operation *op) {
+  if (auto sync = dyn_cast<sched::SyncWarpsOp>(op))
+    return getConstantIntValue(sync.getId()) == barriers::ofRole;
+  return isa<sched::BarrierOp>(op);
+}
+
 void KernelExpander::meet() {
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
-    if (isa<sched::BarrierOp>(before))
+    if (isMeeting(before))
       return;
     if (touchesShared(before))
       break;
   }
-  sched::BarrierOp::create(builder, loc);
+  meetAll();
 }
 
 void KernelExpander::meetReaders() {
@@ -44,7 +58,7 @@ void KernelExpander::meetReaders() {
   while (auto branch = dyn_cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp()))
     builder.setInsertionPoint(branch);
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
-    if (isa<sched::BarrierOp>(before))
+    if (isMeeting(before))
       return;
     const bool reads = before
                            ->walk([](Operation *inner) {
@@ -55,7 +69,7 @@ void KernelExpander::meetReaders() {
                            })
                            .wasInterrupted();
     if (reads) {
-      sched::BarrierOp::create(builder, loc);
+      meetAll();
       return;
     }
   }
@@ -117,9 +131,12 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
       shared.setType(cast<TileType>(shared.getType()).withLayout({}));
     meet();
     writeToShared(source, shared);
-    if (llvm::any_of(op.getResult().getUsers(), [&](Operation *user) { return addsByRows(user); }))
+    // What the copy engine or a warpgroup's product reads.
+    if (llvm::any_of(op.getResult().getUsers(), [&](Operation *user) {
+          return addsByRows(user) || (plan.getCopyWarps() && isa<tile::MmaOp>(user));
+        }))
       sched::FenceAsyncOp::create(builder, loc);
-    sched::BarrierOp::create(builder, loc);
+    meetAll();
   }
   if (toShared) {
     exchanged[op.getResult()] = shared;

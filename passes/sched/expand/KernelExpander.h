@@ -225,7 +225,9 @@ private:
   Value isWriter(Value buffer);
   /// Calls `body`, by the writers of `buffer` alone.
   void byWriters(Value buffer, function_ref<void()> body);
-  /// All threads wait for each other, unless nothing in shared memory has been touched since they did.
+  /// All threads that exchange tiles wait for each other: those of the role, or of the block.
+  void meetAll();
+  /// The same, unless nothing in shared memory has been touched since they did.
   void meet();
   /// The same before copies, where something has been read since: a copy may take the place of what is read no more.
   void meetReaders();
@@ -266,8 +268,13 @@ private:
   LogicalResult expandOp(tile::StoreOp op);
   /// The thread of a warpgroup that copies boxes waits until they have been read.
   void waitForBoxes(Value threadId);
-  /// Through shared memory, where each warpgroup writes its own rows: over those of Q that it alone has read, or, in a
-  /// persistent block, over those of the tile before once they have been read.
+  /// Whether the copy engine stores the tile: 16-bit elements, to a tensor of four dimensions.
+  static bool isStoredByEngine(tile::StoreOp op);
+  /// Whether an output may lie over the left operand: a block has one tile of work, and each warpgroup has read its own
+  /// rows alone.
+  bool isFreeFor(TileType output);
+  /// Through shared memory, where each warpgroup writes its own rows: over those of a left operand, as Q, that it alone
+  /// has read, or, in a persistent block, over those of the tile before once they have been read.
   LogicalResult storeByEngine(tile::StoreOp op);
   /// An output tile in shared memory.
   TileType stagedType(TileType type, Type element);
@@ -297,9 +304,11 @@ private:
   tile::KernelOp kernel;
   StringRef arch;
   Block *workBlock = nullptr;
-  SmallVector<Value> place; ///< of the tile of work along each axis of the grid, in a kernel without roles
-  Value queryBuffer;        ///< shared memory of Q, once a product has read it
-  IRMapping mapping;        ///< scalars and views
+  SmallVector<Value> place;           ///< of the tile of work along each axis of the grid, in a kernel without roles
+  int64_t roleWarps = 0;              ///< of the role at hand; 0 where all warps of the block do the same
+  Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
+  llvm::DenseSet<Value> rightBuffers; ///< of their right operands
+  IRMapping mapping;                  ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Pacing> pacing;                    ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand

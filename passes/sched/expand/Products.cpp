@@ -93,9 +93,8 @@ LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   // The right operand is read as stored when its last axis is contracted (K), transposed when its first is (V).
   bool transpose = lhs.hasAxis(rhs.axis(0));
-  if (!inShared(op.getRhs()) || !lhs.hasAxis(op.getResult().getType().axis(0)) ||
-      (plan.getCopyWarps() && lhs.axis(1) != rhs.axis(transpose ? 0 : 1)))
-    return op.emitError("needs a right operand in shared memory and a left operand contracted along its second axis");
+  if (!inShared(op.getRhs()) || !lhs.hasAxis(op.getResult().getType().axis(0)))
+    return op.emitError("needs a right operand in shared memory and a left operand that has the result's rows");
   Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
   buffers.map(op.getResult(), acc);
   if (plan.getCopyWarps()) {
@@ -120,14 +119,18 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
   auto [ring, stage] = slotOf(op.getRhs());
   bool leftShared = inShared(op.getLhs());
   Value isTrue = arith::ConstantIntOp::create(builder, loc, 1, 1);
+  const bool byColumns = leftShared && lhs.axis(0) != op.getResult().getType().axis(0);
+  rightBuffers.insert(ring);
   sched::MmaFenceOp::create(builder, loc);
-  repeat(lhs.getShape()[1] / 16, "kk", [&](Value kk) {
+  repeat(lhs.getShape()[byColumns ? 0 : 1] / 16, "kk", [&](Value kk) {
     Value along = mul(kk, 16), left;
     SmallVector<Value> at;
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
-      left = queryBuffer = leftRing;
+      left = leftBuffer = leftRing;
       at = {leftStage, warpgroupRow(), along};
+      if (byColumns)
+        std::swap(at[1], at[2]);
     } else {
       left = buffers.lookup(op.getLhs());
       at = {i32(0), kk};
@@ -136,7 +139,7 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
         op.getAcc() ? isTrue : Value(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, kk, i32(0)));
     Value zero = i32(0);
     sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : zero,
-                              transpose ? zero : along, more, transpose);
+                              transpose ? zero : along, more, transpose, byColumns);
   });
   sched::MmaCommitOp::create(builder, loc);
   if (!op->hasAttr(sched::asyncAttr))

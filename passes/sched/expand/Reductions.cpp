@@ -145,7 +145,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   });
   if (!parts)
     return;
-  sched::BarrierOp::create(builder, loc);
+  meetAll();
   forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
     Value total = init(at), place = columnInTile(type, j, c);
     for (int64_t of = 0; of < split; ++of) {

@@ -7,9 +7,9 @@ namespace attune::expansion {
 
 LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
-  if (type.rank() == 2 && plan.getCopyWarps())
-    return storeByEngine(op);
   tile::OperandAttr operand = tile::operandOf(op.getView());
+  if (plan.getCopyWarps() && isStoredByEngine(op))
+    return storeByEngine(op);
   auto store = [&] {
     if (type.rank() == 1 || !operand.isTiled())
       return storeElements(op);
@@ -29,21 +29,31 @@ void KernelExpander::waitForBoxes(Value threadId) {
   onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
 }
 
+bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
+  tile::OperandAttr operand = tile::operandOf(op.getView());
+  return cast<TileType>(op.getTile().getType()).rank() == 2 && !inShared(op.getTile()) && operand &&
+         operand.isTiled() && operand.getAxes().size() == 4 && operand.getElementType().getIntOrFloatBitWidth() == 16;
+}
+
+bool KernelExpander::isFreeFor(TileType output) {
+  auto left = cast<TileType>(leftBuffer.getType());
+  return !plan.getPersistent() && !rightBuffers.contains(leftBuffer) && output.bytes() <= left.bytes() &&
+         output.getLayout() == left.getLayout();
+}
+
 LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
   Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   TileType sharedType = stagedType(type, element);
-  auto queries = cast<TileType>(queryBuffer.getType());
   Value shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointAfterValue(queryBuffer);
-    shared = sched::SharedOp::create(builder, loc, sharedType, "o_tile",
-                                     !plan.getPersistent() && sharedType.bytes() <= queries.bytes() &&
-                                             sharedType.getLayout() == queries.getLayout()
-                                         ? queryBuffer
-                                         : Value());
+    Block &body = builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front();
+    const bool isNear = leftBuffer && leftBuffer.getParentBlock() == &body;
+    isNear ? builder.setInsertionPointAfterValue(leftBuffer) : builder.setInsertionPointToStart(&body);
+    Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
+    shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
   Value barrier = warpgroupBarrier();
   if (plan.getPersistent()) {
@@ -143,7 +153,7 @@ LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
   Value shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
   meet();
   writeToShared(buffers.lookup(op.getTile()), shared);
-  sched::BarrierOp::create(builder, loc);
+  meetAll();
   copyToGlobal(op, shared, i32(0));
   return success();
 }

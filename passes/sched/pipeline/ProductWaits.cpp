@@ -55,8 +55,7 @@ private:
   }
 
   bool needs(Operation *op, tile::MmaOp product, const llvm::SetVector<Value> &read) {
-    return read.contains(product.getResult()) ||
-           (inRegisters(product.getLhs()) && takesPlaceOf(op, product.getLhs()));
+    return read.contains(product.getResult()) || (inRegisters(product.getLhs()) && takesPlaceOf(op, product.getLhs()));
   }
 
   /// The last product under way that must be complete before `op`.

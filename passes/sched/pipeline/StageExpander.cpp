@@ -35,8 +35,8 @@ public:
 private:
   /// What the inner loop carries beside the indices of the loop as it was.
   struct Carried {
-    Value value;              ///< an argument of the loop, or what stage 0 gives to stage 1
-    bool before;              ///< the value of the tile before, which stage 1 reads
+    Value value; ///< an argument of the loop, or what stage 0 gives to stage 1
+    bool before; ///< the value of the tile before, which stage 1 reads
     Value init = {}, argument = {};
   };
 
@@ -47,7 +47,7 @@ private:
     for (Operation &op : body.without_terminator())
       if (stages.stageOf(&op) == 0)
         for (Value result : op.getResults())
-          if (stages.reads(1, result))
+          if (stages.crosses(result))
             crossing.push_back(result);
     for (BlockArgument argument : body.getArguments()) {
       const int64_t next = stages.stageOf(stages.nextOf(argument));
@@ -123,12 +123,12 @@ private:
 
   /// Stage 0 of the first tile. A multiple of a tile of zeros is that tile.
   void writeFirst() {
-    for (Operation *op : stages.inOrder(0)) {
-      auto map = dyn_cast<tile::MapOp>(op);
+    for (Step step : stages.inOrder(0)) {
+      auto map = dyn_cast<tile::MapOp>(step.op);
       if (map && rescaleFactor(map) && isZeroAtFirst(map.getInputs().front()))
         first.map(map.getResult(), first.lookup(map.getInputs().front()));
       else
-        clone(op, first, /*keepsTurn=*/false);
+        clone(step.op, first, /*keepsTurn=*/false);
     }
   }
 
@@ -182,12 +182,11 @@ private:
       else
         before.map(each.value, each.argument);
     }
-    for (Operation *op : stages.inOrder()) {
-      const bool isOwn = stages.stageOf(op) == 0;
-      clone(op, isOwn ? own : before, /*keepsTurn=*/true);
-      if (!isOwn)
+    for (Step step : stages.inOrder()) {
+      clone(step.op, step.stage ? before : own, /*keepsTurn=*/true);
+      if (step.stage)
         for (BlockArgument argument : body.getArguments())
-          if (Value next = stages.nextOf(argument); next.getDefiningOp() == op)
+          if (Value next = stages.nextOf(argument); next.getDefiningOp() == step.op)
             own.map(argument, before.lookup(next));
     }
     SmallVector<Value> next;
@@ -198,8 +197,8 @@ private:
       else if (each.before)
         next.push_back(own.lookupOrDefault(each.value));
       else
-        next.push_back((stages.stageOf(stages.nextOf(argument)) == 0 ? own : before)
-                           .lookupOrDefault(stages.nextOf(argument)));
+        next.push_back(
+            (stages.stageOf(stages.nextOf(argument)) == 0 ? own : before).lookupOrDefault(stages.nextOf(argument)));
     }
     sched::NextOp::create(builder, loc, next);
   }
@@ -218,8 +217,8 @@ private:
     for (const Carried &each : carried)
       if (each.before)
         last.map(each.value, leftOf(inner, each));
-    for (Operation *op : stages.inOrder(1))
-      clone(op, last, /*keepsTurn=*/false);
+    for (Step step : stages.inOrder(1))
+      clone(step.op, last, /*keepsTurn=*/false);
   }
 
   void leave(ForTilesOp outer, ForTilesOp inner) {

@@ -18,9 +18,17 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
     overlaps |= at && at.getStage() > 0;
   }
   for (Operation &op : body.without_terminator())
-    for (Value value : BlockDependences::readBy(&op))
+    for (Value value : BlockDependences::readBy(&op)) {
       readBy[stageOf(&op)].insert(value);
+      auto slot = value.getDefiningOp<sched::SlotOp>();
+      if (slot && slot->getBlock() == &body && stageOf(&op) > stageOf(slot.getOperation())) {
+        repeated.insert(slot.getOperation());
+        readBy[1].insert(slot.getStage());
+      }
+    }
 }
+
+bool LoopStages::crosses(Value value) const { return reads(1, value) && !repeated.contains(value.getDefiningOp()); }
 
 int64_t LoopStages::stageOf(Value value) const {
   Operation *producer = value.getDefiningOp();
@@ -29,18 +37,19 @@ int64_t LoopStages::stageOf(Value value) const {
 
 Value LoopStages::nextOf(BlockArgument carried) { return loop.getNext().getValues()[carried.getArgNumber()]; }
 
-SmallVector<Operation *> LoopStages::sourcesInPass(Operation *op) const {
-  SmallVector<Operation *> sources;
-  for (Operation *source : dependences.sourcesOf(op))
-    if (stageOf(source) == stageOf(op))
-      sources.push_back(source);
-  if (stageOf(op) == 0)
-    for (Value value : BlockDependences::readBy(op))
-      if (auto carried = dyn_cast<BlockArgument>(value); carried && carried.getOwner() == op->getBlock()) {
+SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
+  SmallVector<Step> sources;
+  for (Operation *source : dependences.sourcesOf(step.op))
+    if (stageOf(source) == step.stage || (step.stage == 1 && repeated.contains(source)))
+      sources.push_back({source, step.stage});
+  if (step.stage == 0)
+    for (Value value : BlockDependences::readBy(step.op))
+      if (auto carried = dyn_cast<BlockArgument>(value); carried && carried.getOwner() == step.op->getBlock()) {
         Value next = loop.getNext().getValues()[carried.getArgNumber()];
         if (stageOf(next) == 1)
-          sources.push_back(next.getDefiningOp());
+          sources.push_back({next.getDefiningOp(), 1});
       }
+  llvm::sort(sources, [](Step a, Step b) { return a.op->isBeforeInBlock(b.op); });
   return sources;
 }
 
@@ -56,8 +65,8 @@ LogicalResult LoopStages::verify() {
   return success();
 }
 
-SmallVector<Operation *> LoopStages::inOrder(std::optional<int64_t> stage) {
-  SmallVector<Operation *> written, ordered;
+SmallVector<Step> LoopStages::inOrder(std::optional<int64_t> stage) {
+  SmallVector<Operation *> written;
   for (Operation &op : loop.getBody().front().without_terminator())
     if (!stage || stageOf(&op) == *stage)
       written.push_back(&op);
@@ -65,25 +74,24 @@ SmallVector<Operation *> LoopStages::inOrder(std::optional<int64_t> stage) {
     const int64_t first = places[a].order, second = places[b].order;
     return first != second ? first < second : a->isBeforeInBlock(b);
   });
-  llvm::SmallPtrSet<Operation *, 32> done;
-  auto put = [&](auto &put, Operation *op) -> void {
-    if ((stage && stageOf(op) != *stage) || !done.insert(op).second)
+  SmallVector<Step> ordered;
+  llvm::DenseSet<std::pair<Operation *, int64_t>> done;
+  auto put = [&](auto &put, Step step) -> void {
+    if ((stage && step.stage != *stage) || !done.insert({step.op, step.stage}).second)
       return;
-    SmallVector<Operation *> sources = sourcesInPass(op);
-    llvm::sort(sources, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (Operation *source : sources)
+    for (Step source : sourcesInPass(step))
       put(put, source);
-    ordered.push_back(op);
+    ordered.push_back(step);
   };
   for (Operation *op : written)
-    put(put, op);
+    put(put, {op, stageOf(op)});
   return ordered;
 }
 
 void reorder(ForTilesOp loop, LoopStages &stages) {
   Operation *end = loop.getNext();
-  for (Operation *op : stages.inOrder())
-    op->moveBefore(end);
+  for (Step step : stages.inOrder())
+    step.op->moveBefore(end);
 }
 
 } // namespace attune::pipeline

@@ -8,6 +8,8 @@
 //     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
 //     stages.inOrder()                         those of both
 //
+// A slot of a ring is no value that a register holds: where both stages read it, each has its own.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -15,6 +17,12 @@
 #include "passes/analysis/BlockDependences.h"
 
 namespace attune::pipeline {
+
+/// An op in a pass of the loop, for the tile of its stage.
+struct Step {
+  mlir::Operation *op;
+  int64_t stage;
+};
 
 class LoopStages {
 public:
@@ -30,10 +38,12 @@ public:
   int64_t stageOf(mlir::Value value) const;
   /// Whether an op of `stage` reads `value`.
   bool reads(int64_t stage, mlir::Value value) const { return readBy[stage].contains(value); }
+  /// Whether stage 0 has to hand `value` to stage 1.
+  bool crosses(mlir::Value value) const;
 
   /// An error where an op would run before what it reads.
   mlir::LogicalResult verify();
-  llvm::SmallVector<mlir::Operation *> inOrder(std::optional<int64_t> stage = std::nullopt);
+  llvm::SmallVector<Step> inOrder(std::optional<int64_t> stage = std::nullopt);
 
   /// The next value of a carried one.
   mlir::Value nextOf(mlir::BlockArgument carried);
@@ -42,13 +52,14 @@ private:
   struct Place {
     int64_t stage = 0, order = 0;
   };
-  /// Ops of the same pass that `op` reads: of its own stage, or by a carried value of the tile before.
-  llvm::SmallVector<mlir::Operation *> sourcesInPass(mlir::Operation *op) const;
+  /// What a step reads that the same pass gives: of its own stage, or by a carried value of the tile before.
+  llvm::SmallVector<Step> sourcesInPass(Step step) const;
 
   mutable sched::ForTilesOp loop;
   BlockDependences dependences;
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
+  llvm::DenseSet<mlir::Operation *> repeated; ///< slots of stage 0 that stage 1 reads, too
   bool placed = false, overlaps = false;
 };
 

@@ -1,0 +1,98 @@
+// The backward pass of attention_backward.mlir with a schedule for warpgroups: a role copies tiles of Q and dO ahead, and
+// LSE and delta beside them; two warpgroups multiply.
+!scores = !tile.tile<q 128 x k 128, f32, register>
+!rounded = !tile.tile<q 128 x k 128, bf16, register>
+!queries = !tile.tile<q 128 x d 64, bf16, shared>
+!rows = !tile.tile<q 128, f32, register>
+!shared_rows = !tile.tile<q 128, f32, shared>
+!keys = !tile.tile<k 128 x d 64, f32, register>
+!values = !tile.tile<k 128 x dv 64, f32, register>
+
+tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
+                                d_o: in [b, h, q, dv 64] bf16, lse: in [b, h, q] f32, delta: in [b, h, q] f32,
+                                dq: accumulate [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, dv: out [b, h, k, dv 64] bf16)
+    grid [b, h, k by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %DO = tile.param "d_o" : !tile.view<4, bf16>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %DELTA = tile.param "delta" : !tile.view<3, f32>
+  %DQ = tile.param "dq" : !tile.view<4, f32>
+  %DK = tile.param "dk" : !tile.view<4, f32>
+  %DV = tile.param "dv" : !tile.view<4, bf16>
+  %c127 = arith.constant 127 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %scale = arith.constant 0.125 : f32
+  %Sq63 = arith.addi %Sq, %c127 : i32
+  %tiles = arith.divsi %Sq63, %c128 : i32
+  // Causal: queries before the first key of the tile see nothing of it.
+  %first = arith.divsi %k0, %c128 : i32
+  %dom = tile.domain q by 128 [%first, %tiles) partial
+  %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+  %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
+  %dk0 = tile.splat %zero : f32 -> !keys
+  %dv0 = tile.splat %zero : f32 -> !values
+  %r:2 = tile.for_blocks (%q0, %partial) in %dom iter_args(%dk = %dk0 : !keys, %dv = %dv0 : !values) {
+    %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %do = tile.load %DO[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x dv 64, bf16, shared>
+    %lse_rows = tile.map() at(q = %q0) -> !rows {
+    ^bb0(%row: i32):
+      %e = tile.element %LSE[%b, %h, %row] in_range [true, true, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
+      tile.yield %e : f32
+    }
+    %lse = tile.convert %lse_rows : !rows -> !shared_rows
+    %delta_rows = tile.map() at(q = %q0) -> !rows {
+    ^bb0(%row: i32):
+      %e = tile.element %DELTA[%b, %h, %row] in_range [true, true, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
+      tile.yield %e : f32
+    }
+    %delta = tile.convert %delta_rows : !rows -> !shared_rows
+    %s = tile.mma %q, %k : !queries, !tile.tile<k 128 x d 64, bf16, shared> -> !scores
+    // Causal: what a key hides from a query has no gradient, nor has a key past the last.
+    %p = tile.map(%s, %lse : !scores, !shared_rows) at(q = %q0, k = %k0) -> !scores {
+    ^bb0(%e: f32, %l: f32, %row: i32, %key: i32):
+      %scaled = arith.mulf %e, %scale : f32
+      %d = arith.subf %scaled, %l : f32
+      %w = math.exp %d : f32
+      %seen = arith.cmpi sle, %key, %row : i32
+      %inside = arith.cmpi slt, %key, %Sk : i32
+      %visible = arith.andi %seen, %inside : i1
+      %y = arith.select %visible, %w, %zero : f32
+      tile.yield %y : f32
+    }
+    %dp = tile.mma %do, %v : !tile.tile<q 128 x dv 64, bf16, shared>, !tile.tile<k 128 x dv 64, bf16, shared> -> !scores
+    %ds = tile.map(%p, %dp, %delta : !scores, !scores, !shared_rows) -> !scores {
+    ^bb0(%w: f32, %e: f32, %l: f32):
+      %d = arith.subf %e, %l : f32
+      %y = arith.mulf %w, %d : f32
+      tile.yield %y : f32
+    }
+    %p16 = tile.convert %p : !scores -> !rounded
+    %ds16 = tile.convert %ds : !scores -> !rounded
+    %dv1 = tile.mma %p16, %do add %dv : !values, !rounded, !tile.tile<q 128 x dv 64, bf16, shared> -> !values
+    %dk1 = tile.mma %ds16, %q add %dk : !keys, !rounded, !queries -> !keys
+    %dq = tile.mma %ds16, %k : !rounded, !tile.tile<k 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, f32, register>
+    %dqs = tile.map(%dq : !tile.tile<q 128 x d 64, f32, register>) -> !tile.tile<q 128 x d 64, f32, register> {
+    ^bb0(%e: f32):
+      %y = arith.mulf %e, %scale : f32
+      tile.yield %y : f32
+    }
+    tile.accumulate %dqs, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
+    tile.yield %dk1, %dv1 : !keys, !values
+  }
+  %dks = tile.map(%r#0 : !keys) -> !keys {
+  ^bb0(%e: f32):
+    %y = arith.mulf %e, %scale : f32
+    tile.yield %y : f32
+  }
+  tile.store %dks, %DK[%b, %h, %k0] limit %Sk : !keys, !tile.view<4, f32>
+  tile.store %r#1, %DV[%b, %h, %k0] limit %Sk : !values, !tile.view<4, bf16>
+}
