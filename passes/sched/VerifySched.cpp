@@ -11,6 +11,7 @@
 #include "passes/analysis/CopyOrder.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/Lifetimes.h"
+#include "passes/analysis/RoleOrder.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -149,7 +150,7 @@ LogicalResult verify(sched::KernelOp kernel) {
   });
   if (failed(result) || failed(verifyPlaces(kernel)))
     return failure();
-  return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : success();
+  return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : verifyRoleOrder(kernel);
 }
 
 /// tile-verify counts what tiles need; this is what they got, alignment and the output's place included.
