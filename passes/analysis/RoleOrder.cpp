@@ -42,26 +42,34 @@ static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   return success();
 }
 
+/// Sizes of launches: none, a tile and a key, and tiles for two walks over the stages and one more. The last tile of
+/// queries has one row, so that some warpgroups have none.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
+  using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
                 stages = kernel.getPlan().getStages();
   SmallVector<Launch> launches;
-  bool backwards = false;
-  for (int64_t keys : {int64_t(0), tileK + 1, (2 * stages + 1) * tileK}) {
-    Launch launch;
-    launch.keys = keys;
-    launch.queries = std::max(tileQ, keys) + 1;
-    launch.heads = program.several ? 2 : 1;
-    launch.blocks = program.several ? 2 : 0;
-    using Values = Launch::Values;
-    for (Values values : {Values::Zero, Values::Most, Values::Mixed, Values::Other}) {
-      if (values != Values::Zero && !program.guesses)
+  auto add = [&](int64_t keys, int64_t queries, int64_t heads, ArrayRef<Values> values) {
+    for (Values taken : values) {
+      if (taken != Values::Zero && !program.guesses)
         continue;
-      launch.values = values;
-      launch.backwards = backwards = !backwards;
+      Launch launch;
+      launch.keys = keys;
+      launch.queries = llvm::alignTo(queries, tileQ) + 1;
+      launch.heads = program.several ? heads : 1;
+      launch.batches = program.several ? 2 : 1;
+      launch.blocks = program.several ? 2 : 0;
+      launch.values = taken;
+      launch.backwards = launches.size() % 2;
       launches.push_back(launch);
     }
-  }
+  };
+  const int64_t most = (2 * stages + 1) * tileK;
+  add(0, tileQ, 1, {Values::Zero});
+  add(tileK + 1, tileQ, 3, {Values::Zero, Values::Most});
+  add(most, std::max(tileQ, most), 1, {Values::Zero, Values::Most});
+  if (program.guesses)
+    add(2 * most, std::max(tileQ, most), 1, {Values::Mixed, Values::Other, Values::Third, Values::Fourth});
   return launches;
 }
 

@@ -133,6 +133,8 @@ Machine::Go Machine::loadBox(Warp &warp, const Step &step) {
                     ", without having waited for it; sched.acquire must stand in front");
   if (Memory::Result fault = memory.copy(accessor(warp, step), *at, component, phase.number + 1))
     return faultAt(warp, step, "fills", *at, *fault);
+  if (checkWork(warp, step) == Go::Stop)
+    return Go::Stop;
   phase.brought += step.number;
   return completeIfDone(warp, step, phase, component);
 }
@@ -145,6 +147,35 @@ Machine::Go Machine::readBox(Warp &warp, const Step &step) {
   if (Memory::Result fault = memory.startRead(accessor(warp, step), *at))
     return faultAt(warp, step, "reads", *at, *fault);
   warp.boxes[warp.mask].open.push_back({step.op, {*at}, {}});
+  return checkWork(warp, step);
+}
+
+/// The boxes of a tile of work lie in one place of the grid; a launch stores each box once.
+Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
+  auto &places = record->places[{launch.block, warp.tilesBefore}];
+  auto axes = program.axes();
+  places.resize(axes.size());
+  for (const GridPlace &along : step.grid) {
+    const int64_t at = warp.get(step.in[along.input], warp.first()) / along.by;
+    auto &[known, op] = places[along.axis];
+    if (op && known != at)
+      return fail(&warp, step.op,
+                  "is for tile " + Twine(at) + " along " + axes[along.axis].getName().getValue() +
+                      ", where another role takes tile " + Twine(known) + " in the same tile of work",
+                  op);
+    known = at;
+    op = step.op;
+  }
+  auto store = dyn_cast<sched::StoreBoxOp>(step.op);
+  if (!store)
+    return Go::Next;
+  std::array<int64_t, 4> box;
+  for (size_t i = 0; i < 4; ++i)
+    box[i] = warp.get(step.in[i + 2], warp.first());
+  if (!record->stored.insert({store.getMap().getAsOpaquePointer(), box}).second)
+    return fail(&warp, step.op,
+                "stores the box at [" + Twine(box[0]) + ", " + Twine(box[1]) + ", " + Twine(box[2]) + ", " +
+                    Twine(box[3]) + "] a second time; a launch writes each row of an output once");
   return Go::Next;
 }
 

@@ -113,8 +113,9 @@ Machine::Go Machine::workStep(Warp &warp, const Step &step) {
       warp.values[size_t(step.out[0].at)] = 0;
     return Go::Next;
   default: // ReceiveNext
+    ++warp.tilesBefore;
     if (step.out[0].at >= 0)
-      warp.values[size_t(step.out[0].at)] = ++warp.tilesBefore;
+      warp.values[size_t(step.out[0].at)] = warp.tilesBefore;
     return warp.get(step.in[0], warp.first()) ? jump(warp, step.target) : Go::Next;
   }
 }

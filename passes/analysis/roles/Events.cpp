@@ -59,8 +59,11 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
   using Values = SmallVector<EventValue, 4>;
   return TypeSwitch<Operation *, Values>(event)
       .Case<sched::AcquireOp, sched::WaitOp>([](auto op) { return Values{{op.getStage()}, {op.getPhase()}}; })
-      .Case<sched::ExpectBytesOp, sched::CommitOp, sched::ReleaseOp, sched::LoadBoxOp, sched::ReceiveOp>(
+      .Case<sched::ExpectBytesOp, sched::CommitOp, sched::ReleaseOp, sched::ReceiveOp>(
           [](auto op) { return Values{{op.getStage()}}; })
+      .Case([](sched::LoadBoxOp op) {
+        return Values{{op.getStage()}, {op.getBatch(), false}, {op.getHead(), false}, {op.getRow(), false}};
+      })
       .Case<sched::SyncWarpsOp, sched::ArriveWarpsOp>([](auto op) { return Values{{op.getId()}}; })
       .Case([](sched::SendOp op) {
         Values values{{op.getStage()}};

@@ -18,7 +18,7 @@ namespace attune::roles {
 /// One run: extents, a block of how many, and how values from memory are taken.
 struct Launch {
   int64_t queries = 0, keys = 0, heads = 1, batches = 1, tiles = 0, block = 0, blocks = 1;
-  enum class Values { Zero, Most, Mixed, Other } values = Values::Zero;
+  enum class Values { Zero, Most, Mixed, Other, Third, Fourth } values = Values::Zero;
   bool backwards = false; ///< the last warp first
 
   std::string describe() const;
@@ -92,7 +92,10 @@ struct Warp {
 struct Record {
   /// Numbers of tiles of work that a warp's loop has taken.
   std::map<std::pair<mlir::Operation *, unsigned>, std::vector<int64_t>> taken;
-  std::set<std::pair<mlir::Operation *, std::array<int64_t, 4>>> stored; ///< boxes of an output
+  /// Boxes of a tensor that have been stored.
+  std::set<std::pair<const void *, std::array<int64_t, 4>>> stored;
+  /// By block and how many tiles of work came before: where its boxes lie along the axes of the grid, and whose.
+  std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<std::pair<int64_t, mlir::Operation *>, 4>> places;
 };
 
 class Machine {
@@ -147,6 +150,7 @@ private:
   Go access(Warp &warp, const Step &step);
   Go loadBox(Warp &warp, const Step &step);
   Go readBox(Warp &warp, const Step &step);
+  Go checkWork(Warp &warp, const Step &step);
   Go message(Warp &warp, const Step &step);
   Go boxGroup(Warp &warp, const Step &step);
   Go product(Warp &warp, const Step &step);

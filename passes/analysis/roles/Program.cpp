@@ -60,6 +60,9 @@ public:
   void run() {
     declare();
     kernel.walk([&](Operation *op) {
+      // A claim takes a tile of work, whether its number is used or not.
+      if (auto claim = dyn_cast<sched::ClaimWorkOp>(op))
+        need(claim.getResult(), true);
       if (!isEvent(op))
         return;
       for (const EventValue &value : valuesOf(op))
@@ -386,6 +389,25 @@ private:
     } else if (auto receive = dyn_cast<sched::ReceiveOp>(op)) {
       for (Value value : receive.getValues())
         step.out.push_back(slot(value));
+    } else if (auto load = dyn_cast<sched::LoadBoxOp>(op)) {
+      placeInGrid(step, load.getMap(), 1);
+    } else if (auto store = dyn_cast<sched::StoreBoxOp>(op)) {
+      placeInGrid(step, store.getMap(), 2);
+    }
+  }
+
+  /// Batch, head and row are inputs from `first` on, the last axes but one of an operand.
+  void placeInGrid(Step &step, Value map, unsigned first) {
+    auto described = map.getDefiningOp<sched::TensorMapOp>();
+    auto view = described ? described.getView().getDefiningOp<tile::ParamOp>() : nullptr;
+    for (auto operand : kernel.getOperands().getAsRange<tile::OperandAttr>()) {
+      if (!view || operand.getName() != view.getName())
+        continue;
+      ArrayRef<tile::AxisAttr> axes = operand.getAxes().drop_back();
+      for (auto [i, axis] : llvm::enumerate(axes))
+        for (auto [g, along] : llvm::enumerate(kernel.getGrid().getAsRange<tile::AxisAttr>()))
+          if (along.getName() == axis.getName() && axes.size() <= 3)
+            step.grid.push_back({first + 3 - unsigned(axes.size() - i), unsigned(g), along.getBy()});
     }
   }
 

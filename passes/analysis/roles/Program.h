@@ -65,7 +65,7 @@ enum class Action : uint8_t {
   // Shared memory. In: stage, row.
   Send,      ///< in: stage, fields
   Receive,   ///< in: stage; out: fields
-  LoadBox,   ///< in: stage
+  LoadBox,   ///< in: stage, batch, head, row
   StoreBox,  ///< in: stage, shared row, batch, head, row, column
   AddRows,   ///< in: stage, row
   CommitBoxes,
@@ -87,6 +87,12 @@ struct Slot {
   bool varies = false;
 };
 
+/// Where the box of a load or store lies along an axis of the kernel's grid: input `input` of its step over `by`.
+struct GridPlace {
+  unsigned input = 0, axis = 0;
+  int64_t by = 1;
+};
+
 struct Step {
   Action action = Action::End;
   mlir::Operation *op = nullptr;
@@ -99,6 +105,7 @@ struct Step {
   /// Of products the accumulator and a; of mma_wait what it completes; of Touch what is touched, with the first op.
   llvm::SmallVector<int, 2> registers;
   llvm::SmallVector<mlir::Operation *, 2> touching;
+  llvm::SmallVector<GridPlace, 3> grid; ///< of load_box and store_box
 };
 
 /// A buffer of shared memory in blocks of rows.
@@ -118,6 +125,11 @@ struct Role {
 struct Program {
   /// Nothing where the kernel has ops that nothing here follows: cp.async beside roles.
   static std::optional<Program> of(sched::KernelOp kernel);
+
+  /// Of the grid.
+  llvm::SmallVector<tile::AxisAttr, 4> axes() const {
+    return llvm::to_vector<4>(sched::KernelOp(kernel).getGrid().getAsRange<tile::AxisAttr>());
+  }
 
   sched::KernelOp kernel;
   int warps = 0;
