@@ -69,7 +69,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   add(tileK + 1, tileQ, 3, {Values::Zero, Values::Most});
   add(most, std::max(tileQ, most), 1, {Values::Zero, Values::Most});
   if (program.guesses)
-    add(2 * most, std::max(tileQ, most), 1, {Values::Mixed, Values::Other, Values::Third, Values::Fourth});
+    add(2 * most, std::max(tileQ, most), 1, {Values::Mixed, Values::Few, Values::FewOthers, Values::FewMore});
   return launches;
 }
 

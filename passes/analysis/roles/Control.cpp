@@ -188,12 +188,8 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::ClaimWork:
     // Blocks claim in turn; other lanes get what is in no launch.
     return lane ? -1 : launch.blocks + launch.block + int64_t(claimed.size()) * launch.blocks;
-  case Action::Element: {
-    uint64_t key = uint64_t(step.number);
-    for (Slot index : step.in)
-      key = key * 0x9e3779b97f4a7c15 + uint64_t(warp.get(index, lane)) + 1;
-    return guess(step, key);
-  }
+  case Action::Element:
+    return guessElement(warp, step, lane);
   case Action::Integer: {
     std::array<int64_t, 3> operands;
     for (size_t i = 0; i < step.in.size(); ++i)
@@ -205,14 +201,35 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   }
 }
 
-/// What the kernel reads from memory, registers or parameters: nothing, as much as possible, or a mixture.
+static uint64_t mix(uint64_t key, uint64_t with) {
+  uint64_t mixed = (key ^ (with + 1) * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+  return mixed ^ mixed >> 31;
+}
+
+/// What the kernel reads from registers or parameters: nothing, as much as possible, or a mixture.
 int64_t Machine::guess(const Step &step, uint64_t key) const {
   const bool truth = step.op->getResult(0).getType().isInteger(1);
   if (launch.values == Launch::Values::Zero)
     return 0;
   if (launch.values == Launch::Values::Most)
     return truth ? 1 : launch.keys;
-  uint64_t mixed = (key + uint64_t(launch.values)) * 0xbf58476d1ce4e5b9;
-  mixed ^= mixed >> 31;
-  return int64_t(mixed % (truth ? 2 : uint64_t(launch.keys) + 1));
+  return int64_t(mix(key, uint64_t(launch.values)) % (truth ? 2 : uint64_t(launch.keys) + 1));
+}
+
+/// What it reads from memory. Numbers that are compared with each other (documents, the least and greatest of a tile)
+/// are few, and those of a later row no less.
+int64_t Machine::guessElement(const Warp &warp, const Step &step, int lane) const {
+  uint64_t key = uint64_t(step.number);
+  int64_t row = 0;
+  for (auto [i, index] : llvm::enumerate(step.in)) {
+    const bool last = i + 1 == step.in.size();
+    if (last || launch.values < Launch::Values::Few)
+      key = mix(key, uint64_t(warp.get(index, lane)));
+    else
+      row += warp.get(index, lane);
+  }
+  if (launch.values < Launch::Values::Few || step.op->getResult(0).getType().isInteger(1))
+    return guess(step, key);
+  const uint64_t mixed = mix(key, uint64_t(launch.values));
+  return int64_t(mixed % 3) + (mixed >> 8 & 1 ? row : 0);
 }

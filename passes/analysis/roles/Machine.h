@@ -18,7 +18,7 @@ namespace attune::roles {
 /// One run: extents, a block of how many, and how values from memory are taken.
 struct Launch {
   int64_t queries = 0, keys = 0, heads = 1, batches = 1, tiles = 0, block = 0, blocks = 1;
-  enum class Values { Zero, Most, Mixed, Other, Third, Fourth } values = Values::Zero;
+  enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
   bool backwards = false; ///< the last warp first
 
   std::string describe() const;
@@ -133,6 +133,7 @@ private:
   void value(Warp &warp, const Step &step);
   int64_t valueIn(Warp &warp, const Step &step, int lane);
   int64_t guess(const Step &step, uint64_t key) const;
+  int64_t guessElement(const Warp &warp, const Step &step, int lane) const;
 
   // Rings and barriers: Rings.cpp.
   Go ring(Warp &warp, const Step &step);
