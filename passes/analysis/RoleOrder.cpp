@@ -49,7 +49,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
                 stages = kernel.getPlan().getStages();
   SmallVector<Launch> launches;
-  auto add = [&](int64_t keys, int64_t queries, int64_t heads, ArrayRef<Values> values) {
+  auto add = [&](int64_t keys, int64_t queries, int64_t heads, int64_t batches, ArrayRef<Values> values) {
     for (Values taken : values) {
       if (taken != Values::Zero && !program.guesses)
         continue;
@@ -57,7 +57,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launch.keys = keys;
       launch.queries = llvm::alignTo(queries, tileQ) + 1;
       launch.heads = program.several ? heads : 1;
-      launch.batches = program.several ? 2 : 1;
+      launch.batches = program.several ? batches : 1;
       launch.blocks = program.several ? 2 : 0;
       launch.values = taken;
       launch.backwards = launches.size() % 2;
@@ -65,11 +65,11 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
     }
   };
   const int64_t most = (2 * stages + 1) * tileK;
-  add(0, tileQ, 1, {Values::Zero});
-  add(tileK + 1, tileQ, 3, {Values::Zero, Values::Most});
-  add(most, std::max(tileQ, most), 1, {Values::Zero, Values::Most});
-  if (program.guesses)
-    add(2 * most, std::max(tileQ, most), 1, {Values::Mixed, Values::Few, Values::FewOthers, Values::FewMore});
+  add(0, tileQ, 1, 2, {Values::Zero});
+  add(tileK + 1, tileQ, 3, 2, {Values::Zero, Values::Most});
+  add(most, std::max(tileQ, most), 1, 2, {Values::Zero, Values::Most});
+  if (program.loads)
+    add(2 * most, 2 * tileQ, 2, 1, {Values::Mixed, Values::Few, Values::FewOthers, Values::FewMore});
   return launches;
 }
 

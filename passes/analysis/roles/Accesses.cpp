@@ -166,8 +166,9 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
     known = at;
     op = step.op;
   }
+  // Tiles of work along an axis that the output lacks write the same.
   auto store = dyn_cast<sched::StoreBoxOp>(step.op);
-  if (!store)
+  if (!store || step.grid.size() != axes.size())
     return Go::Next;
   std::array<int64_t, 4> box;
   for (size_t i = 0; i < 4; ++i)

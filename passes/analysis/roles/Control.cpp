@@ -65,11 +65,7 @@ Machine::Go Machine::loopStep(Warp &warp, const Step &step) {
   if (step.action == Action::Advance) {
     if (in(1) > in(0) || in(1) >= in(2))
       return Go::Next;
-    if (!program.guesses)
-      return fail(&warp, step.op,
-                  "goes from tile " + Twine(in(0)) + " to tile " + Twine(in(1)) + " and never ends");
-    stopped = true;
-    return Go::Stop;
+    return fail(&warp, step.op, "goes from tile " + Twine(in(0)) + " to tile " + Twine(in(1)) + " and never ends");
   }
   // The last turn follows the first where the others would find what these find.
   const int64_t counter = in(0), end = in(1), by = std::max<int64_t>(in(2), 1);
@@ -230,6 +226,6 @@ int64_t Machine::guessElement(const Warp &warp, const Step &step, int lane) cons
   }
   if (launch.values < Launch::Values::Few || step.op->getResult(0).getType().isInteger(1))
     return guess(step, key);
-  const uint64_t mixed = mix(key, uint64_t(launch.values));
-  return int64_t(mixed % 3) + (mixed >> 8 & 1 ? row : 0);
+  const uint64_t mixed = mix(key, uint64_t(launch.values)), few = launch.values == Launch::Values::Few ? 3 : 6;
+  return int64_t(mixed % few) + (mixed >> 8 & 1 ? row : 0);
 }

@@ -76,9 +76,10 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
                       {op.getHead(), false}, {op.getRow(), false},       {op.getColumn(), false}};
       })
       .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-            sched::ScaleSharedOp, sched::AddRowsOp>(
-          [](auto op) { return Values{{op.getStage()}, {op.getRow(), false}}; })
-      .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), false}}; })
+            sched::ScaleSharedOp>(
+          [](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
+      .Case([](sched::AddRowsOp op) { return Values{{op.getStage()}, {op.getRow(), false}}; })
+      .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), false, true}}; })
       .Case([](sched::MmaAsyncOp op) {
         Values values{{op.getStage()}};
         if (op.getAIndices().size() == 3)

@@ -20,6 +20,7 @@ Action actionOf(mlir::Operation *event);
 struct EventValue {
   mlir::Value value;
   bool strong = true;
+  bool row = false; ///< of an access to shared memory by instructions
 };
 llvm::SmallVector<EventValue, 4> valuesOf(mlir::Operation *event);
 

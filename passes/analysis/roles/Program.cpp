@@ -59,6 +59,7 @@ public:
 
   void run() {
     declare();
+    findRows();
     kernel.walk([&](Operation *op) {
       // A claim takes a tile of work, whether its number is used or not.
       if (auto claim = dyn_cast<sched::ClaimWorkOp>(op))
@@ -66,7 +67,8 @@ public:
       if (!isEvent(op))
         return;
       for (const EventValue &value : valuesOf(op))
-        need(value.value, value.strong);
+        if (!value.row || byRows(op))
+          need(value.value, value.strong);
       include(op->getParentOp());
       events.insert(op);
     });
@@ -118,6 +120,43 @@ private:
     buffer.rows = shape.size() > 1 ? shape[0] : 1;
     buffer.blocks = llvm::divideCeil(buffer.rows, buffer.rowsAtOnce());
     return buffer;
+  }
+
+  /// Buffers that one role both writes and reads: there warps may be at different rows at once.
+  void findRows() {
+    llvm::DenseMap<std::pair<int, Operation *>, unsigned> uses;
+    kernel.walk([&](Operation *op) {
+      const Action action = actionOf(op);
+      auto use = [&](Value shared, unsigned how) {
+        if (auto found = buffers.find(shared); found != buffers.end())
+          uses[{found->second, op->getParentOfType<sched::RoleOp>()}] |= how;
+      };
+      constexpr unsigned reads = 1, writes = 2;
+      if (action == Action::Write)
+        use(sharedOf(op), isa<sched::ScaleSharedOp>(op) ? reads | writes : writes);
+      else if (action == Action::Read || action == Action::StoreBox || action == Action::AddRows)
+        use(sharedOf(op), reads);
+      if (auto product = dyn_cast<sched::MmaAsyncOp>(op)) {
+        use(product.getA(), reads);
+        use(product.getB(), reads);
+      }
+    });
+    rowsMatter.assign(to.buffers.size(), false);
+    for (auto [where, how] : uses)
+      if (how == 3)
+        for (size_t other = 0; other < to.buffers.size(); ++other)
+          if (overlap(to.buffers[size_t(where.first)].op, to.buffers[other].op))
+            rowsMatter[other] = true;
+  }
+
+  static bool overlap(sched::SharedOp a, sched::SharedOp b) {
+    const int64_t aBegin = a.getOffset(), bBegin = b.getOffset();
+    return aBegin < bBegin + b.getResult().getType().bytes() && bBegin < aBegin + a.getResult().getType().bytes();
+  }
+
+  bool byRows(Operation *op) const {
+    auto found = buffers.find(sharedOf(op));
+    return found != buffers.end() && rowsMatter[size_t(found->second)];
   }
 
   int registerOf(Value value) {
@@ -362,6 +401,7 @@ private:
     }
     if (step.action == Action::Guess || step.action == Action::Element)
       step.number = int64_t(keyOf(op) >> 1);
+    to.loads |= step.action == Action::Element;
     to.guesses |= step.action == Action::Guess || step.action == Action::Element;
     to.claims |= step.action == Action::ClaimWork;
   }
@@ -369,7 +409,7 @@ private:
   void event(Operation *op) {
     SmallVector<Slot> in;
     for (const EventValue &value : valuesOf(op))
-      in.push_back(slot(value.value));
+      in.push_back(value.row && !byRows(op) ? Slot() : slot(value.value));
     Step &step = to.steps[emit(actionOf(op), op, in)];
     step.number = numberOf(op);
     if (Value ring = ringOf(op))
@@ -507,6 +547,7 @@ private:
   sched::KernelOp kernel;
   Program &to;
   llvm::DenseMap<Value, int> rings, buffers, registers;
+  std::vector<bool> rowsMatter; ///< by buffer
   llvm::DenseMap<Operation *, int> roles;
   llvm::DenseMap<Value, bool> needed; ///< whether strongly
   SmallVector<Value> order;           ///< of `needed`

@@ -141,7 +141,8 @@ struct Program {
   std::vector<Role> roles;
   bool several = false; ///< whether a block has several tiles of work
   bool claims = false;
-  bool guesses = false; ///< whether values come from memory or parameters
+  bool guesses = false; ///< whether values come from parameters, registers or memory
+  bool loads = false;   ///< from memory
 };
 
 } // namespace attune::roles
