@@ -3,9 +3,9 @@
 // Runs the control of a kernel with roles, all warps of a block side by side, and follows what orders them:
 //
 //     producer                                consumer
-//     sched.acquire %k[%s] phase %p           sched.wait %k[%s] phase %p     the stage and phase that the other side means
-//     sched.expect_bytes 8192 on %k[%s]       sched.mma_async ... %k_ring[%s]
-//     sched.load_box ... to %k_ring[%s]       sched.mma_wait pending 0       before it is released
+//     sched.acquire %k[%s] phase %p           sched.wait %k[%s] phase %p     the stage and phase that the other side
+//     means sched.expect_bytes 8192 on %k[%s]       sched.mma_async ... %k_ring[%s] sched.load_box ... to %k_ring[%s]
+//     sched.mma_wait pending 0       before it is released
 //                                             sched.release %k[%s]           once, by as many as the ring counts
 //
 // Each access to shared memory must be ordered behind what it needs in whatever order warps, copies and products run;

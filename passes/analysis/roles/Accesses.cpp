@@ -97,8 +97,7 @@ Machine::Go Machine::message(Warp &warp, const Step &step) {
     return Go::Stop;
   auto &fields = messages[size_t(step.shared)][size_t(at->stage)];
   const bool sends = step.action == Action::Send;
-  const Memory::Result fault =
-      sends ? memory.write(accessor(warp, step), *at) : memory.read(accessor(warp, step), *at);
+  const Memory::Result fault = sends ? memory.write(accessor(warp, step), *at) : memory.read(accessor(warp, step), *at);
   if (fault)
     return faultAt(warp, step, sends ? "sends into" : "receives", *at, *fault);
   if (sends) {
@@ -214,8 +213,9 @@ static StringRef nameOf(Value registers) {
 
 Machine::Go Machine::product(Warp &warp, const Step &step) {
   if (warp.mask != ~0u)
-    return fail(&warp, step.op, "is for whole warps and stands in a branch that " +
-                                    Twine(llvm::popcount(warp.mask)) + " of the 32 lanes take");
+    return fail(&warp, step.op,
+                "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
+                    " of the 32 lanes take");
   switch (step.action) {
   case Action::Multiply:
     return multiply(warp, step);
@@ -288,8 +288,8 @@ Machine::Go Machine::touch(Warp &warp, const Step &step) {
                   "touches " + name + " while a product on it is under way; sched.mma_wait must stand between",
                   state.op);
     if (state.unnamed)
-      return fail(&warp, op,
-                  "touches " + name + ", which no sched.mma_wait names as complete since its product", state.op);
+      return fail(&warp, op, "touches " + name + ", which no sched.mma_wait names as complete since its product",
+                  state.op);
     state.touched = true;
   }
   return Go::Next;

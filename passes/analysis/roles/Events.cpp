@@ -76,8 +76,7 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
                       {op.getHead(), false}, {op.getRow(), false},       {op.getColumn(), false}};
       })
       .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-            sched::ScaleSharedOp>(
-          [](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
+            sched::ScaleSharedOp>([](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
       .Case([](sched::AddRowsOp op) { return Values{{op.getStage()}, {op.getRow(), false}}; })
       .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), false, true}}; })
       .Case([](sched::MmaAsyncOp op) {

@@ -109,7 +109,8 @@ LogicalResult Machine::finishWarp(Warp &warp) {
   for (auto &[lanes, groups] : warp.boxes) {
     for (const auto &group : groups.closed)
       if (!group.empty())
-        return fail(&warp, group.front().op, "reads shared memory until the block has ended; sched.wait_boxes must follow it"),
+        return fail(&warp, group.front().op,
+                    "reads shared memory until the block has ended; sched.wait_boxes must follow it"),
                failure();
     if (!groups.open.empty())
       return fail(&warp, groups.open.front().op, "is in no group; sched.commit_boxes must follow it"), failure();
@@ -157,16 +158,18 @@ void Machine::reportDeadlock() {
       const NamedBarrier &barrier =
           barriers[at.action == Action::Barrier ? 0 : size_t(warp.get(at.in[0], warp.first()))];
       fail(&warp, at.op,
-           "waits for ever: " + Twine(barrier.arrived) + " of " + Twine(barrier.threads) + " threads reach the barrier");
+           "waits for ever: " + Twine(barrier.arrived) + " of " + Twine(barrier.threads) +
+               " threads reach the barrier");
       return;
     }
     const bool full = at.action == Action::Wait;
     const int64_t stage = warp.get(at.in[0], warp.first());
     const Phase &phase = (full ? rings[at.ring].full : rings[at.ring].empty)[stage];
-    std::string what = ("waits for ever: stage " + Twine(stage) + " of " + sched::RingOp(program.rings[at.ring]).getName() +
-                        (full ? " is filled by " : " is released by ") + Twine(phase.arrivals - phase.missing) +
-                        " of " + Twine(phase.arrivals) + " arrivals")
-                           .str();
+    std::string what =
+        ("waits for ever: stage " + Twine(stage) + " of " + sched::RingOp(program.rings[at.ring]).getName() +
+         (full ? " is filled by " : " is released by ") + Twine(phase.arrivals - phase.missing) + " of " +
+         Twine(phase.arrivals) + " arrivals")
+            .str();
     if (phase.expected != phase.brought)
       what += " and " + std::to_string(phase.brought) + " of " + std::to_string(phase.expected) + " bytes";
     fail(&warp, at.op, what);

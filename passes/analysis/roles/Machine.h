@@ -27,14 +27,14 @@ struct Launch {
 /// An mbarrier.
 struct Phase {
   int64_t arrivals = 1, missing = 1, expected = 0, brought = 0;
-  uint32_t number = 0; ///< of complete phases
-  uint32_t arrived = 0;    ///< warps that have released, bit by bit
+  uint32_t number = 0;  ///< of complete phases
+  uint32_t arrived = 0; ///< warps that have released, bit by bit
   Clock gathered, complete;
 };
 
 struct RingState {
   bool ready = false, fenced = false;
-  unsigned by = 0;   ///< the warp that has initialised it
+  unsigned by = 0; ///< the warp that has initialised it
   uint32_t at = 0;
   std::vector<Phase> full, empty;
 };
@@ -162,9 +162,7 @@ private:
   std::optional<Place> place(Warp &warp, const Step &step, int buffer, Slot stage, Slot row, int64_t rows,
                              int64_t offset = 0);
   Go faultAt(Warp &warp, const Step &step, llvm::StringRef verb, const Place &place, const Fault &fault);
-  Accessor accessor(const Warp &warp, const Step &step) const {
-    return {warp.index, warp.now, &warp.knows(), step.op};
-  }
+  Accessor accessor(const Warp &warp, const Step &step) const { return {warp.index, warp.now, &warp.knows(), step.op}; }
 
   const Program &program;
   Components components;

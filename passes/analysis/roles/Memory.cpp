@@ -74,8 +74,8 @@ Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool
     if (w != by.warp && knows[components.seen(w)] < cell.wrote[w])
       fault = Fault{"which another warp may not have stored; a ring or barrier must order the two", cell.writeOp};
     else if (engine && knows[components.fenced(w)] < cell.wrote[w] && !fault)
-      fault = Fault{"whose stores the asynchronous proxy may not see; a sched.fence_async must follow them",
-                    cell.writeOp};
+      fault =
+          Fault{"whose stores the asynchronous proxy may not see; a sched.fence_async must follow them", cell.writeOp};
   });
   return fault;
 }

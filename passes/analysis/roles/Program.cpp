@@ -500,8 +500,7 @@ private:
     int test = emit(Action::Below, loop, {counter, end});
     compile(*loop.getBody());
     moveCarried(loop, true);
-    bool carries =
-        llvm::any_of(carriedBy(loop), [&](const Carried &carried) { return slot(carried.inside).at >= 0; });
+    bool carries = llvm::any_of(carriedBy(loop), [&](const Carried &carried) { return slot(carried.inside).at >= 0; });
     auto strong = needed.find(loop.getInductionVar());
     Step &turn = to.steps[emit(Action::Turn, loop, {counter, end, by}, counter)];
     turn.number = carries || (strong != needed.end() && strong->second) || synchronises(loop);
@@ -528,9 +527,9 @@ private:
     const bool received = work.getOrder() == sched::WorkOrder::Received;
     const Slot count = slot(work.getCount()), number = received ? Slot() : slot(work.getNumber());
     moveCarried(work, false);
-    int begin = received ? emit(Action::ReceiveBegin, work, {}, count)
-                         : emit(Action::WorkBegin, work, {slot(work.getFirst()), slot(work.getBound())},
-                                {number, count});
+    int begin = received
+                    ? emit(Action::ReceiveBegin, work, {}, count)
+                    : emit(Action::WorkBegin, work, {slot(work.getFirst()), slot(work.getBound())}, {number, count});
     int body = here();
     compile(work.getBody().front());
     // Taken before the carried values move, of which it may be one.

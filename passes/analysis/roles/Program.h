@@ -4,7 +4,8 @@
 // shared memory, and the integers that decide control, name a stage or barrier, or say where a row lies. Loops and
 // branches are jumps, so that a warp can stop at any step and go on later:
 //
-//     sched.for_tiles (%n) = (%a) below %b {...}        Move a -> n; [test] Below n, b, else to [end]; ...; Move; Jump [test]
+//     sched.for_tiles (%n) = (%a) below %b {...}        Move a -> n; [test] Below n, b, else to [end]; ...; Move; Jump
+//     [test]
 //
 // Ordinary accesses to registers that a product uses, and nothing else of loops over elements, are one step Touch.
 // A loop whose counter decides neither control nor a stage takes its first and its last turn.
@@ -63,11 +64,11 @@ enum class Action : uint8_t {
   SyncWarps,
   ArriveWarps,
   // Shared memory. In: stage, row.
-  Send,      ///< in: stage, fields
-  Receive,   ///< in: stage; out: fields
-  LoadBox,   ///< in: stage, batch, head, row
-  StoreBox,  ///< in: stage, shared row, batch, head, row, column
-  AddRows,   ///< in: stage, row
+  Send,     ///< in: stage, fields
+  Receive,  ///< in: stage; out: fields
+  LoadBox,  ///< in: stage, batch, head, row
+  StoreBox, ///< in: stage, shared row, batch, head, row, column
+  AddRows,  ///< in: stage, row
   CommitBoxes,
   WaitBoxes,
   FenceAsync,

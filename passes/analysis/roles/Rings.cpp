@@ -49,8 +49,9 @@ void Machine::meetLanes(Warp &warp) {
 Machine::Go Machine::ring(Warp &warp, const Step &step) {
   const bool together = step.action == Action::Release || step.action >= Action::Barrier;
   if (together && warp.mask != ~0u)
-    return fail(&warp, step.op, "is for whole warps and stands in a branch that " +
-                                    Twine(llvm::popcount(warp.mask)) + " of the 32 lanes take");
+    return fail(&warp, step.op,
+                "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
+                    " of the 32 lanes take");
   switch (step.action) {
   case Action::InitRing:
     return initRing(warp, step);
@@ -116,11 +117,9 @@ Machine::Go Machine::waitFor(Warp &warp, const Step &step, bool full) {
     return Go::Stop;
   StringRef name = sched::RingOp(program.rings[step.ring]).getName();
   if (number != 0 && number != 1)
-    return fail(&warp, step.op,
-                "waits for phase " + Twine(number) + " of " + name + "; phases are 0 and 1");
+    return fail(&warp, step.op, "waits for phase " + Twine(number) + " of " + name + "; phases are 0 and 1");
   const Phase &phase = (full ? rings[step.ring].full : rings[step.ring].empty)[stage];
-  const uint32_t known =
-      warp.knows()[full ? components.full(step.ring, stage) : components.empty(step.ring, stage)];
+  const uint32_t known = warp.knows()[full ? components.full(step.ring, stage) : components.empty(step.ring, stage)];
   // A fresh stage counts as emptied in the walk before the first.
   const uint32_t parity = uint32_t(full ? number : number ^ 1), until = known + ((known & 1) == parity);
   if (phase.number < until) {
@@ -175,8 +174,7 @@ Machine::Go Machine::completeIfDone(Warp &warp, const Step &step, Phase &phase, 
   if (phase.brought > phase.expected)
     return fail(&warp, step.op,
                 "completes a stage of " + sched::RingOp(program.rings[step.ring]).getName() + " with " +
-                    Twine(phase.brought) + " bytes of copies where sched.expect_bytes names " +
-                    Twine(phase.expected));
+                    Twine(phase.brought) + " bytes of copies where sched.expect_bytes names " + Twine(phase.expected));
   if (phase.brought < phase.expected)
     return Go::Next;
   phase.gathered[component] = ++phase.number;
