@@ -3,7 +3,7 @@
 
 // A message from role to role, as it should be.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -20,9 +20,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -36,7 +36,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Rings.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -53,9 +53,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -69,7 +69,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -87,10 +87,10 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %one = sched.elect
     scf.if %one {
       // expected-error @below {{'sched.acquire' op names stage 2 of ring, which has 2}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.acquire %ring[%c2] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.acquire %ring[%c2] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -102,7 +102,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -119,9 +119,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -135,7 +135,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -152,25 +152,67 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
-    sched.acquire %ring[%c0] phase %c1 : !sched.ring<2>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      // expected-error @below {{'sched.acquire' op waits for phase 0 of ring, stage 0, which may be released once more by then; nothing makes the other side wait for this op}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
     sched.release %ring[%c0] : !sched.ring<2>
-    // expected-error @below {{'sched.wait' op waits for phase 0 of ring, stage 0, which may be filled once more by then; nothing makes the other side wait for this op}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.release %ring[%c0] : !sched.ring<2>
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 96 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %late = sched.ring "late" at 16416 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.init_ring %late : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "reader" warps 1 {
+    %one = sched.elect
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    sched.release %ring[%c0] : !sched.ring<2>
+    scf.if %one {
+      sched.commit %late[%c0] : !sched.ring<2>
+    }
+    sched.wait %ring[%c0] phase %c1 : !sched.ring<2>
+    sched.release %ring[%c0] : !sched.ring<2>
+  }
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c1 : !sched.ring<2>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "late" warps 1 {
+    sched.wait %late[%c0] phase %c0 : !sched.ring<2>
+    // expected-error @below {{'sched.wait' op waits for phase 0 of ring, stage 0, which may be filled once more by then; nothing makes the other side wait for this op}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 2 of late}}
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -188,15 +230,15 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
     }
     sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
     sched.store_shared %c0, %lanes[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x k 8, i32, shared>
     scf.if %one {
       // expected-error @below {{'sched.commit' op arrives in one lane for what other lanes have stored; a sched.sync_lanes must stand between}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.commit %ring[%c0] : !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -208,7 +250,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -225,9 +267,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -242,7 +284,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -259,12 +301,12 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
       // expected-error @below {{'sched.commit' op fills ring, stage 0, without having waited for it; sched.acquire must stand in front}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.commit %ring[%c0] : !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -276,7 +318,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -293,8 +335,8 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
     }
     sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
     // expected-error @below {{'sched.commit' op fills ring, stage 0, by more arrivals than the 1 that the ring counts}}
@@ -310,7 +352,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -327,9 +369,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -338,16 +380,16 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %lane = sched.lane_id : i32
     %low = arith.cmpi slt, %lane, %c2 : i32
     scf.if %low {
-    // expected-error @below {{'sched.release' op is for whole warps and stands in a branch that 2 of the 32 lanes take}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.release %ring[%c0] : !sched.ring<2>
+      // expected-error @below {{'sched.release' op is for whole warps and stands in a branch that 2 of the 32 lanes take}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.release %ring[%c0] : !sched.ring<2>
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -364,9 +406,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -379,7 +421,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -396,12 +438,12 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
       // expected-error @below {{'sched.acquire' op waits for ever: stage 1 of ring is released by 0 of 1 arrivals}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.acquire %ring[%c1] phase %c1 : !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.acquire %ring[%c1] phase %c1 : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -413,7 +455,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -432,9 +474,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -446,7 +488,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -466,9 +508,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -476,7 +518,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
     sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
     scf.if %never {
-    sched.release %ring[%c0] : !sched.ring<2>
+      sched.release %ring[%c0] : !sched.ring<2>
     }
   }
 }
@@ -485,7 +527,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Shared memory.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -502,8 +544,8 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -517,7 +559,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -534,13 +576,16 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
+      sched.commit %ring[%c1] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
       // expected-note @below {{the other op is here}}
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
+    sched.wait %ring[%c1] phase %c0 : !sched.ring<2>
     // expected-error @below {{'sched.receive' op receives stage 0 of notes, which another warp may not have stored; a ring or barrier must order the two}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
@@ -551,13 +596,13 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %true = arith.constant true
   %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-  %other = sched.shared "other" at 0 over %notes : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %other = sched.shared "other" at 0 over %notes : !tile.tile<stage 2 x message 1 x field 2, i32, shared>, !tile.tile<stage 2 x message 1 x field 2, i32, shared>
   %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
   %thread = sched.thread_id : i32
   %first = arith.cmpi eq, %thread, %c0 : i32
@@ -569,9 +614,10 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      // expected-note @below {{the other op is here}}
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -587,7 +633,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -604,11 +650,11 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
       // expected-error @below {{'sched.send' op names stage 2 of notes, which has 2}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.send %c0, %c1 to %notes[%c2] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.send %c0, %c1 to %notes[%c2] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -620,7 +666,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -640,12 +686,13 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.store_shared %c0, %lanes[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x k 8, i32, shared>
     sched.sync_lanes
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
     sched.sync_warps %c1 threads 64
-    // expected-note @below {{the other op is here}}
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of lanes, which another warp may still read; a ring or barrier must order the two}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
     sched.store_shared %c0, %lanes[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x k 8, i32, shared>
   }
   sched.role "consumer" warps 1 {
@@ -653,15 +700,14 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
     sched.release %ring[%c0] : !sched.ring<2>
     sched.sync_warps %c1 threads 64
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of lanes, which another warp may not have stored; a ring or barrier must order the two}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+    // expected-note @below {{the other op is here}}
     %x = sched.load_shared %lanes[%c0, %c0, %c0] : !tile.tile<stage 1 x k 8, i32, shared> -> i32
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -681,13 +727,13 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.store_shared %c0, %lanes[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x k 8, i32, shared>
     sched.sync_lanes
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
     sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c1 : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c1 : !sched.ring<2>
     }
     // expected-error @below {{'sched.store_shared' op writes stage 0 of lanes, which another warp may still read; a ring or barrier must order the two}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
@@ -706,7 +752,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Named barriers.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -723,9 +769,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -740,7 +786,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -757,9 +803,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
     // expected-note @below {{the other op is here}}
     sched.sync_warps %c1 threads 64
@@ -776,7 +822,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -793,9 +839,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -812,7 +858,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -829,9 +875,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -848,7 +894,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Tiles.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -865,15 +911,15 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
     // expected-error @below {{'sched.for_tiles' op goes from tile 0 to tile 0 and never ends}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
     sched.for_tiles (%n) = (%c0) below %c2 {
-    sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
-    sched.next %n : i32
+      sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
+      sched.next %n : i32
     }
   }
   sched.role "consumer" warps 1 {
@@ -885,7 +931,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -902,17 +948,17 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
     %tiles = tile.axis_extent "q" : i32
     %none = arith.constant 1000 : i32
     // expected-error @below {{'sched.for_work' op takes tile of work 0 2 times; the blocks of a launch take each once}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 1 of 2, warp 0}}
     sched.for_work persistent from %c0 below %c1 (%number, %count) {
-    sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
-    sched.next %none : i32
+      sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
+      sched.next %none : i32
     }
   }
   sched.role "consumer" warps 1 {
@@ -926,7 +972,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // The copy engine; first as it should be.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -945,9 +991,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -959,7 +1005,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -977,11 +1023,11 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
       // expected-error @below {{'sched.load_box' op signals ring, which the copy engine may not see; sched.fence_init must follow its init_ring}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -993,7 +1039,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1012,12 +1058,12 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // expected-error @below {{'sched.load_box' op fills ring, stage 0, without having waited for it; sched.acquire must stand in front}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1029,7 +1075,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1048,11 +1094,11 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4080 on %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4080 on %ring[%c0] : !sched.ring<2>
       // expected-error @below {{'sched.load_box' op completes a stage of ring with 4096 bytes of copies where sched.expect_bytes names 4080}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1064,7 +1110,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1083,9 +1129,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 8192 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 8192 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1099,7 +1145,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1118,13 +1164,16 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
+      sched.commit %ring[%c1] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
       // expected-note @below {{the other op is here}}
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
+    sched.wait %ring[%c1] phase %c0 : !sched.ring<2>
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait for its ring's stage must stand between}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     %x = sched.load_shared %tile[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
@@ -1135,7 +1184,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1156,9 +1205,10 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c1] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1172,7 +1222,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Boxes that are stored; first as it should be.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1195,9 +1245,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1209,16 +1259,16 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.sync_lanes
     %elected = sched.elect
     scf.if %elected {
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %q0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
-    sched.commit_boxes
-    sched.wait_boxes pending 0
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %q0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.commit_boxes
+      sched.wait_boxes pending 0
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1238,9 +1288,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1253,17 +1303,17 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %elected = sched.elect
     scf.if %elected {
       // expected-error @below {{'sched.store_box' op reads stage 0 of o_tile, whose stores the asynchronous proxy may not see; a sched.fence_async must follow them}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
-    sched.commit_boxes
-    sched.wait_boxes pending 0
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.commit_boxes
+      sched.wait_boxes pending 0
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1283,9 +1333,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1298,16 +1348,16 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %elected = sched.elect
     scf.if %elected {
       // expected-error @below {{'sched.store_box' op reads shared memory until the block has ended; sched.wait_boxes must follow it}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
-    sched.commit_boxes
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.commit_boxes
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1327,9 +1377,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1342,15 +1392,15 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %elected = sched.elect
     scf.if %elected {
       // expected-error @below {{'sched.store_box' op is in no group; sched.commit_boxes must follow it}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1370,9 +1420,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1385,8 +1435,8 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %elected = sched.elect
     scf.if %elected {
       // expected-note @below {{the other op is here}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
-    sched.commit_boxes
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.commit_boxes
     }
     // expected-error @below {{'sched.store_shared' op writes stage 0 of o_tile, which an asynchronous op may still read; its wait must stand between}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
@@ -1396,7 +1446,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1416,9 +1466,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1430,17 +1480,17 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.sync_lanes
     %elected = sched.elect
     scf.if %elected {
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
       // expected-error @below {{'sched.store_box' op stores the box at [0, 0, 0, 0] a second time; a launch writes each row of an output once}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
     }
   }
 }
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 1, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1461,9 +1511,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
-    sched.commit %ring[%c0] : !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
@@ -1476,10 +1526,10 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %elected = sched.elect
     scf.if %elected {
       // expected-note @below {{the other op is here}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
       // expected-error @below {{'sched.store_box' op is for tile 1 along q, where another role takes tile 0 in the same tile of work}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c64, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %c64, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
     }
   }
 }
@@ -1488,7 +1538,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // Products; first as it should be.
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1507,9 +1557,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1527,7 +1577,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1546,9 +1596,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1566,7 +1616,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1585,9 +1635,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1608,7 +1658,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1627,9 +1677,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1650,7 +1700,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1669,9 +1719,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1691,7 +1741,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1710,9 +1760,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1730,7 +1780,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1749,9 +1799,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1768,7 +1818,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -1787,9 +1837,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
-    sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
-    sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-    sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
+      sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }
   }
   sched.role "consumer" warps 4 {
@@ -1799,9 +1849,9 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     %lane = sched.lane_id : i32
     %low = arith.cmpi slt, %lane, %c2 : i32
     scf.if %low {
-    // expected-error @below {{'sched.mma_fence' op is for whole warps and stands in a branch that 2 of the 32 lanes take}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
-    sched.mma_fence
+      // expected-error @below {{'sched.mma_fence' op is for whole warps and stands in a branch that 2 of the 32 lanes take}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.mma_fence
     }
     sched.mma_fence
     sched.mma_async %s, %p[%c0, %c0], %tile[%c0, %c0, %c0] accumulate %true : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>, !tile.tile<q 64 x k 32, bf16, register, #sched.fragment<a, warps 4>>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>

@@ -212,10 +212,6 @@ static StringRef nameOf(Value registers) {
 }
 
 Machine::Go Machine::product(Warp &warp, const Step &step) {
-  if (warp.mask != ~0u)
-    return fail(&warp, step.op,
-                "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
-                    " of the 32 lanes take");
   switch (step.action) {
   case Action::Multiply:
     return multiply(warp, step);

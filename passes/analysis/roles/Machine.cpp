@@ -82,9 +82,19 @@ Machine::Go Machine::advance(Warp &warp) {
   return go;
 }
 
+/// Whether all lanes must come by together.
+static bool isForWarps(Action action) {
+  return action == Action::Release || (action >= Action::Barrier && action <= Action::ArriveWarps) ||
+         (action >= Action::Multiply && action < Action::Touch);
+}
+
 Machine::Go Machine::step(Warp &warp, const Step &step) {
   if (step.action <= Action::End)
     return control(warp, step);
+  if (warp.mask != ~0u && isForWarps(step.action))
+    return fail(&warp, step.op,
+                "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
+                    " of the 32 lanes take");
   if (step.action < Action::InitRing) {
     value(warp, step);
     return Go::Next;

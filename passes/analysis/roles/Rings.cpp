@@ -47,11 +47,6 @@ void Machine::meetLanes(Warp &warp) {
 //===----------------------------------------------------------------------===//
 
 Machine::Go Machine::ring(Warp &warp, const Step &step) {
-  const bool together = step.action == Action::Release || step.action >= Action::Barrier;
-  if (together && warp.mask != ~0u)
-    return fail(&warp, step.op,
-                "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
-                    " of the 32 lanes take");
   switch (step.action) {
   case Action::InitRing:
     return initRing(warp, step);
