@@ -1,7 +1,8 @@
 //===- VerifySched.cpp - The end of sched ------------------------------------===//
 //
 // What ops alone cannot say: that nothing is left to expand, that buffers do not meet in memory, that each ring has
-// both its sides, and that every copy completes before it is read (passes/analysis/CopyOrder.h).
+// both its sides, that every copy completes before it is read (passes/analysis/CopyOrder.h), and that roles wait for
+// each other (passes/analysis/RoleOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
