@@ -437,13 +437,13 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
     a vote of one warp.
 
-    In kernels without roles every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
+    In other kernels every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
     commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
     and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
     (passes/analysis/CopyOrder.h). 
 
-    In kernels with roles all warps of a block run side by side (passes/analysis/RoleOrder.h), for launches without keys, of one key more than a tile and of (2 stages + 1) tile_k
+    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products all warps of a block run side by side (passes/analysis/RoleOrder.h), for launches without keys, of one key more than a tile and of (2 stages + 1) tile_k
     keys; where a block has several tiles of work, for two blocks with several each. Vector clocks decide, so that what is found does not depend on the order in which warps, copies and products happen to
     run. Each wait and acquire is for the phase that comes next for its warp; each stage is filled and released by as many arrivals and bytes as its ring counts, and released once by those who have
     waited for it; every access to shared memory is ordered behind the writes, copies, products and boxes that it follows, through a `sched.fence_async` where the asynchronous proxy reads stores; registers of products

@@ -74,16 +74,14 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
 }
 
 LogicalResult attune::verifyRoleOrder(sched::KernelOp kernel) {
-  std::optional<Program> program = Program::of(kernel);
-  if (!program)
-    return success();
-  Machine machine(*program);
-  for (Launch launch : launchesOf(kernel, *program)) {
+  const Program program = Program::of(kernel);
+  Machine machine(program);
+  for (Launch launch : launchesOf(kernel, program)) {
     launch.tiles = countTiles(kernel, launch);
     Record record;
     // Where a block has one tile, the first, a middle and the last one.
     SmallVector<int64_t> blocks{0, launch.tiles / 2, launch.tiles - 1};
-    if (program->several)
+    if (program.several)
       blocks = {0, 1};
     else
       launch.blocks = launch.tiles;

@@ -1860,3 +1860,301 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.release %ring[%c0] : !sched.ring<2>
   }
 }
+
+// -----
+
+// cp.async beside roles; first as it should be.
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %keys = sched.slice %K[%c0, %c0] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+  %tile = sched.shared "k_ring" at 1024 : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    sched.copy_async %keys[%c0, %c0] to %tile[%c0, %c0] if %true : !tile.view<2, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    %x = sched.load_shared %tile[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %keys = sched.slice %K[%c0, %c0] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+  %tile = sched.shared "k_ring" at 1024 : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    // expected-note @below {{the other op is here}}
+    sched.copy_async %keys[%c0, %c0] to %tile[%c0, %c0] if %true : !tile.view<2, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+    %x = sched.load_shared %tile[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
+    sched.wait_copies pending 0
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %keys = sched.slice %K[%c0, %c0] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+  %tile = sched.shared "k_ring" at 1024 : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    sched.store_shared %c0, %tile[%c0, %c0, %c0] : i32, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+    sched.sync_lanes
+    scf.if %one {
+      sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
+      sched.commit %ring[%c1] : !sched.ring<2>
+    }
+    // expected-note @below {{the other op is here}}
+    %x = sched.load_shared %tile[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c1] phase %c0 : !sched.ring<2>
+    // expected-error @below {{'sched.copy_async' op copies into stage 0 of k_ring, which another warp may still read; a ring or barrier must order the two}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+    sched.copy_async %keys[%c0, %c0] to %tile[%c0, %c0] if %true : !tile.view<2, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+    sched.commit_copies
+    sched.wait_copies pending 0
+    sched.release %ring[%c1] : !sched.ring<2>
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %keys = sched.slice %K[%c0, %c0] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+  %tile = sched.shared "k_ring" at 1024 : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    // expected-error @below {{'sched.copy_async' op starts a copy that no sched.wait_copies completes}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+    sched.copy_async %keys[%c0, %c0] to %tile[%c0, %c0] if %true : !tile.view<2, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
+    sched.commit_copies
+  }
+}
+
+// -----
+
+// Rows that are added to global memory; first as it should be.
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, sums: accumulate [q, d 64] f32, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %sums = tile.param "sums" : !tile.view<2, f32>
+  %x = arith.constant 0.0 : f32
+  %terms = sched.shared "terms" at 128 : !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+  %ring = sched.ring "ring" at 16640 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+    sched.fence_async
+    sched.sync_lanes
+    %elected = sched.elect
+    scf.if %elected {
+      sched.add_rows 64 of %terms[%c0, %c0] to %sums[%c0] : !tile.tile<stage 1 x q 64 x d 64, f32, shared>, !tile.view<2, f32>
+      sched.commit_boxes
+      sched.wait_boxes pending 0
+    }
+    sched.sync_lanes
+    sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, sums: accumulate [q, d 64] f32, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %sums = tile.param "sums" : !tile.view<2, f32>
+  %x = arith.constant 0.0 : f32
+  %terms = sched.shared "terms" at 128 : !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+  %ring = sched.ring "ring" at 16640 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    // expected-note @below {{the other op is here}}
+    sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+    sched.sync_lanes
+    %elected = sched.elect
+    scf.if %elected {
+      // expected-error @below {{'sched.add_rows' op reads stage 0 of terms, whose stores the asynchronous proxy may not see; a sched.fence_async must follow them}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+      sched.add_rows 64 of %terms[%c0, %c0] to %sums[%c0] : !tile.tile<stage 1 x q 64 x d 64, f32, shared>, !tile.view<2, f32>
+      sched.commit_boxes
+      sched.wait_boxes pending 0
+    }
+  }
+}
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, sums: accumulate [q, d 64] f32, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %sums = tile.param "sums" : !tile.view<2, f32>
+  %x = arith.constant 0.0 : f32
+  %terms = sched.shared "terms" at 128 : !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+  %ring = sched.ring "ring" at 16640 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+    sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+    sched.fence_async
+    sched.sync_lanes
+    %elected = sched.elect
+    scf.if %elected {
+      // expected-note @below {{the other op is here}}
+      sched.add_rows 64 of %terms[%c0, %c0] to %sums[%c0] : !tile.tile<stage 1 x q 64 x d 64, f32, shared>, !tile.view<2, f32>
+      sched.commit_boxes
+    }
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of terms, which an asynchronous op may still read; its wait must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
+    sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
+  }
+}

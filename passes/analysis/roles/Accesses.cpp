@@ -62,6 +62,9 @@ Machine::Go Machine::access(Warp &warp, const Step &step) {
   case Action::CommitBoxes:
   case Action::WaitBoxes:
     return boxGroup(warp, step);
+  case Action::CommitCopies:
+  case Action::WaitCopies:
+    return copyGroup(warp, step);
   case Action::FenceAsync: {
     if (warp.mask == ~0u) {
       warp.all[components.fenced(warp.index)] = warp.now;
@@ -81,6 +84,12 @@ Machine::Go Machine::access(Warp &warp, const Step &step) {
   std::optional<Place> at = place(warp, step, step.shared, step.in[0], step.in[1], 1);
   if (!at)
     return Go::Stop;
+  if (step.action == Action::Copy) {
+    if (Memory::Result fault = memory.startCopy(accessor(warp, step), *at))
+      return faultAt(warp, step, "copies into", *at, *fault);
+    warp.copies.open.push_back({step.op, {*at}, {}});
+    return Go::Next;
+  }
   const bool writes = step.action == Action::Write;
   const Memory::Result fault =
       writes ? memory.write(accessor(warp, step), *at) : memory.read(accessor(warp, step), *at);
@@ -187,6 +196,19 @@ Machine::Go Machine::boxGroup(Warp &warp, const Step &step) {
   }
   groups.closed.push_back(std::move(groups.open));
   groups.open.clear();
+  return Go::Next;
+}
+
+/// Of cp.async, which all lanes of a warp close and complete alike.
+Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
+  if (step.action == Action::CommitCopies) {
+    warp.copies.closed.push_back(std::move(warp.copies.open));
+    warp.copies.open.clear();
+    return Go::Next;
+  }
+  for (; warp.copies.closed.size() > size_t(step.number); warp.copies.closed.pop_front())
+    for (const Asynchronous &copy : warp.copies.closed.front())
+      memory.endCopy(accessor(warp, step), copy.reads.front());
   return Go::Next;
 }
 

@@ -17,7 +17,8 @@ bool roles::isEvent(Operation *op) { return actionOf(op) != Action::End; }
 bool roles::synchronises(Operation *loop) {
   auto found = loop->walk([](Operation *op) {
     const Action action = actionOf(op);
-    return action == Action::End || action == Action::Read || action == Action::Write || action == Action::Multiply
+    return action == Action::End || action == Action::Copy || action == Action::Read || action == Action::Write ||
+                   action == Action::Multiply
                ? WalkResult::advance()
                : WalkResult::interrupt();
   });
@@ -48,6 +49,9 @@ Action roles::actionOf(Operation *op) {
       .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::CopyToGlobalOp>(
           [](auto) { return Action::Read; })
       .Case<sched::StoreSharedOp, sched::StoreMatrixOp, sched::ScaleSharedOp>([](auto) { return Action::Write; })
+      .Case([](sched::CopyAsyncOp) { return Action::Copy; })
+      .Case([](sched::CommitCopiesOp) { return Action::CommitCopies; })
+      .Case([](sched::WaitCopiesOp) { return Action::WaitCopies; })
       .Case([](sched::MmaAsyncOp) { return Action::Multiply; })
       .Case([](sched::MmaFenceOp) { return Action::MmaFence; })
       .Case([](sched::MmaCommitOp) { return Action::MmaCommit; })
@@ -76,7 +80,8 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
                       {op.getHead(), false}, {op.getRow(), false},       {op.getColumn(), false}};
       })
       .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-            sched::ScaleSharedOp>([](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
+            sched::ScaleSharedOp, sched::CopyAsyncOp>(
+          [](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
       .Case([](sched::AddRowsOp op) { return Values{{op.getStage()}, {op.getRow(), false}}; })
       .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), false, true}}; })
       .Case([](sched::MmaAsyncOp op) {
@@ -93,7 +98,7 @@ int64_t roles::numberOf(Operation *event) {
       .Case([](sched::ExpectBytesOp op) { return op.getBytes(); })
       .Case([](sched::ReleaseOp op) { return op.getByLanes() ? 32 : 1; })
       .Case<sched::SyncWarpsOp, sched::ArriveWarpsOp>([](auto op) { return op.getThreads(); })
-      .Case<sched::MmaWaitOp, sched::WaitBoxesOp>([](auto op) { return op.getPending(); })
+      .Case<sched::MmaWaitOp, sched::WaitBoxesOp, sched::WaitCopiesOp>([](auto op) { return op.getPending(); })
       .Case([](sched::LoadBoxOp op) {
         sched::TensorMapType map = op.getMap().getType();
         return map.getRows() * map.getColumns() * map.getElementType().getIntOrFloatBitWidth() / 8;
@@ -114,7 +119,7 @@ Value roles::sharedOf(Operation *event) {
   return TypeSwitch<Operation *, Value>(event)
       .Case<sched::SendOp, sched::ReceiveOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::LoadMatrixOp,
             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp, sched::ScaleSharedOp,
-            sched::CopyToGlobalOp>([](auto op) { return op.getShared(); })
+            sched::CopyToGlobalOp, sched::CopyAsyncOp>([](auto op) { return op.getShared(); })
       .Case([](sched::MmaAsyncOp op) { return op.getB(); })
       .Default(Value());
 }

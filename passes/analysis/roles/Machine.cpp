@@ -85,6 +85,7 @@ Machine::Go Machine::advance(Warp &warp) {
 /// Whether all lanes must come by together.
 static bool isForWarps(Action action) {
   return action == Action::Release || (action >= Action::Barrier && action <= Action::ArriveWarps) ||
+         (action >= Action::CommitCopies && action <= Action::WaitCopies) ||
          (action >= Action::Multiply && action < Action::Touch);
 }
 
@@ -116,6 +117,10 @@ LogicalResult Machine::finishWarp(Warp &warp) {
     return fail(&warp, warp.products.open.front().op,
                 "starts a product that is in no group; sched.mma_commit must follow it"),
            failure();
+  warp.copies.closed.push_back(warp.copies.open);
+  for (const auto &group : warp.copies.closed)
+    if (!group.empty())
+      return fail(&warp, group.front().op, "starts a copy that no sched.wait_copies completes"), failure();
   for (auto &[lanes, groups] : warp.boxes) {
     for (const auto &group : groups.closed)
       if (!group.empty())

@@ -79,7 +79,7 @@ struct Warp {
   Clock all, some; ///< what every lane knows, and what those in `someMask` know
   uint32_t someMask = 0, stored = 0;
 
-  Groups products;
+  Groups products, copies;          ///< of copies the places that they fill are among `reads`
   std::map<uint32_t, Groups> boxes; ///< by the lanes that started them
   std::vector<RegisterState> registers;
 
@@ -154,6 +154,7 @@ private:
   Go checkWork(Warp &warp, const Step &step);
   Go message(Warp &warp, const Step &step);
   Go boxGroup(Warp &warp, const Step &step);
+  Go copyGroup(Warp &warp, const Step &step);
   Go product(Warp &warp, const Step &step);
   Go multiply(Warp &warp, const Step &step);
   Go touch(Warp &warp, const Step &step);

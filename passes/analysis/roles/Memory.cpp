@@ -55,7 +55,7 @@ void Memory::reset() {
     cell.owner = cell.copyComponent = -1;
     cell.writeOp = cell.readOp = nullptr;
     cell.writers = cell.readers = 0;
-    cell.underRead = 0;
+    cell.underRead = cell.underCopy = 0;
   }
 }
 
@@ -67,6 +67,8 @@ template <typename Visit> static void forBits(uint32_t word, Visit visit) {
 
 Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool engine) const {
   const Clock &knows = *by.knows;
+  if (cell.underCopy)
+    return Fault{"whose copy may be under way; a sched.wait_copies must stand between", cell.writeOp};
   if (cell.copyComponent >= 0 && knows[cell.copyComponent] < cell.copyPhase)
     return Fault{"whose copy may be under way; a sched.wait for its ring's stage must stand between", cell.writeOp};
   Result fault;
@@ -97,7 +99,7 @@ Memory::Result Memory::faultOfWrite(const Accessor &by, const Cell &cell, int bu
       fault = Fault{"which another warp may still read; a ring or barrier must order the two", cell.readOp};
   });
   // Warps store parts of a tile side by side.
-  if (fault || (!engine && cell.owner == buffer && cell.copyComponent < 0))
+  if (fault || (!engine && cell.owner == buffer && cell.copyComponent < 0 && !cell.underCopy))
     return fault;
   return faultOfWriters(by, cell, engine);
 }
@@ -169,6 +171,29 @@ Memory::Result Memory::copy(const Accessor &by, const Place &place, unsigned com
     cell.copyPhase = phase;
     cell.writers = 0;
     cell.writeOp = by.op;
+    return std::nullopt;
+  });
+}
+
+Memory::Result Memory::startCopy(const Accessor &by, const Place &place) {
+  return each(place, [&](Cell &cell) -> Result {
+    // Threads copy parts of a tile side by side.
+    const bool part = cell.underCopy && cell.owner == place.buffer;
+    if (Result fault = part ? std::nullopt : faultOfWrite(by, cell, place.buffer, false))
+      return fault;
+    cell.owner = place.buffer;
+    cell.copyComponent = -1;
+    cell.writeOp = by.op;
+    ++cell.underCopy;
+    return std::nullopt;
+  });
+}
+
+void Memory::endCopy(const Accessor &by, const Place &place) {
+  each(place, [&](Cell &cell) -> Result {
+    --cell.underCopy;
+    cell.writers |= 1u << by.warp;
+    cell.wrote[by.warp] = by.now;
     return std::nullopt;
   });
 }

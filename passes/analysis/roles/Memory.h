@@ -50,6 +50,9 @@ public:
   Result write(const Accessor &by, const Place &place);
   /// By the copy engine: complete where a clock has `phase` in `component`.
   Result copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase);
+  /// By cp.async of the warp, until `endCopy`.
+  Result startCopy(const Accessor &by, const Place &place);
+  void endCopy(const Accessor &by, const Place &place);
   /// Asynchronous, until `endRead`.
   Result startRead(const Accessor &by, const Place &place);
   void endRead(const Accessor &by, const Place &place);
@@ -61,7 +64,7 @@ private:
     int copyComponent = -1; ///< of a copy
     uint32_t copyPhase = 0;
     uint32_t writers = 0, readers = 0; ///< warps, bit by bit
-    int underRead = 0;
+    int underRead = 0, underCopy = 0;
     std::array<uint32_t, 32> wrote, read;
   };
 

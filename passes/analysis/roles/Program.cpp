@@ -132,7 +132,7 @@ private:
           uses[{found->second, op->getParentOfType<sched::RoleOp>()}] |= how;
       };
       constexpr unsigned reads = 1, writes = 2;
-      if (action == Action::Write)
+      if (action == Action::Write || action == Action::Copy)
         use(sharedOf(op), isa<sched::ScaleSharedOp>(op) ? reads | writes : writes);
       else if (action == Action::Read || action == Action::StoreBox || action == Action::AddRows)
         use(sharedOf(op), reads);
@@ -560,10 +560,7 @@ private:
 
 } // namespace
 
-std::optional<Program> Program::of(sched::KernelOp kernel) {
-  auto copies = kernel.walk([](sched::CopyAsyncOp) { return WalkResult::interrupt(); });
-  if (copies.wasInterrupted())
-    return std::nullopt;
+Program Program::of(sched::KernelOp kernel) {
   Program program;
   Compiler(kernel, program).run();
   return program;

@@ -72,6 +72,9 @@ enum class Action : uint8_t {
   CommitBoxes,
   WaitBoxes,
   FenceAsync,
+  CommitCopies,
+  WaitCopies,
+  Copy, ///< by cp.async
   Read,
   Write,
   // Products.
@@ -124,8 +127,7 @@ struct Role {
 };
 
 struct Program {
-  /// Nothing where the kernel has ops that nothing here follows: cp.async beside roles.
-  static std::optional<Program> of(sched::KernelOp kernel);
+  static Program of(sched::KernelOp kernel);
 
   /// Of the grid.
   llvm::SmallVector<tile::AxisAttr, 4> axes() const {
