@@ -437,7 +437,7 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
     a vote of one warp.
 
-    In other kernels every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
+    Where threads copy by cp.async alone, every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
     commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
     and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage

@@ -954,8 +954,8 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     }
     %tiles = tile.axis_extent "q" : i32
     %none = arith.constant 1000 : i32
-    // expected-error @below {{'sched.for_work' op takes tile of work 0 2 times; the blocks of a launch take each once}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 1 of 2, warp 0}}
+    // expected-error @below {{'sched.for_work' op takes tile of work 0 4 times; the blocks of a launch take each once}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 3 of 4, warp 0}}
     sched.for_work persistent from %c0 below %c1 (%number, %count) {
       sched.acquire %ring[%c1] phase %c0 : !sched.ring<2>
       sched.next %none : i32

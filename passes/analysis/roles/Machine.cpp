@@ -73,6 +73,7 @@ Machine::Go Machine::advance(Warp &warp) {
   // Bounds that come from memory can be huge.
   if (++steps > maxSteps) {
     stopped = true;
+    record->complete = false;
     return Go::Stop;
   }
   const Step &next = program.steps[warp.position];

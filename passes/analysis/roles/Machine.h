@@ -90,6 +90,7 @@ struct Warp {
 
 /// What the blocks of a launch have done, one after the other.
 struct Record {
+  bool complete = true; ///< false where one took too long and was given up
   /// Numbers of tiles of work that a warp's loop has taken.
   std::map<std::pair<mlir::Operation *, unsigned>, std::vector<int64_t>> taken;
   /// Boxes of a tensor that have been stored.
@@ -178,7 +179,7 @@ private:
   unsigned steps = 0;
   bool failed = false, stopped = false;
 
-  static constexpr unsigned maxSteps = 1 << 20;
+  static constexpr unsigned maxSteps = 1 << 22;
 };
 
 } // namespace attune::roles
