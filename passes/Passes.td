@@ -443,25 +443,30 @@ def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> 
 }
 
 def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
-  let summary = "check what is left, places in shared memory and the sides of rings; in kernels without roles every wait and barrier too: the end of sched";
+  let summary = "check what is left, places in shared memory, and every wait, arrival and barrier that orders copies, products and roles: the end of sched";
   let description = [{
     Requires: nothing.
     Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
     else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
     a vote of one warp.
 
-    In kernels without roles every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
+    Where threads copy by cp.async alone, every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
     barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
     commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
     and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
     (passes/analysis/CopyOrder.h). 
 
-    Of kernels with roles, rings, tensor-map copies or warpgroup-level products nothing more is checked: not which stage or phase is waited for, released or acquired, how
-    many arrivals a ring counts, which groups of products are waited for, nor the barriers and fences among warps. A schedule that is edited there passes;
-    the simulator (codegen/sim, `attune run FILE --simulate N`) executes it and tells.
+    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products all warps of a block run side by side (passes/analysis/RoleOrder.h), for launches without keys, of one key more than a tile and of (2 stages + 1) tile_k
+    keys; where a block has several tiles of work, for two blocks with several each. Vector clocks decide, so that what is found does not depend on the order in which warps, copies and products happen to
+    run. Each wait and acquire is for the phase that comes next for its warp; each stage is filled and released by as many arrivals and bytes as its ring counts, and released once by those who have
+    waited for it; every access to shared memory is ordered behind the writes, copies, products and boxes that it follows, through a `sched.fence_async` where the asynchronous proxy reads stores; registers of products
+    are touched outside of them alone; named barriers are reached by the threads that they count; messages are sent before they are received; every tile of work is taken once, its boxes
+    lie in one place of the grid, and each box of an output is stored once. Values from memory are guessed in a few ways, the same in all roles: what a mask shows is not known, so
+    that a tile that is left out by all roles alike passes, as does one that is not masked (tests/verify/MutationTest.cpp lists what passes; the simulator finds it).
     Why here: nothing changes the kernel after this; the printer takes no decision.
     Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
-    After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`.
+    After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`, or
+    `releases k_barriers, stage 1, without having waited for it; sched.wait must stand in front`.
   }];
   let options = [Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">];
 }

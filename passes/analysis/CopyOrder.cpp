@@ -2,6 +2,7 @@
 
 #include "passes/analysis/CopyOrder.h"
 #include "ir/NestedOps.h"
+#include "passes/analysis/IntegerOp.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -357,6 +358,7 @@ private:
     int result = -1; ///< of scalar ops
     unsigned resultNumber = 0;
     std::optional<int64_t> constant;
+    std::optional<IntegerOp> integer; ///< what scalar ops compute
     /// Of loops (inside, outside, initial, next), of branches (then, outside, else, unused).
     SmallVector<std::array<int, 4>> carried;
     int counter = -1;      ///< of scf.for, if anything reads it
@@ -412,11 +414,7 @@ private:
 
   /// The operands that `evaluate` reads.
   static SmallVector<Value, 3> operandsOf(Operation *op) {
-    if ((isa<arith::ArithDialect>(op->getDialect()) ||
-         isa<math::CountTrailingZerosOp, sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>(op)) &&
-        llvm::all_of(op->getOperandTypes(), [](Type type) { return type.isSignlessIntOrIndex(); }))
-      return SmallVector<Value, 3>(op->getOperands());
-    return {};
+    return IntegerOp::of(op) ? SmallVector<Value, 3>(op->getOperands()) : SmallVector<Value, 3>();
   }
 
   int slot(Value value) const {
@@ -476,6 +474,7 @@ private:
           step.constant = constant.getBitWidth() == 1 ? int64_t(constant.getZExtValue()) : constant.getSExtValue();
         else if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp>(op))
           step.constant = 0;
+        step.integer = IntegerOp::of(&op);
         to.push_back(std::move(step));
       }
     }
@@ -595,7 +594,6 @@ private:
   int64_t evaluate(const Step &step) {
     Operation *op = step.op;
     Type type = op->getResult(step.resultNumber).getType();
-    unsigned width = type.isIndex() ? 64 : type.isSignlessInteger() ? type.getIntOrFloatBitWidth() : 0;
     if (auto param = dyn_cast<tile::ParamOp>(op))
       return parameter(param);
     if (auto axis = dyn_cast<tile::AxisExtentOp>(op))
@@ -604,63 +602,16 @@ private:
       return launch.number;
     if (isa<sched::GridSizeOp>(op))
       return launch.tiles;
-    auto a = [&](unsigned i = 0) { return values[step.operands[i]]; };
     if (isa<sched::BallotOp>(op)) {
       // Every tile of a search, or none of two neighbours but the second.
       guessed = true;
       return launch.choice ? int32_t(0xaaaaaaaa) : -1;
     }
-    if (step.operands.empty() || width == 0)
-      return guess(type);
-    Type operandType = op->getOperand(op->getNumOperands() - 1).getType();
-    unsigned operandWidth = operandType.isIndex() ? 64 : operandType.getIntOrFloatBitWidth();
-    auto bits = [&](unsigned i) {
-      return operandWidth == 64 ? uint64_t(a(i)) : uint64_t(a(i)) & ((uint64_t(1) << operandWidth) - 1);
-    };
-    auto wrap = [&](uint64_t value) -> int64_t {
-      if (width == 1)
-        return value & 1;
-      return width == 64 ? int64_t(value) : llvm::SignExtend64(value, width);
-    };
-    bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::CeilDivSIOp, arith::FloorDivSIOp>(op);
-    if ((isSigned || isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op)) && a(1) == 0)
-      return guess(type);
-    if (isSigned && a(1) == -1)
-      return isa<arith::RemSIOp>(op) ? 0 : wrap(-uint64_t(a(0)));
-    auto asSigned = [&](unsigned i) { return operandWidth == 1 ? -a(i) : a(i); };
-    return TypeSwitch<Operation *, int64_t>(op)
-        .Case([&](arith::AddIOp) { return wrap(uint64_t(a(0)) + uint64_t(a(1))); })
-        .Case([&](arith::SubIOp) { return wrap(uint64_t(a(0)) - uint64_t(a(1))); })
-        .Case([&](arith::MulIOp) { return wrap(uint64_t(a(0)) * uint64_t(a(1))); })
-        .Case([&](arith::DivSIOp) { return a(0) / a(1); })
-        .Case([&](arith::RemSIOp) { return a(0) % a(1); })
-        .Case([&](arith::DivUIOp) { return wrap(bits(0) / bits(1)); })
-        .Case([&](arith::RemUIOp) { return wrap(bits(0) % bits(1)); })
-        .Case([&](arith::FloorDivSIOp) { return llvm::divideFloorSigned(a(0), a(1)); })
-        .Case([&](arith::CeilDivSIOp) { return llvm::divideCeilSigned(a(0), a(1)); })
-        .Case([&](arith::MinSIOp) { return std::min(a(0), a(1)); })
-        .Case([&](arith::MaxSIOp) { return std::max(a(0), a(1)); })
-        .Case([&](arith::MinUIOp) { return wrap(std::min(bits(0), bits(1))); })
-        .Case([&](arith::MaxUIOp) { return wrap(std::max(bits(0), bits(1))); })
-        .Case([&](arith::AndIOp) { return a(0) & a(1); })
-        .Case([&](arith::OrIOp) { return a(0) | a(1); })
-        .Case([&](arith::XOrIOp) { return a(0) ^ a(1); })
-        .Case([&](arith::ShLIOp) { return bits(1) < width ? wrap(uint64_t(a(0)) << bits(1)) : 0; })
-        .Case([&](arith::ShRUIOp) { return bits(1) < width ? wrap(bits(0) >> bits(1)) : 0; })
-        .Case([&](arith::ShRSIOp) { return bits(1) < width ? a(0) >> bits(1) : 0; })
-        .Case([&](arith::SelectOp) { return a(0) ? a(1) : a(2); })
-        .Case([&](math::CountTrailingZerosOp) { return bits(0) ? llvm::countr_zero(bits(0)) : 32; })
-        .Case<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>([&](auto) { return a(0); })
-        .Case([&](arith::CeilDivUIOp) { return wrap(llvm::divideCeil(bits(0), bits(1))); })
-        .Case([&](arith::ExtSIOp) { return asSigned(0); })
-        .Case([&](arith::ExtUIOp) { return int64_t(bits(0)); })
-        .Case([&](arith::TruncIOp) { return wrap(uint64_t(a(0))); })
-        .Case<arith::IndexCastOp>([&](auto) { return wrap(uint64_t(a(0))); })
-        .Case([&](arith::CmpIOp compare) {
-          return int64_t(arith::applyCmpPredicate(compare.getPredicate(), APInt(64, asSigned(0), true),
-                                                  APInt(64, asSigned(1), true)));
-        })
-        .Default([&](Operation *) { return guess(type); });
+    SmallVector<int64_t, 3> operands;
+    for (int operand : step.operands)
+      operands.push_back(values[operand]);
+    std::optional<int64_t> result = step.integer ? step.integer->apply(operands) : std::nullopt;
+    return result ? *result : guess(type);
   }
 
   static constexpr unsigned maxSteps = 1 << 18;

@@ -1,7 +1,8 @@
 //===- VerifySched.cpp - The end of sched ------------------------------------===//
 //
 // What ops alone cannot say: that nothing is left to expand, that buffers do not meet in memory, that each ring has
-// both its sides, and that every copy completes before it is read (passes/analysis/CopyOrder.h).
+// both its sides, that every copy completes before it is read (passes/analysis/CopyOrder.h), and that roles wait for
+// each other (passes/analysis/RoleOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 #include "passes/analysis/CopyOrder.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/Lifetimes.h"
+#include "passes/analysis/RoleOrder.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -149,7 +151,7 @@ LogicalResult verify(sched::KernelOp kernel) {
   });
   if (failed(result) || failed(verifyPlaces(kernel)))
     return failure();
-  return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : success();
+  return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : verifyRoleOrder(kernel);
 }
 
 /// tile-verify counts what tiles need; this is what they got, alignment and the output's place included.

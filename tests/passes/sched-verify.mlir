@@ -705,7 +705,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
-  %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
+  %kr = sched.ring "k" at 8192 filled_by 128 emptied_by 4 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %kr : !sched.ring<2>
+  }
+  sched.barrier
   sched.role "all" warps 4 {
     %Sk = tile.axis_extent "k" : i32
     sched.commit %kr[%c0] : !sched.ring<2>

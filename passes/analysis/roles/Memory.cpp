@@ -1,0 +1,199 @@
+//===- Memory.cpp - Who wrote and who reads shared memory --------------------===//
+
+#include "passes/analysis/roles/Memory.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::roles;
+
+Memory::Memory(const Program &program, const Components &components) : program(program), components(components) {
+  layOut();
+}
+
+/// The ranges of bytes of a block of rows: one in each panel.
+static SmallVector<std::pair<int64_t, int64_t>> rangesOf(const SharedBuffer &buffer, int64_t stage, int64_t block) {
+  tile::TileType type = sched::SharedOp(buffer.op).getResult().getType();
+  const int64_t stageBytes = type.bytes() / buffer.stages,
+                begin = int64_t(sched::SharedOp(buffer.op).getOffset()) + stage * stageBytes;
+  if (buffer.blocks == 1)
+    return {{begin, begin + stageBytes}};
+  auto swizzle = dyn_cast_if_present<sched::SwizzleAttr>(type.getLayout());
+  const int64_t rowBytes = stageBytes / buffer.rows, panel = swizzle ? swizzle.getPanel() : rowBytes,
+                panels = std::max<int64_t>(rowBytes / panel, 1), first = block * buffer.rowsAtOnce(),
+                last = std::min(first + buffer.rowsAtOnce(), buffer.rows);
+  SmallVector<std::pair<int64_t, int64_t>> ranges;
+  for (int64_t p = 0; p < panels; ++p) {
+    const int64_t at = begin + p * buffer.rows * panel;
+    ranges.push_back({at + first * panel, at + last * panel});
+  }
+  return ranges;
+}
+
+void Memory::layOut() {
+  SmallVector<int64_t> bounds;
+  auto forAll = [&](auto visit) {
+    for (auto [b, buffer] : llvm::enumerate(program.buffers))
+      for (int64_t stage = 0; stage < buffer.stages; ++stage)
+        for (int64_t block = 0; block < buffer.blocks; ++block)
+          for (auto range : rangesOf(buffer, stage, block))
+            visit(b, stage, block, range);
+  };
+  forAll([&](size_t, int64_t, int64_t, auto range) { bounds.append({range.first, range.second}); });
+  llvm::sort(bounds);
+  bounds.erase(llvm::unique(bounds), bounds.end());
+  cells.resize(bounds.size());
+  for (const SharedBuffer &buffer : program.buffers)
+    cellsOf.emplace_back(buffer.stages, std::vector<std::vector<unsigned>>(buffer.blocks));
+  forAll([&](size_t b, int64_t stage, int64_t block, auto range) {
+    for (auto at = llvm::lower_bound(bounds, range.first); at != bounds.end() && *at < range.second; ++at)
+      cellsOf[b][stage][block].push_back(unsigned(at - bounds.begin()));
+  });
+}
+
+void Memory::reset() {
+  for (Cell &cell : cells) {
+    cell.owner = cell.copyComponent = -1;
+    cell.writeOp = cell.readOp = nullptr;
+    cell.writers = cell.readers = 0;
+    cell.underRead = cell.underCopy = 0;
+  }
+}
+
+/// Visits the bits of a word.
+template <typename Visit> static void forBits(uint32_t word, Visit visit) {
+  for (; word; word &= word - 1)
+    visit(unsigned(llvm::countr_zero(word)));
+}
+
+Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool engine) const {
+  const Clock &knows = *by.knows;
+  if (cell.underCopy)
+    return Fault{"whose copy may be under way; a sched.wait_copies must stand between", cell.writeOp};
+  if (cell.copyComponent >= 0 && knows[cell.copyComponent] < cell.copyPhase)
+    return Fault{"whose copy may be under way; a sched.wait for its ring's stage must stand between", cell.writeOp};
+  Result fault;
+  forBits(cell.writers, [&](unsigned w) {
+    if (w != by.warp && knows[components.seen(w)] < cell.wrote[w])
+      fault = Fault{"which another warp may not have stored; a ring or barrier must order the two", cell.writeOp};
+    else if (engine && knows[components.fenced(w)] < cell.wrote[w] && !fault)
+      fault =
+          Fault{"whose stores the asynchronous proxy may not see; a sched.fence_async must follow them", cell.writeOp};
+  });
+  return fault;
+}
+
+Memory::Result Memory::faultOfRead(const Accessor &by, const Cell &cell, int buffer, bool engine) const {
+  if (cell.owner < 0)
+    return std::nullopt; // see `unwritten`
+  if (cell.owner != buffer)
+    return Fault{"whose bytes hold " + sched::SharedOp(program.buffers[cell.owner].op).getName().str(), cell.writeOp};
+  return faultOfWriters(by, cell, engine);
+}
+
+Memory::Result Memory::faultOfWrite(const Accessor &by, const Cell &cell, int buffer, bool engine) const {
+  Result fault;
+  if (cell.underRead)
+    fault = Fault{"which an asynchronous op may still read; its wait must stand between", cell.readOp};
+  forBits(cell.readers, [&](unsigned w) {
+    if (!fault && w != by.warp && (*by.knows)[components.seen(w)] < cell.read[w])
+      fault = Fault{"which another warp may still read; a ring or barrier must order the two", cell.readOp};
+  });
+  // Warps store parts of a tile side by side.
+  if (fault || (!engine && cell.owner == buffer && cell.copyComponent < 0 && !cell.underCopy))
+    return fault;
+  return faultOfWriters(by, cell, engine);
+}
+
+/// Whether nothing has written the stage. Of loops over elements only the first and last turn run, so that of a stage
+/// that is written some cells may look as if they were not.
+Memory::Result Memory::unwritten(const Place &place) {
+  Result written = each({place.buffer, place.stage, ~0u}, [&](Cell &cell) -> Result {
+    return cell.owner == place.buffer ? Result(Fault()) : std::nullopt;
+  });
+  return written ? std::nullopt : Result(Fault{"which nothing has written"});
+}
+
+Memory::Result Memory::read(const Accessor &by, const Place &place) {
+  Result fault = each(place, [&](Cell &cell) -> Result {
+    if (Result fault = faultOfRead(by, cell, place.buffer, false))
+      return fault;
+    cell.readers |= 1u << by.warp;
+    cell.read[by.warp] = by.now;
+    cell.readOp = by.op;
+    return std::nullopt;
+  });
+  return fault ? fault : unwritten(place);
+}
+
+Memory::Result Memory::startRead(const Accessor &by, const Place &place) {
+  Result fault = each(place, [&](Cell &cell) -> Result {
+    if (Result fault = faultOfRead(by, cell, place.buffer, true))
+      return fault;
+    ++cell.underRead;
+    cell.readOp = by.op;
+    return std::nullopt;
+  });
+  return fault ? fault : unwritten(place);
+}
+
+void Memory::endRead(const Accessor &by, const Place &place) {
+  each(place, [&](Cell &cell) -> Result {
+    --cell.underRead;
+    cell.readers |= 1u << by.warp;
+    cell.read[by.warp] = by.now;
+    return std::nullopt;
+  });
+}
+
+Memory::Result Memory::write(const Accessor &by, const Place &place) {
+  return each(place, [&](Cell &cell) -> Result {
+    if (Result fault = faultOfWrite(by, cell, place.buffer, false))
+      return fault;
+    cell.owner = place.buffer;
+    cell.copyComponent = -1;
+    cell.writers |= 1u << by.warp;
+    cell.wrote[by.warp] = by.now;
+    cell.writeOp = by.op;
+    return std::nullopt;
+  });
+}
+
+Memory::Result Memory::copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase) {
+  return each(place, [&](Cell &cell) -> Result {
+    // Several boxes make one tile.
+    if (cell.copyComponent == int(component) && cell.copyPhase == phase && cell.owner == place.buffer)
+      return std::nullopt;
+    if (cell.owner >= 0)
+      if (Result fault = faultOfWrite(by, cell, place.buffer, true))
+        return fault;
+    cell.owner = place.buffer;
+    cell.copyComponent = int(component);
+    cell.copyPhase = phase;
+    cell.writers = 0;
+    cell.writeOp = by.op;
+    return std::nullopt;
+  });
+}
+
+Memory::Result Memory::startCopy(const Accessor &by, const Place &place) {
+  return each(place, [&](Cell &cell) -> Result {
+    // Threads copy parts of a tile side by side.
+    const bool part = cell.underCopy && cell.owner == place.buffer;
+    if (Result fault = part ? std::nullopt : faultOfWrite(by, cell, place.buffer, false))
+      return fault;
+    cell.owner = place.buffer;
+    cell.copyComponent = -1;
+    cell.writeOp = by.op;
+    ++cell.underCopy;
+    return std::nullopt;
+  });
+}
+
+void Memory::endCopy(const Accessor &by, const Place &place) {
+  each(place, [&](Cell &cell) -> Result {
+    --cell.underCopy;
+    cell.writers |= 1u << by.warp;
+    cell.wrote[by.warp] = by.now;
+    return std::nullopt;
+  });
+}

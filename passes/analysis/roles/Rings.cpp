@@ -1,0 +1,231 @@
+//===- Rings.cpp - Rings of full and empty barriers, named barriers ----------===//
+
+#include "passes/analysis/roles/Machine.h"
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::roles;
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// What the active lanes hand on; what they do next comes after it.
+Clock Machine::handOn(Warp &warp) {
+  Clock clock = warp.all;
+  if (warp.someMask & warp.mask)
+    clock.join(warp.some);
+  clock[components.seen(warp.index)] = warp.now++;
+  return clock;
+}
+
+/// The active lanes have waited for `what`.
+void Machine::learn(Warp &warp, const Clock &what) {
+  if (warp.mask == ~0u) {
+    warp.all.join(what);
+    if (warp.someMask)
+      warp.some.join(what);
+    return;
+  }
+  if (warp.someMask != warp.mask) {
+    if (warp.mask & ~warp.someMask)
+      warp.some = warp.all;
+    warp.someMask = warp.mask;
+  }
+  warp.some.join(what);
+}
+
+/// All lanes know what each has waited for.
+void Machine::meetLanes(Warp &warp) {
+  if (warp.someMask)
+    warp.all.join(warp.some);
+  warp.someMask = warp.stored = 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+Machine::Go Machine::ring(Warp &warp, const Step &step) {
+  switch (step.action) {
+  case Action::InitRing:
+    return initRing(warp, step);
+  case Action::FenceInit:
+    for (RingState &ring : rings)
+      ring.fenced |= ring.ready && ring.by == warp.index;
+    return Go::Next;
+  case Action::Acquire:
+    return waitFor(warp, step, false);
+  case Action::Wait:
+    return waitFor(warp, step, true);
+  case Action::ExpectBytes:
+  case Action::Commit:
+    return arrive(warp, step, true, llvm::popcount(warp.mask));
+  case Action::Release:
+    return arrive(warp, step, false, step.number);
+  case Action::SyncLanes:
+    meetLanes(warp);
+    return Go::Next;
+  case Action::Barrier:
+    return meet(warp, step, 0, 32 * int64_t(warps.size()), true);
+  default:
+    return meet(warp, step, warp.get(step.in[0], warp.first()), step.number, step.action == Action::SyncWarps);
+  }
+}
+
+Machine::Go Machine::initRing(Warp &warp, const Step &step) {
+  sched::RingOp ring = program.rings[step.ring];
+  RingState &state = rings[step.ring];
+  auto phase = [&](uint64_t arrivals) {
+    Phase phase;
+    phase.arrivals = phase.missing = int64_t(arrivals);
+    phase.gathered = phase.complete = Clock(components.count);
+    return phase;
+  };
+  const auto stages = size_t(ring.getResult().getType().getStages());
+  state.ready = true;
+  state.by = warp.index;
+  state.at = warp.now;
+  state.full.assign(stages, phase(ring.getFilledBy()));
+  state.empty.assign(stages, phase(ring.getEmptiedBy()));
+  return Go::Next;
+}
+
+/// Whether the ring may be used, and has the stage.
+Machine::Go Machine::checkRing(Warp &warp, const Step &step, int64_t stage) {
+  sched::RingOp ring = program.rings[step.ring];
+  const RingState &state = rings[step.ring];
+  if (!state.ready || (state.by != warp.index && warp.knows()[components.seen(state.by)] < state.at))
+    return fail(&warp, step.op,
+                "uses " + ring.getName() + ", whose sched.init_ring no barrier orders before; one must stand between");
+  const int64_t stages = ring.getResult().getType().getStages();
+  if (stage < 0 || stage >= stages)
+    return fail(&warp, step.op,
+                "names stage " + Twine(stage) + " of " + ring.getName() + ", which has " + Twine(stages));
+  return Go::Next;
+}
+
+/// Waits for the phase that the warp's clock says is the next of that parity: it cannot tell later ones from it.
+Machine::Go Machine::waitFor(Warp &warp, const Step &step, bool full) {
+  const int64_t stage = warp.get(step.in[0], warp.first()), number = warp.get(step.in[1], warp.first());
+  if (checkRing(warp, step, stage) == Go::Stop)
+    return Go::Stop;
+  StringRef name = sched::RingOp(program.rings[step.ring]).getName();
+  if (number != 0 && number != 1)
+    return fail(&warp, step.op, "waits for phase " + Twine(number) + " of " + name + "; phases are 0 and 1");
+  const Phase &phase = (full ? rings[step.ring].full : rings[step.ring].empty)[stage];
+  const uint32_t known = warp.knows()[full ? components.full(step.ring, stage) : components.empty(step.ring, stage)];
+  // A fresh stage counts as emptied in the walk before the first.
+  const uint32_t parity = uint32_t(full ? number : number ^ 1), until = known + ((known & 1) == parity);
+  if (phase.number < until) {
+    warp.state = Warp::State::Blocked;
+    return Go::Block;
+  }
+  if (phase.number > until)
+    return fail(&warp, step.op,
+                "waits for phase " + Twine(number) + " of " + name + ", stage " + Twine(stage) + ", which may be " +
+                    (full ? "filled" : "released") +
+                    " once more by then; nothing makes the other side wait for this op");
+  if (until)
+    learn(warp, phase.complete);
+  return Go::Next;
+}
+
+Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t count) {
+  const int64_t stage = warp.get(step.in[0], warp.first());
+  if (checkRing(warp, step, stage) == Go::Stop)
+    return Go::Stop;
+  StringRef name = sched::RingOp(program.rings[step.ring]).getName();
+  Phase &phase = (full ? rings[step.ring].full : rings[step.ring].empty)[stage];
+  const unsigned component = full ? components.full(step.ring, stage) : components.empty(step.ring, stage);
+  const char *does = full ? "fills " : "releases ";
+  if (full && llvm::popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
+    return fail(&warp, step.op,
+                "arrives in one lane for what other lanes have stored; a sched.sync_lanes must stand between");
+  if (!full && (phase.arrived >> warp.index & 1))
+    return fail(&warp, step.op,
+                "releases " + name + ", stage " + Twine(stage) +
+                    ", a second time before its other readers have; a reader releases once what it has waited for");
+  if (warp.knows()[component] < phase.number)
+    return fail(&warp, step.op,
+                does + name + ", stage " + Twine(stage) + ", without having waited for it; " +
+                    (full ? "sched.acquire" : "sched.wait") + " must stand in front");
+  if (count > phase.missing)
+    return fail(&warp, step.op,
+                does + name + ", stage " + Twine(stage) + ", by more arrivals than the " + Twine(phase.arrivals) +
+                    " that the ring counts");
+  phase.missing -= count;
+  if (!full)
+    phase.arrived |= 1u << warp.index;
+  if (step.action == Action::ExpectBytes)
+    phase.expected += step.number * count;
+  phase.gathered.join(handOn(warp));
+  return completeIfDone(warp, step, phase, component);
+}
+
+Machine::Go Machine::completeIfDone(Warp &warp, const Step &step, Phase &phase, unsigned component) {
+  if (phase.missing)
+    return Go::Next;
+  if (phase.brought > phase.expected)
+    return fail(&warp, step.op,
+                "completes a stage of " + sched::RingOp(program.rings[step.ring]).getName() + " with " +
+                    Twine(phase.brought) + " bytes of copies where sched.expect_bytes names " + Twine(phase.expected));
+  if (phase.brought < phase.expected)
+    return Go::Next;
+  phase.gathered[component] = ++phase.number;
+  phase.complete = phase.gathered;
+  phase.gathered.clear();
+  phase.missing = phase.arrivals;
+  phase.expected = phase.brought = 0;
+  phase.arrived = 0;
+  for (Warp &other : warps)
+    if (other.state == Warp::State::Blocked && program.steps[other.position].ring == step.ring)
+      other.state = Warp::State::Ready;
+  return Go::Next;
+}
+
+//===----------------------------------------------------------------------===//
+// Named barriers
+//===----------------------------------------------------------------------===//
+
+/// Arrives, and with `waits` blocks until all have.
+Machine::Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
+  if (id < (step.action == Action::Barrier ? 0 : 1) || id >= int64_t(barriers.size()))
+    return fail(&warp, step.op, "names barrier " + Twine(id) + "; those of warps are 1 to 15");
+  NamedBarrier &barrier = barriers[size_t(id)];
+  if (barrier.arrived == 0) {
+    barrier = {threads, 0, 0, 0, step.op, Clock(components.count)};
+  } else if (barrier.threads != threads) {
+    return fail(&warp, step.op,
+                "reaches barrier " + Twine(id) + " for " + Twine(threads) + " threads, where others do for " +
+                    Twine(barrier.threads),
+                barrier.op);
+  }
+  if (barrier.warps >> warp.index & 1)
+    return fail(&warp, step.op,
+                "reaches barrier " + Twine(id) + " a second time before all of its " + Twine(threads) +
+                    " threads have once",
+                barrier.op);
+  meetLanes(warp);
+  barrier.gathered.join(handOn(warp));
+  barrier.warps |= 1u << warp.index;
+  barrier.arrived += 32;
+  barrier.op = step.op;
+  if (barrier.arrived < threads) {
+    if (!waits)
+      return Go::Next;
+    barrier.waiting |= 1u << warp.index;
+    warp.state = Warp::State::Blocked;
+    return Go::Block;
+  }
+  for (Warp &other : warps)
+    if (barrier.waiting >> other.index & 1) {
+      learn(other, barrier.gathered);
+      other.state = Warp::State::Ready;
+      ++other.position;
+    }
+  if (waits)
+    learn(warp, barrier.gathered);
+  barrier = {};
+  return Go::Next;
+}
