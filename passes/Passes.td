@@ -248,19 +248,20 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
 def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
   let summary = "programs that warps cannot be specialised around lose their copy warps";
   let description = [{
-    Requires: tiles without layouts.
-    Ensures: a plan has copy warps only where the program is a tile that is loaded once, a loop that loads two more and has a product with each, and a
-    result that is stored. Elsewhere products are warp-level, and the kernel's remarks say why.
+    Requires: tiles without layouts; products' rows chosen (`tile-place-operands`).
+    Ensures: a plan has copy warps only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
+    and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, and the kernel's remarks say why.
     Why here: layouts and copies follow from the plan.
-    Before: `plan <..., copy_warps = 4, persistent = true>` of a kernel with five products
+    Before: `plan <..., copy_warps = 4, persistent = true>` of a kernel with two loops
     After: `plan <...>` and `tile.remarks = ["products are warp-level ..."]`
   }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "GPU architecture">];
 }
 
 def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
   let summary = "choose which axis of a register tile is rows, and bring to shared memory what products read from there";
   let description = [{
-    Requires: kernels without copy warps; others are left alone.
+    Requires: tiles without layouts.
     Ensures: a product's left operand has the rows of the result, and lies in shared memory or in registers with these rows first; its right operand
     lies in shared memory. Register tiles that belong together have the order of axes in which fewest products and reductions exchange elements between
     lanes; tiles that are loaded, stored or accumulated keep the one of memory.

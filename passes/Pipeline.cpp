@@ -87,7 +87,7 @@ void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createPlaceWor
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   // Which axis is rows says what a warpgroup's product can take.
   passes.addPass(createPlaceOperands());
-  passes.addPass(createChoosePath());
+  passes.addPass(createChoosePath(ChoosePathOptions{options.arch}));
   // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
   // When ops run, as attributes; what a hand wrote stays.

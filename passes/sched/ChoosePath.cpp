@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "arch/ArchInfo.h"
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
@@ -132,7 +133,9 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
       tile::PlanAttr plan = kernel.getPlan();
       if (!plan.getCopyWarps())
         continue;
-      const std::string fault = Fault(kernel).find();
+      const ArchInfo *info = findArch(arch);
+      const std::string fault =
+          info && !info->warpgroups ? arch + " has no warpgroup-level products" : Fault(kernel).find();
       if (fault.empty())
         continue;
       if (isMadeForCopyWarps(kernel)) {

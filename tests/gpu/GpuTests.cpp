@@ -275,9 +275,9 @@ void addGraphs(std::vector<Job> &jobs) {
 }
 
 /// Tile text of other programs than attention's forward pass.
-void addPrograms(std::vector<Job> &jobs, int randomPrograms, uint64_t seed) {
+void addPrograms(std::vector<Job> &jobs, const Target &target, int randomPrograms, uint64_t seed) {
   for (const Program &program : programs())
-    for (const Sizes &sizes : program.sizes)
+    for (const Sizes &sizes : program.runsOn(target.arch) ? program.sizes : std::vector<Sizes>())
       jobs.push_back(
           {"kernels", [&program, sizes](const Target &target) { return checkProgram(program, sizes, target); }});
   for (int i = 0; i < randomPrograms; ++i)
@@ -363,7 +363,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   if (settings.sanitize) {
     for (const std::function<Case()> &make : smallGroup().cases)
       jobs.push_back(jobOf("small", make));
-    addPrograms(jobs, /*randomPrograms=*/8, /*seed=*/0);
+    addPrograms(jobs, target, /*randomPrograms=*/8, /*seed=*/0);
   } else {
     for (const Group &group : groups(true))
       for (const std::function<Case()> &make : group.cases)
@@ -376,7 +376,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     addDropoutPatterns(jobs);
     addRepeats(jobs);
     addSkippedTiles(jobs);
-    addPrograms(jobs, settings.randomCases / 3, settings.seed);
+    addPrograms(jobs, target, settings.randomCases / 3, settings.seed);
     for (int i = 0; i < settings.randomCases; ++i)
       jobs.push_back(jobOf("random", [seed = settings.seed + uint64_t(i)] { return randomCase(seed); }));
   }

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,13 @@ struct Program {
   std::string name, text;
   std::vector<Sizes> sizes;
   std::function<Problem(const Sizes &)> problem;
-  bool hopperOnly = false; ///< its schedule has copy warps and warpgroups: for sm_90a, and the CPU target
+  /// Its schedule is for warpgroups; its tiles do not fit elsewhere but on the CPU target.
+  bool isForWarpgroups = false;
+  /// A size at which it is timed, beside the program of that name.
+  std::optional<Sizes> timed = {};
+  std::string timedAgainst = {};
+
+  bool runsOn(const std::string &arch) const { return !isForWarpgroups || arch == "sm_90a" || arch.empty(); }
 };
 
 const std::vector<Program> &programs();

@@ -15,9 +15,9 @@ using namespace attune::tests;
 namespace {
 
 /// Runs `launch` on each problem of each program.
-template <typename Prepare> void runAll(Prepare prepare, bool onHopper = true) {
+template <typename Prepare> void runAll(const std::string &arch, Prepare prepare) {
   for (const Program &program : programs()) {
-    if (program.hopperOnly && !onHopper)
+    if (!program.runsOn(arch))
       continue;
     INFO(program.name);
     auto launch = prepare(program);
@@ -42,7 +42,7 @@ struct Workspace {
 } // namespace
 
 TEST_CASE("hand-written programs are right on the CPU target", "[kernels]") {
-  runAll([](const Program &program) {
+  runAll("", [](const Program &program) {
     Expected<Kernel> kernel = compileFromText({program.text, program.name + ".mlir"}, {}, Target::cpu());
     if (!kernel)
       FAIL(kernel.error().text());
@@ -58,23 +58,21 @@ TEST_CASE("hand-written programs are right on the CPU target", "[kernels]") {
 TEST_CASE("hand-written programs are right in the simulator", "[kernels]") {
   for (const char *arch : {"sm_80", "sm_90a"}) {
     INFO(arch);
-    runAll(
-        [&](const Program &program) {
-          Expected<std::string> text =
-              emitFromText({program.text, program.name + ".mlir"}, {}, Target::cuda(arch), Stage::Sched);
-          if (!text)
-            FAIL(text.error().text());
-          Expected<Simulation> simulation = Simulation::load({*text, program.name + ".sched.mlir"});
-          if (!simulation)
-            FAIL(simulation.error().text());
-          return [simulation = *simulation, seed = uint64_t(0)](LaunchArgs &args) mutable {
-            Workspace workspace(simulation.workspaceBytes(args));
-            args.workspace = workspace.start();
-            args.workspaceBytes = simulation.workspaceBytes(args);
-            return simulation.run(args, {.seed = seed++});
-          };
-        },
-        /*onHopper=*/std::string_view(arch) == "sm_90a");
+    runAll(arch, [&](const Program &program) {
+      Expected<std::string> text =
+          emitFromText({program.text, program.name + ".mlir"}, {}, Target::cuda(arch), Stage::Sched);
+      if (!text)
+        FAIL(text.error().text());
+      Expected<Simulation> simulation = Simulation::load({*text, program.name + ".sched.mlir"});
+      if (!simulation)
+        FAIL(simulation.error().text());
+      return [simulation = *simulation, seed = uint64_t(0)](LaunchArgs &args) mutable {
+        Workspace workspace(simulation.workspaceBytes(args));
+        args.workspace = workspace.start();
+        args.workspaceBytes = simulation.workspaceBytes(args);
+        return simulation.run(args, {.seed = seed++});
+      };
+    });
   }
 }
 
@@ -107,7 +105,7 @@ TEST_CASE("random programs give in the simulator what they give on the CPU targe
 TEST_CASE("hand-written programs compile for every architecture", "[kernels]") {
   for (const Program &program : programs())
     for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"}) {
-      if (program.hopperOnly && std::string_view(arch) != "sm_90a")
+      if (!program.runsOn(arch))
         continue;
       INFO(program.name << " " << arch);
       Expected<std::string> cubin =
