@@ -114,7 +114,7 @@ TEST_CASE("errors of JSON, to the letter") {
       return read(text + "1" + end + "}");
     };
     CHECK(nested(100).starts_with("error: /name is "));
-    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
     CHECK(nested(200000) == nested(101));
   }
   CHECK(read("{}") == "error: /name is missing");
@@ -161,6 +161,6 @@ TEST_CASE("errors of JSON, to the letter") {
         "score:1:4: error: expected an expression, but found the end of the text\ns +\n   ^");
   CHECK(read(std::string(100, '[')) == "json:1:100: error: variant is not valid JSON from here on");
   CHECK(read(std::string(100000, '[')) ==
-        "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+        "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
   CHECK(read("{\"name\": \"\xff\"}").starts_with("json:1:"));
 }
