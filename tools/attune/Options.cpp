@@ -498,13 +498,11 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   request.input = std::move(*input);
   if (request.input.kind == Input::Kind::Ir) {
     request.text = request.input.file;
-    const std::pair<bool, const char *> variantFlags[] = {{flags.score.has_value(), "score"},
-                                                          {flags.mask.has_value(), "mask"},
-                                                          {!flags.normaliser.empty(), "normaliser"},
-                                                          {!flags.sink.empty(), "sink"},
-                                                          {flags.scale.has_value(), "scale"},
-                                                          {flags.precise, "precise"},
-                                                          {flags.qOffset, "with-q-offset"}};
+    const std::pair<bool, const char *> variantFlags[] = {
+        {flags.score.has_value(), "score"},        {flags.mask.has_value(), "mask"},
+        {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
+        {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
+        {flags.qOffset, "with-q-offset"}};
     for (auto [given, flag] : variantFlags)
       if (given)
         return usageError(fmt::format(

@@ -748,8 +748,7 @@ int runVerb(const RunFlags &flags) {
       print("  {:<14} {}\n", "dump", flags.dump);
   }
   if (!pass) {
-    printError("error: the results differ from the float64 reference: {}\n",
-               checkResult->difference());
+    printError("error: the results differ from the float64 reference: {}\n", checkResult->difference());
     return failed;
   }
   return done;

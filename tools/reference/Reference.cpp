@@ -503,7 +503,8 @@ private:
       lseShift += p == 0 ? 0 : p / l * scratch.shift[k];
       spread += p / l * std::fabs(x);
       ++visible;
-      double rounding = std::max(accuracy.unit * std::fabs(weight), weight != 0 ? accuracy.smallest * keepScale / l : 0);
+      double rounding =
+          std::max(accuracy.unit * std::fabs(weight), weight != 0 ? accuracy.smallest * keepScale / l : 0);
       if (change == 0 && rounding == 0)
         continue;
       double factor = weight != 0 ? keepScale : 0, change2 = change * change, rounding2 = rounding * rounding;
