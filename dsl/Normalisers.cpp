@@ -26,12 +26,12 @@ Normaliser normalisers::softmax() {
           .lse = "l == 0 ? -inf : m + log(l)"};
 }
 
-/// A row without a key has no use for the sink, whose exponential alone may be too small to divide by. With one, l is
-/// at least 1. The exponential may be infinite: then O is 0, as it has to be.
+/// A row without a key leaves the sink out, whose exponential alone may be too small to divide by. With one, l is at
+/// least 1. The exponential may be infinite: then O is 0, as it has to be.
 Normaliser normalisers::softmaxWithSink(std::string sinks) {
   Normaliser result = softmax();
   result.name = "softmax_sink";
-  result.divisor = fmt::format("l == 0 ? 0 : l + exp({}[h] - m)", sinks);
+  result.divisor = fmt::format("l + exp({}[h] - (l == 0 ? inf : m))", sinks);
   result.tensors = {{std::move(sinks), f32, 1}};
   return result;
 }

@@ -120,7 +120,7 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read("{}") == "error: /name is missing");
   CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
   CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
-                                                 "score mask dropout precise qOffset blocks tensors "
+                                                 "score mask dropout precise qOffset blocks normaliser sink tensors "
                                                  "scalars");
   CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");

@@ -766,7 +766,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(scalarGroup());
   all.push_back(expressionGroup());
   all.push_back(dropoutGroup());
-  all.push_back(normaliserGroup());
+  all.push_back(normaliserGroup(gpu));
   return all;
 }
 

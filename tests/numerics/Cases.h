@@ -21,7 +21,7 @@ struct Group {
 std::vector<Group> groups(bool gpu);
 
 /// "normalisers": those that come with attune, and definitions from outside.
-Group normaliserGroup();
+Group normaliserGroup(bool gpu);
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();

@@ -246,6 +246,12 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
     s.args.k = {};
     CHECK(s.message() == "k has rank 0, required is 4; reshape it to [B, Hkv, Sk, D]");
   }
+  SECTION("an LSE that the kernel does not give") {
+    s.image.signature.operands.pop_back();
+    CHECK(s.message() == "the kernel has no operand 'lse', as its normaliser gives none; leave .lse unset");
+    s.args.lse.reset();
+    CHECK(s.message() == "success");
+  }
   SECTION("lse rank") {
     s.args.lse = Tensor::contiguous(s.memory, f32, {2, 400});
     CHECK(s.message() == "lse has rank 2, required is 3; reshape it to [B, H, Sq]");
