@@ -16,7 +16,7 @@ int main() {
       .statistics = {{"top", Reduction::Max, -INFINITY}, {"total", Reduction::Sum, 0}},
       .base = "top == -inf ? 0 : top",
       .rescale = "exp2((top - base) / temperature[h])",
-      .p = "exp2((x - base) / temperature[h])",
+      .p = "x == -inf ? 0 : exp2((x - base) / temperature[h])", // a hidden key, whatever the sign
       .divisor = "total",
       .tensors = {{"temperature", f32, 1}},
   };

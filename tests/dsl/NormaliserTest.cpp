@@ -25,7 +25,7 @@ Normaliser ofTwo() {
           .statistics = {{"top", Reduction::Max, -INFINITY}, {"total", Reduction::Sum, 0.5f}},
           .base = "top == -inf ? 0 : top",
           .rescale = "exp2(top - base)",
-          .p = "exp2(x - base) * bounds[h] / heat",
+          .p = "exp2(x - base) * bounds[h] * heat",
           .divisor = "total",
           .tensors = {{"bounds", bf16, 1}},
           .scalars = {{"heat", f32}}};
@@ -105,17 +105,17 @@ TEST_CASE("errors of a normaliser in JSON, to the letter") {
         "error: /normaliser: normaliser \"softmin\" is not one of softmax, sigmoid and none");
   CHECK(read(R"("normaliser": 3)") == "error: /normaliser is 3, but must be a string");
   CHECK(read(R"("sink": "sinks")") == "error: /normaliser is missing");
-  CHECK(read(R"("normaliser": {"p": "sigmoid(x)"
-})") == "error: /normaliser/name is missing");
-  CHECK(read(R"("normaliser": {"name": "n", "q": ""})") ==
-        "error: /normaliser/q is not a field; the fields are name statistics base rescale p divisor lse tensors scalars");
-CHECK(read(R"("normaliser": {"name": "n", "p": "0", "statistics": {"m": {"reduce": "min"}}})") ==
-      "error: /normaliser/statistics/m/reduce is \"min\", but must be \"max\" or \"sum\"");
-CHECK(read(R"("normaliser": {"name": "n", "p": "0", "statistics": {"m": {"reduce": "max", "initial": "low"}}})") ==
-      "error: /normaliser/statistics/m/initial is \"low\", but must be a number that fits in f32");
-CHECK(read(R"("normaliser": {"name": "n", "p": "y"})") ==
-      "error: p of normaliser \"n\": unknown name \"y\"; declare it as a scalar, index it as a tensor as in y[h], or "
-      "use b h B H Sq Sk true false inf nan x\ny\n^");
+  CHECK(read(R"("normaliser": {"p": "0"})") == "error: /normaliser/name is missing");
+  CHECK(
+      read(R"("normaliser": {"name": "n", "q": ""})") ==
+      "error: /normaliser/q is not a field; the fields are name statistics base rescale p divisor lse tensors scalars");
+  CHECK(read(R"("normaliser": {"name": "n", "p": "0", "statistics": {"m": {"reduce": "min"}}})") ==
+        "error: /normaliser/statistics/m/reduce is \"min\", but must be \"max\" or \"sum\"");
+  CHECK(read(R"("normaliser": {"name": "n", "p": "0", "statistics": {"m": {"reduce": "max", "initial": "low"}}})") ==
+        "error: /normaliser/statistics/m/initial is \"low\", but must be a number that fits in f32");
+  CHECK(read(R"("normaliser": {"name": "n", "p": "y"})") ==
+        "error: p of normaliser \"n\": unknown name \"y\"; declare it as a scalar, index it as a tensor as in y[h], or "
+        "use b h B H Sq Sk true false inf nan x\ny\n^");
 }
 
 TEST_CASE("mistakes in a definition, to the letter") {

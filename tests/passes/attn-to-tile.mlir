@@ -259,9 +259,9 @@ attn.attention @positions dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // Without statistics the loop carries the accumulator alone, and O is that. There is no LSE.
 // CHECK-LABEL: tile.kernel @pointwise(
 // CHECK-SAME:    o: out [b, h, q, dv 64] bf16) grid
-// CHECK:         %acc_end = tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} iter_args(%[[ACC:.*]] = %{{[^,]*}}) {
-// CHECK:           %[[X:.*]] = tile.map({{.*}} only_if
-// CHECK:           %[[P:.*]] = tile.map(%[[X]] :
+// CHECK:         %acc_end = tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} iter_args(%[[ACC:[a-z_]+]] = %acc_init :
+// CHECK:           %[[X:[a-z_0-9]+]] = tile.map({{.*}} only_if
+// CHECK:           %[[P:[a-z_0-9]+]] = tile.map(%[[X]] :
 // CHECK:             math.tanh
 // CHECK:           } {tile.name = "p"}
 // CHECK-NOT:       tile.reduce
@@ -299,10 +299,11 @@ attn.attention @dropped_pointwise dtype bf16 head_dim 64 x 64 scale 0.125 attrib
 // CHECK-LABEL: tile.kernel @divided(
 // CHECK-NOT:     lse:
 // CHECK:         tile.splat %{{.*}} {tile.name = "total"}
-// CHECK:         iter_args(%[[TOTAL:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}}) {
-// CHECK:           %[[P:.*]] = tile.map({{.*}}
+// CHECK:         iter_args(%[[TOTAL:[a-z_]+]] = %{{.*}}, %[[ACC:[a-z_]+]] = %acc_init :
+// CHECK:           tile.map(%{{.*}} only_if
+// CHECK:           %[[P:[a-z_0-9]+]] = tile.map(
 // CHECK:             math.exp
-// CHECK:           %[[SUM:.*]] = tile.reduce sum %[[P]] over "k" init %[[TOTAL]]
+// CHECK:           %[[SUM:[a-z_]+]] = tile.reduce sum %[[P]] over "k" init %[[TOTAL]]
 // CHECK:           tile.mma %{{.*}}, %{{.*}} add %[[ACC]]
 // CHECK:         tile.map(%total_end :
 // CHECK:           %[[FLOOR:.*]] = tile.element %{{.*}}[%h]
