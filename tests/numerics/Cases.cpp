@@ -161,6 +161,9 @@ Group wideHeadGroup(bool gpu) {
   b.add("layout", busy(), bf16, shape,
         [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
   b.add("no LSE", busy(), bf16, shape, [](Case &test) { test.layout.withoutLse = true; });
+  b.add("sigmoid", Variant("sigmoid").mask(causal()).normaliser(normalisers::sigmoid()), bf16, shape);
+  b.add("sink", Variant("sink").mask(causal()).dropout(0.2f).normaliser(normalisers::softmaxWithSink("sinks")), f16,
+        shape);
   b.add("every third row hidden",
         Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), bf16, shape);
   return b.group;
