@@ -271,6 +271,32 @@ private:
   /// Whether the score is a function of positions as numbers.
   bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
+  /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
+  Value visibleTiles(SmallVector<Value, 2> &within) {
+    Value domain = buildDomain(builder, op, block, bounds);
+    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
+    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
+    // warpgroups, which keep their maxima (tile-hold-maxima).
+    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
+        plan.getCopyWarps() && !tiles.skips() &&
+        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+      tiles.setReverse(true);
+    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
+    BlockValues part = block;
+    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
+      part.tileQ = rows;
+      part.part = true;
+      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      within = emitHull(builder, op, part);
+      if (!bounds.empty() && !op.getPatternAttr())
+        beginWhereVisible(within, part, domain);
+    }
+    mask = splitMask(builder, op, part, bounds);
+    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
+    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
+    return domain;
+  }
+
   void writeBlock() {
     Type dtype = op.getDtype();
     auto index = [&](StringRef axis) {
@@ -287,28 +313,8 @@ private:
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
-    Value domain = buildDomain(builder, op, block, bounds);
-    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
-    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
-    // warpgroups, which keep their maxima (tile-hold-maxima).
-    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
-        plan.getCopyWarps() && !tiles.skips() &&
-        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
-      tiles.setReverse(true);
-    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
-    BlockValues part = block;
     SmallVector<Value, 2> within;
-    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
-      part.tileQ = rows;
-      part.part = true;
-      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
-      within = emitHull(builder, op, part);
-      if (!bounds.empty() && !op.getPatternAttr())
-        beginWhereVisible(within, part, domain);
-    }
-    mask = splitMask(builder, op, part, bounds);
-    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
-    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
+    Value domain = visibleTiles(within);
 
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -319,13 +325,7 @@ private:
                     "q_tile");
     floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
     zero = floatConstant(0);
-    SmallVector<Value> inits;
-    for (auto statistic : statistics())
-      inits.push_back(
-          tile::named(tile::SplatOp::create(builder, loc, rowType,
-                                            floatConstant(statistic.getInitial().getValue().convertToFloat())),
-                      statistic.getName().getValue()));
-    inits.push_back(tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc"));
+    const SmallVector<Value> inits = initialValues();
     // Dropout counts its coordinates within the sequence, in global heads.
     if (op.getDropout()) {
       head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
@@ -347,6 +347,17 @@ private:
   struct KeyViews {
     Value keys, values, kvHead;
   };
+
+  /// The statistics and the accumulator before the first tile.
+  SmallVector<Value> initialValues() {
+    SmallVector<Value> inits;
+    for (auto statistic : statistics()) {
+      Value start = floatConstant(statistic.getInitial().getValue().convertToFloat());
+      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, rowType, start), statistic.getName().getValue()));
+    }
+    inits.push_back(tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc"));
+    return inits;
+  }
 
   /// The loop's body: one tile of keys.
   void writeKeys(tile::ForBlocksOp loop, Value qTile, KeyViews of) {
