@@ -123,6 +123,13 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   text.qOffset = given.q_offset;
   if (given.blocks)
     text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
+  if (given.normaliser || given.sink) {
+    Expected<Normaliser> normaliser =
+        normalisers::named(given.normaliser ? given.normaliser : "softmax", textOr(given.sink));
+    if (!normaliser)
+      return normaliser.error();
+    text.normaliser = *normaliser;
+  }
   return text;
 }
 

@@ -380,8 +380,10 @@ private:
     std::vector<std::string> archs;
     for (const KernelImage *image : images)
       archs.push_back(image->arch);
-    const bool isForward =
-        signature.operands == forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
+    auto isForwardWith = [&](bool lse) {
+      return signature.operands == forwardOperands(signature.dtype, signature.headDim, signature.headDimV, lse);
+    };
+    const bool isForward = isForwardWith(true) || isForwardWith(false);
     return fmt::format("{}: attention{}, {}, head_dim {} x {}, for {}; exported by attune {}",
                        commentText(images.front()->name), isForward ? " forward" : "", attune::name(signature.dtype),
                        signature.headDim, signature.headDimV, fmt::join(archs, ", "), versionText());

@@ -168,7 +168,7 @@ KernelSignature signatureOf(attn::AttentionOp op) {
   KernelSignature signature = tile::signatureOf(op);
   signature.headDim = int(op.getHeadDim());
   signature.headDimV = int(op.getHeadDimV());
-  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
+  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
   return signature;
 }
 

@@ -24,7 +24,7 @@ double shortest(float value) {
 /// Records where the text stops being JSON; nlohmann's own report would be an exception. Stops at values that
 /// nest deeply: what walks them, as printing does, recurses.
 struct SyntaxCheck : nlohmann::json_sax<Json> {
-  static constexpr int maxDepth = 100; ///< toJson's form has 3 levels
+  static constexpr int maxDepth = 100; ///< toJson's form has 4 levels
   int depth = 0;
   std::optional<size_t> fault;
 
@@ -132,7 +132,137 @@ public:
              "one of f32 f16 bf16 i32 i64 bool" + dsl::dtypeRemedy(value.is_string() ? value.get<std::string>() : ""));
     return DType::F32;
   }
+
+  /// "tensors": {"slopes": {"dtype": "f32", "rank": 1}}
+  std::vector<TensorDecl> tensors(const std::string &path, const Json &value) {
+    std::vector<TensorDecl> result;
+    eachField(path, value, [&](const std::string &key, const std::string &at, const Json &of) {
+      TensorDecl &into = result.emplace_back(TensorDecl{key});
+      if (!object(at, of, {"dtype", "rank"}))
+        return false;
+      if (const Json *type = field(at, of, "dtype", true))
+        into.dtype = dtype(at + "/dtype", *type);
+      if (const Json *rank = field(at, of, "rank", true))
+        into.rank = integer(at + "/rank", *rank, 0, Node::maxRank, "an integer from 0 to 4");
+      return true;
+    });
+    return result;
+  }
+
+  /// "scalars": {"cap": {"dtype": "f32"}}
+  std::vector<ScalarDecl> scalars(const std::string &path, const Json &value) {
+    std::vector<ScalarDecl> result;
+    eachField(path, value, [&](const std::string &key, const std::string &at, const Json &of) {
+      ScalarDecl &into = result.emplace_back(ScalarDecl{key});
+      if (!object(at, of, {"dtype"}))
+        return false;
+      if (const Json *type = field(at, of, "dtype", true))
+        into.dtype = dtype(at + "/dtype", *type);
+      return true;
+    });
+    return result;
+  }
+
+  /// A name, or the object of a definition.
+  Normaliser normaliser(const std::string &path, const Json &value, const std::string &sink) {
+    if (!value.is_object() || !sink.empty()) {
+      Expected<Normaliser> known = normalisers::named(string(path, value), sink);
+      if (!known)
+        fail(fmt::format("{}: {}", path, known.error().message));
+      return known ? *known : normalisers::softmax();
+    }
+    Normaliser result;
+    object(path, value, {"name", "statistics", "base", "rescale", "p", "divisor", "lse", "tensors", "scalars"});
+    for (auto [key, into] :
+         {std::pair("name", &result.name), std::pair("base", &result.base), std::pair("rescale", &result.rescale),
+          std::pair("p", &result.p), std::pair("divisor", &result.divisor), std::pair("lse", &result.lse)})
+      if (const Json *text = field(path, value, key, key == std::string_view("name")))
+        *into = string(fmt::format("{}/{}", path, key), *text);
+    if (const Json *statistics = field(path, value, "statistics", false))
+      eachField(path + "/statistics", *statistics, [&](const std::string &key, const std::string &at, const Json &of) {
+        result.statistics.push_back(statistic(key, at, of));
+        return !failure;
+      });
+    if (const Json *each = field(path, value, "tensors", false))
+      result.tensors = tensors(path + "/tensors", *each);
+    if (const Json *each = field(path, value, "scalars", false))
+      result.scalars = scalars(path + "/scalars", *each);
+    return result;
+  }
+
+private:
+  /// Calls `read(key, path, value)` for the fields of an object, until it gives false.
+  template <typename Read> void eachField(const std::string &path, const Json &value, Read read) {
+    if (!value.is_object())
+      return mismatch(path, value, "an object");
+    for (const auto &[key, of] : value.items())
+      if (!read(key, path + "/" + key, of))
+        return;
+  }
+
+  RowStatistic statistic(const std::string &name, const std::string &path, const Json &value) {
+    RowStatistic result{name};
+    if (!object(path, value, {"reduce", "initial"}))
+      return result;
+    if (const Json *reduce = field(path, value, "reduce", true)) {
+      if (*reduce == "max")
+        result.reduction = Reduction::Max;
+      else if (*reduce != "sum")
+        mismatch(path + "/reduce", *reduce, "\"max\" or \"sum\"");
+    }
+    if (const Json *initial = field(path, value, "initial", false)) {
+      const bool isInfinite = *initial == "inf" || *initial == "-inf";
+      result.initial = isInfinite ? (*initial == "inf" ? INFINITY : -INFINITY) : number(path + "/initial", *initial);
+    }
+    return result;
+  }
 };
+
+Json declarations(const std::vector<TensorDecl> &tensors) {
+  Json json;
+  for (const TensorDecl &tensor : tensors)
+    json[tensor.name] = {{"dtype", attune::name(tensor.dtype)}, {"rank", tensor.rank}};
+  return json;
+}
+
+Json declarations(const std::vector<ScalarDecl> &scalars) {
+  Json json;
+  for (const ScalarDecl &scalar : scalars)
+    json[scalar.name] = {{"dtype", attune::name(scalar.dtype)}};
+  return json;
+}
+
+/// By its name where it is one of those that come with attune.
+void addNormaliser(Json &json, const Normaliser &normaliser) {
+  if (Expected<Normaliser> known = normalisers::named(normaliser.name); known && *known == normaliser) {
+    json["normaliser"] = normaliser.name;
+    return;
+  }
+  if (normaliser.tensors.size() == 1 && normaliser == normalisers::softmaxWithSink(normaliser.tensors[0].name)) {
+    json["normaliser"] = "softmax";
+    json["sink"] = normaliser.tensors[0].name;
+    return;
+  }
+  Json &into = json["normaliser"];
+  into["name"] = normaliser.name;
+  for (const RowStatistic &statistic : normaliser.statistics) {
+    Json &fields = into["statistics"][statistic.name];
+    fields["reduce"] = attune::name(statistic.reduction);
+    if (std::isinf(statistic.initial))
+      fields["initial"] = statistic.initial > 0 ? "inf" : "-inf";
+    else
+      fields["initial"] = shortest(statistic.initial);
+  }
+  for (auto [key, text] :
+       {std::pair("base", &normaliser.base), std::pair("rescale", &normaliser.rescale), std::pair("p", &normaliser.p),
+        std::pair("divisor", &normaliser.divisor), std::pair("lse", &normaliser.lse)})
+    if (!text->empty())
+      into[key] = *text;
+  if (!normaliser.tensors.empty())
+    into["tensors"] = declarations(normaliser.tensors);
+  if (!normaliser.scalars.empty())
+    into["scalars"] = declarations(normaliser.scalars);
+}
 
 } // namespace
 
@@ -153,10 +283,12 @@ std::string Variant::toJson() const {
     json["qOffset"] = true;
   if (pattern)
     json["blocks"] = {{"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
-  for (const TensorDecl &tensor : tensorList)
-    json["tensors"][tensor.name] = {{"dtype", attune::name(tensor.dtype)}, {"rank", tensor.rank}};
-  for (const ScalarDecl &scalar : scalarList)
-    json["scalars"][scalar.name] = {{"dtype", attune::name(scalar.dtype)}};
+  if (definition)
+    addNormaliser(json, *definition);
+  if (!tensorList.empty())
+    json["tensors"] = declarations(tensorList);
+  if (!scalarList.empty())
+    json["scalars"] = declarations(scalarList);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -164,7 +296,7 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   SyntaxCheck syntax;
   if (!Json::sax_parse(source, &syntax)) {
     if (syntax.depth > SyntaxCheck::maxDepth)
-      return Error{fmt::format("variant nests more than {} levels deep, but its fields take 3; leave out the rest",
+      return Error{fmt::format("variant nests more than {} levels deep, but its fields take 4; leave out the rest",
                                SyntaxCheck::maxDepth)};
     size_t position = std::min(syntax.fault.value_or(1), source.size());
     position = position == 0 ? 0 : position - 1;
@@ -179,9 +311,9 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   Reader reader;
   TextVariant variant;
   std::string name;
-  if (reader.object(
-          "", json,
-          {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "tensors", "scalars"})) {
+  if (reader.object("", json,
+                    {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "normaliser", "sink",
+                     "tensors", "scalars"})) {
     if (const Json *value = reader.field("", json, "name", true))
       name = reader.string("/name", *value);
     if (const Json *value = reader.field("", json, "scale", false))
@@ -209,35 +341,15 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
         into.columns = reader.integer("/blocks/columns", *value, 1, most, "a positive multiple of 16");
     }
 
-    if (const Json *tensors = reader.field("", json, "tensors", false)) {
-      if (!tensors->is_object())
-        reader.mismatch("/tensors", *tensors, "an object");
-      else
-        for (const auto &[key, value] : tensors->items()) {
-          std::string path = "/tensors/" + key;
-          TensorDecl &into = variant.tensors.emplace_back(TensorDecl{key});
-          if (!reader.object(path, value, {"dtype", "rank"}))
-            break;
-          if (const Json *dtype = reader.field(path, value, "dtype", true))
-            into.dtype = reader.dtype(path + "/dtype", *dtype);
-          if (const Json *rank = reader.field(path, value, "rank", true))
-            into.rank = reader.integer(path + "/rank", *rank, 0, Node::maxRank, "an integer from 0 to 4");
-        }
-    }
-
-    if (const Json *scalars = reader.field("", json, "scalars", false)) {
-      if (!scalars->is_object())
-        reader.mismatch("/scalars", *scalars, "an object");
-      else
-        for (const auto &[key, value] : scalars->items()) {
-          std::string path = "/scalars/" + key;
-          ScalarDecl &into = variant.scalars.emplace_back(ScalarDecl{key});
-          if (!reader.object(path, value, {"dtype"}))
-            break;
-          if (const Json *dtype = reader.field(path, value, "dtype", true))
-            into.dtype = reader.dtype(path + "/dtype", *dtype);
-        }
-    }
+    std::string sink;
+    if (const Json *value = reader.field("", json, "sink", false))
+      sink = reader.string("/sink", *value);
+    if (const Json *value = reader.field("", json, "normaliser", !sink.empty()))
+      variant.normaliser = reader.normaliser("/normaliser", *value, sink);
+    if (const Json *tensors = reader.field("", json, "tensors", false))
+      variant.tensors = reader.tensors("/tensors", *tensors);
+    if (const Json *scalars = reader.field("", json, "scalars", false))
+      variant.scalars = reader.scalars("/scalars", *scalars);
   }
   if (reader.failure)
     return *reader.failure;

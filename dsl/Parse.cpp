@@ -7,6 +7,7 @@
 #include "attune/Builtins.h"
 #include "attune/Variant.h"
 
+#include "dsl/ExpressionText.h"
 #include "dsl/ForeignSyntax.h"
 #include "dsl/NearestName.h"
 #include "dsl/Trace.h"
@@ -23,12 +24,7 @@ namespace attune {
 namespace {
 
 using dsl::LocationScope;
-
-/// What names mean in the texts of one variant. Inferred tensors are added as they are met.
-struct Scope {
-  std::map<std::string, TensorDecl, std::less<>> tensors;
-  std::map<std::string, DType, std::less<>> scalars;
-};
+using dsl::Scope;
 
 enum class TokenKind { End, Integer, Float, Name, Symbol };
 
@@ -219,7 +215,7 @@ private:
   template <typename Build> Expr built(size_t position, Build &&build) {
     if (failure)
       return none();
-    LocationScope here(locate(position));
+    LocationScope here(scope.ofNormaliser ? SourceLocation() : locate(position));
     Expr result = build();
     if (result.error())
       return fail(position, result.error()->message);
@@ -495,12 +491,16 @@ private:
       return definition->second;
     if (name == "true" || name == "false")
       return built(position, [&] { return Expr(name == "true"); });
-    if (name == "s") {
+    if (name == "s" && !scope.ofNormaliser) {
       if (role == "mask")
         return fail(position, "s is not visible in a mask, which sees b, h, q and k; give such keys the score -inf by "
                               "select(c, s, -inf)");
       return inputScore();
     }
+    if (scope.ofNormaliser && (name == "s" || name == "q" || name == "k"))
+      return fail(position, fmt::format("{} is not visible in a normaliser, which sees {}; what depends on positions "
+                                        "belongs in the score",
+                                        name, fmt::join(visibleNames(), " ")));
     for (Coordinate which : {Coordinate::B, Coordinate::H, Coordinate::Q, Coordinate::K})
       if (name == attune::name(which))
         return coordinate(which);
@@ -520,13 +520,18 @@ private:
     if (std::string meant = dsl::nearestName(name, visibleFunctions()); !meant.empty())
       return fail(position, fmt::format("unknown name \"{}\"; did you mean {}(...)?", name, meant));
     return fail(position, fmt::format("unknown name \"{0}\"; declare it as a scalar, index it as a tensor as in "
-                                      "{0}[h], or use {1}b h q k B H Sq Sk",
-                                      name, role == "mask" ? "" : "s "));
+                                      "{0}[h], or use {1}",
+                                      name,
+                                      scope.ofNormaliser ? fmt::format("{}", fmt::join(visibleNames(), " "))
+                                      : role == "mask"   ? "b h q k B H Sq Sk"
+                                                         : "s b h q k B H Sq Sk"));
   }
 
   /// What stands for a value by its name alone.
   std::vector<std::string> visibleNames() const {
-    std::vector<std::string> names = {"b", "h", "q", "k", "B", "H", "Sq", "Sk", "true", "false", "inf", "nan"};
+    std::vector<std::string> names = {"b", "h", "B", "H", "Sq", "Sk", "true", "false", "inf", "nan"};
+    if (!scope.ofNormaliser)
+      names.insert(names.begin() + 2, {"q", "k"});
     if (role == "score")
       names.push_back("s");
     auto append = [&](const auto &table) {
@@ -674,10 +679,22 @@ private:
   std::optional<Error> failure;
 };
 
-bool isBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+} // namespace
 
-std::optional<Error> declare(Scope &scope, const TextVariant &source) {
-  for (const TensorDecl &tensor : source.tensors) {
+bool dsl::isBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+Expected<Expr> dsl::parseExpression(std::string_view text, std::string_view role, Scope &scope) {
+  return Parser(text, role, scope).parse();
+}
+
+Error dsl::errorInText(std::string_view text, std::string_view role, std::string message) {
+  Scope scope;
+  return Parser(text, role, scope).errorAt(text.find_first_not_of(" \t\r\n"), std::move(message));
+}
+
+std::optional<Error> dsl::declare(Scope &scope, const std::vector<TensorDecl> &tensors,
+                                  const std::vector<ScalarDecl> &scalars) {
+  for (const TensorDecl &tensor : tensors) {
     if (auto fault = dsl::nameFault("tensor name", tensor.name))
       return Error{*fault};
     if (tensor.rank != inferRank && (tensor.rank < 0 || tensor.rank > Node::maxRank))
@@ -686,7 +703,7 @@ std::optional<Error> declare(Scope &scope, const TextVariant &source) {
     if (!scope.tensors.try_emplace(tensor.name, tensor).second)
       return Error{fmt::format("tensor \"{}\" is declared twice; leave one declaration out", tensor.name)};
   }
-  for (const ScalarDecl &decl : source.scalars) {
+  for (const ScalarDecl &decl : scalars) {
     if (Expr probe = scalar(decl.name, decl.dtype); probe.error())
       return Error{probe.error()->message};
     if (scope.tensors.contains(decl.name))
@@ -697,12 +714,10 @@ std::optional<Error> declare(Scope &scope, const TextVariant &source) {
   return std::nullopt;
 }
 
-} // namespace
-
 Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
   LocationScope nowhere({});
   Scope scope;
-  if (auto error = declare(scope, source))
+  if (auto error = dsl::declare(scope, source.tensors, source.scalars))
     return *error;
 
   Variant variant(std::move(name));
@@ -719,10 +734,9 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
 
   for (std::string_view role : {"score", "mask"}) {
     std::string_view text = role == "score" ? source.score : source.mask;
-    if (isBlank(text))
+    if (dsl::isBlank(text))
       continue;
-    Parser parser(text, role, scope);
-    Expected<Expr> root = parser.parse();
+    Expected<Expr> root = dsl::parseExpression(text, role, scope);
     if (!root)
       return root.error();
     if (role == "score")
@@ -730,9 +744,11 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
     else
       variant.addMask(*root, std::source_location::current());
     if (variant.error())
-      return parser.errorAt(text.find_first_not_of(" \t\r\n"), variant.error()->message);
+      return dsl::errorInText(text, role, variant.error()->message);
   }
 
+  if (source.normaliser)
+    variant.normaliser(*source.normaliser);
   if (source.blocks) {
     TensorDecl pattern{source.blocks->tensor, boolean, 3};
     if (auto known = scope.tensors.find(pattern.name); known != scope.tensors.end())

@@ -250,6 +250,10 @@ std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant) {
     collector.visit(score->node(), mask ? collector.guardsOf(mask->node()) : Guards());
   if (mask)
     collector.visit(mask->node(), {});
+  if (const std::optional<NormaliserExpressions> &of = variant.normaliserExpressions())
+    for (const std::optional<Expr> *each : {&of->base, &of->rescale, &of->p, &of->divisor, &of->lse})
+      if (*each)
+        collector.visit((*each)->node(), {});
   return collector.take();
 }
 

@@ -145,6 +145,27 @@ Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::sou
   return *this;
 }
 
+Variant &Variant::normaliser(const Normaliser &given, std::source_location where) {
+  Expected<NormaliserExpressions> read = parseExpressions(given);
+  if (!read) {
+    fail(placed(read.error(), where));
+  } else if (definition) {
+    fail({fmt::format("variant \"{}\" has a second normaliser \"{}\", but takes one; leave out \"{}\"", variantName,
+                      given.name, definition->name),
+          place(where)});
+  } else if (given != normalisers::softmax()) {
+    definition = given;
+    expressions = *read;
+    collect();
+  }
+  return *this;
+}
+
+const Normaliser &Variant::normaliser() const {
+  static const Normaliser softmax = normalisers::softmax();
+  return definition ? *definition : softmax;
+}
+
 namespace {
 
 /// Lists tensors and scalars in the order in which the text form names them: an operation before its
@@ -214,6 +235,12 @@ void Variant::collect() {
     collector.visit(maskRoot->node());
   if (pattern)
     collector.add(pattern->tensor, {});
+  if (definition) {
+    for (const TensorDecl &tensor : definition->tensors)
+      collector.add(tensor, {});
+    for (const ScalarDecl &scalar : definition->scalars)
+      collector.add(scalar, {});
+  }
   if (collector.failure)
     fail(*collector.failure);
   tensorList = std::move(collector.tensors);
@@ -243,6 +270,17 @@ std::string Variant::canonical() const {
     roots += fmt::format("score %{}\n", numbering.number(scoreRoot->node()));
   if (maskRoot)
     roots += fmt::format("mask %{}\n", numbering.number(maskRoot->node()));
+  if (definition) {
+    roots += fmt::format("normaliser {}\n", definition->name);
+    for (const RowStatistic &statistic : definition->statistics)
+      roots += fmt::format("statistic {} {} 0x{:08x}\n", statistic.name, attune::name(statistic.reduction),
+                           std::bit_cast<uint32_t>(statistic.initial));
+    for (auto [role, root] : {std::pair("base", &expressions->base), std::pair("rescale", &expressions->rescale),
+                              std::pair("p", &expressions->p), std::pair("divisor", &expressions->divisor),
+                              std::pair("lse", &expressions->lse)})
+      if (*root)
+        roots += fmt::format("{} %{}\n", role, numbering.number((*root)->node()));
+  }
   return result + numbering.lines() + roots;
 }
 

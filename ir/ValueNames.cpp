@@ -138,8 +138,10 @@ std::string argumentName(BlockArgument argument) {
   };
   return llvm::TypeSwitch<Operation *, std::string>(argument.getOwner()->getParentOp())
       .Case([&](attn::AttentionOp op) {
-        return argument.getOwner()->getParent() == &op.getScore() ? fromParts({"s", "b", "h", "q", "k"})
-                                                                  : fromParts({"b", "h", "q", "k"});
+        Region *region = argument.getOwner()->getParent();
+        return region == &op.getScore()  ? fromParts({"s", "b", "h", "q", "k"})
+               : region == &op.getMask() ? fromParts({"b", "h", "q", "k"})
+                                         : op.normaliserArgument(*region, i);
       })
       .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
       .Case([&](tile::ForBlocksOp op) {

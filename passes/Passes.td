@@ -46,14 +46,15 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
 }
 
 def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
-  let summary = "write the tiles of one block: online softmax over the visible K tiles";
+  let summary = "write the tiles of one block: the normaliser over the visible K tiles";
   let description = [{
     Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
     end goes through; the rest is one map in partial tiles. Where the domain reads bounds of captured tensors, a kernel in front fills tables of them (workspace operands). Where several warpgroups
     compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
-    (`tile.first_visible`), and compares columns in the tiles that their ends go through.
+    (`tile.first_visible`), and compares columns in the tiles that their ends go through. The normaliser is its definition, softmax where the op names none: the loop carries its statistics, and
+    each of its regions is a map.
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
@@ -88,11 +89,12 @@ def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
 }
 
 def FoldSoftmaxScale : Pass<"tile-fold-softmax-scale", "::mlir::ModuleOp"> {
-  let summary = "the softmax's scale meets log2(e) in the exponent";
+  let summary = "the score's scale meets log2(e) in the exponent";
   let description = [{
-    Requires: the softmax as attn-to-tile writes it.
+    Requires: the normaliser as attn-to-tile writes it.
     Ensures: a positive constant factor at the end of the score is applied by the consumers of the scores, where it merges with
-    log2(e); the softmax's exp is exp2 of a difference times one constant, right for every finite score and maximum.
+    log2(e); the softmax's exp is exp2 of a difference times one constant, right for every finite score and maximum. An exponential of a score alone, as sigmoid's, is exp2 of
+    it times one constant, but with `precise` and float32.
     Why here: the formulas are still whole tiles.
     Before: `%x = map { s * 0.125 }`, `%p = map { exp(x - m) }`
     After: `%p = map { exp2((s - m) * 0.18) }`
@@ -200,7 +202,7 @@ def FuseExponents : Pass<"tile-fuse-exponents", "::mlir::ModuleOp"> {
   let description = [{
     Requires: the softmax's exponentials, and by what the maximum's move changes those before, as maps to exp2((x - m) * c).
     Ensures: in bf16 kernels without `precise` and without `turns`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
-    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 3, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
+    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 3 and no exponential of m is added to the sum behind the loop, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
     Why here: `tile-cancel-row-terms` asks for the difference.
     Before: `%alpha = map(%m0, %m) { exp2((m0 - m) * c) }`, `%p = map(%x, %m) { exp2((x - m) * c) }`
     After: `%f = map(%m) { |m| >= 2^30 / c ? 2^k : c }`, `%a = map(%m, %f) { -(m * f) }`, `%alpha = map(%a, %a0) { exp2(a - a0) }`, `%p = map(%x, %f, %a) { exp2(fma(x, f, a)) }`

@@ -49,7 +49,7 @@ Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args)
   signature.dtype = args.q.dtype;
   signature.headDim = args.q.rank == 4 ? int(args.q.shape[3]) : 0;
   signature.headDimV = args.v.rank == 4 ? int(args.v.shape[3]) : 0;
-  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV);
+  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, variant.hasLse());
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();
   for (const ScalarDecl &scalar : variant.scalars())

@@ -681,6 +681,8 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
       RETURN_IF_ERROR(axes.add(operand, *tensor));
     RETURN_IF_ERROR(checkGroups(axes));
   }
+  if (args.lse && std::ranges::find(signature.operands, "lse", &OperandParam::name) == signature.operands.end())
+    return failure("the kernel has no operand 'lse', as its normaliser gives none; leave .lse unset");
   for (const NamedTensor &named : args.operands)
     if (std::ranges::find(signature.operands, named.name, &OperandParam::name) == signature.operands.end())
       return failure("the kernel has no operand '{}'; it has {}", named.name, namesOf(signature.operands));

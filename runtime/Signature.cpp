@@ -38,13 +38,15 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
   return std::nullopt;
 }
 
-std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV) {
+std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse) {
   const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
-  return {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
-          {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
-          {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
-          {"o", dtype, OperandRole::Out, false, {b, h, q, dv}},
-          {"lse", DType::F32, OperandRole::Out, true, {b, h, q}}};
+  std::vector<OperandParam> operands = {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
+                                        {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
+                                        {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
+                                        {"o", dtype, OperandRole::Out, false, {b, h, q, dv}}};
+  if (withLse)
+    operands.push_back({"lse", DType::F32, OperandRole::Out, true, {b, h, q}});
+  return operands;
 }
 
 std::vector<std::string> KernelSignature::axes() const {

@@ -147,7 +147,7 @@ struct OperandParam {
 
 /// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
 /// the operands of the forward pass of a variant.
-std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV);
+std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {

@@ -14,7 +14,7 @@
 //     s  = scale * <Q[b,h,q,:], K[b,h/group,k,:]>
 //     s' = score(s, b, h, q, k)
 //     x  = mask(b, h, q, k) ? s' : -inf
-//     p  = softmax over k of x
+//     p  = softmax over k of x, or another normaliser of Normaliser.h
 //     O[b,h,q,:] = sum over k of dropout(p) * V[b,h/group,k,:]
 //
 // A second .score sees the result of the first; several .mask are combined with and. Both accept the
@@ -52,6 +52,7 @@
 #pragma once
 
 #include "attune/Expr.h"
+#include "attune/Normaliser.h"
 
 #include <string>
 #include <string_view>
@@ -89,6 +90,7 @@ struct TextVariant {
   bool precise = false;
   bool qOffset = false;
   std::optional<Blocks> blocks = {};
+  std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
 
 /// The declaration of an attention variant. A value type: copies share the immutable expressions.
@@ -145,6 +147,10 @@ public:
   Variant &blocks(const Captured &pattern, int rows, int columns,
                   std::source_location where = std::source_location::current());
 
+  /// What p is of the scores of a row: normalisers::sigmoid(), a definition of one's own (Normaliser.h). Without a call
+  /// it is softmax.
+  Variant &normaliser(const Normaliser &definition, std::source_location where = std::source_location::current());
+
   /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written.
   /// Without it 16-bit kernels may divide the slope of a bias by distance (ALiBi's u of u * (k - q)) by the scale:
   /// beyond 2^96 * scale in magnitude it counts as that.
@@ -163,10 +169,16 @@ public:
   /// The run-time default of p, 0 without dropout.
   float dropoutProbability() const { return dropoutDefault.value_or(0.0f); }
   const std::optional<BlockPattern> &blockPattern() const { return pattern; }
+  /// softmax where none was given.
+  const Normaliser &normaliser() const;
+  /// Those of normaliser() where one other than softmax was given.
+  const std::optional<NormaliserExpressions> &normaliserExpressions() const { return expressions; }
+  /// Whether a kernel gives the LSE.
+  bool hasLse() const { return !normaliser().lse.empty(); }
   bool isPrecise() const { return preciseMath; }
   bool hasQOffset() const { return offsetQueries; }
   /// Captured tensors in order of first use: score, then mask (each read from left to right), then the
-  /// pattern.
+  /// pattern, then the normaliser's.
   const std::vector<TensorDecl> &tensors() const { return tensorList; }
   /// Run-time scalars in order of first use.
   const std::vector<ScalarDecl> &scalars() const { return scalarList; }
@@ -189,11 +201,19 @@ public:
   ///       "precise": true,
   ///       "qOffset": true,
   ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
+  ///       "normaliser": "softmax",
+  ///       "sink": "sinks",
   ///       "tensors": {"slopes": {"dtype": "f32", "rank": 1}},
   ///       "scalars": {"cap": {"dtype": "f32"}}
   ///     }
   ///
-  /// Only "name" is required. Precondition: !error().
+  /// Only "name" is required. "normaliser" may be softmax, sigmoid, none, or an object that holds a definition:
+  ///
+  ///     {"name": "exp2", "statistics": {"m": {"reduce": "max", "initial": "-inf"}, "l": {"reduce": "sum"}},
+  ///      "base": "m == -inf ? 0 : m", "rescale": "exp2(m - base)", "p": "exp2(x - base)", "divisor": "l",
+  ///      "tensors": {...}, "scalars": {...}}
+  ///
+  /// Precondition: !error().
   std::string toJson() const;
 
   /// Reads toJson's form. Errors name the path: "/tensors/slopes/rank is "x", but must be ...".
@@ -218,6 +238,8 @@ private:
   std::optional<Expr> maskRoot;
   std::optional<float> dropoutDefault;
   std::optional<BlockPattern> pattern;
+  std::optional<Normaliser> definition; ///< unset: softmax
+  std::optional<NormaliserExpressions> expressions;
   bool preciseMath = false;
   bool offsetQueries = false;
   std::vector<TensorDecl> tensorList;

@@ -8,6 +8,7 @@
 #include "attune/Expr.h"
 #include "attune/Indices.h"
 #include "attune/Kernel.h"
+#include "attune/Normaliser.h"
 #include "attune/Simulate.h"
 #include "attune/Target.h"
 #include "attune/Tensor.h"

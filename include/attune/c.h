@@ -99,6 +99,8 @@ typedef struct attune_text_variant {
   int q_offset;         /* the launch's q offset is added to q */
   const char *blocks;   /* a block pattern's tensor; NULL: none */
   int block_rows, block_columns;
+  const char *normaliser; /* "softmax", "sigmoid" or "none"; NULL: softmax. JSON holds definitions of one's own */
+  const char *sink;       /* softmax's sink: a tensor of f32 [H]; NULL: none */
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {
   attune_text_variant text;

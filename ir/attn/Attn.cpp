@@ -119,6 +119,29 @@ LogicalResult BlockPatternAttr::verify(function_ref<InFlightDiagnostic()> emitEr
   return success();
 }
 
+Attribute RowStatisticAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  StringRef reduction;
+  FloatAttr initial;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseComma() ||
+      parser.parseKeyword(&reduction) || parser.parseComma())
+    return {};
+  if (reduction != "max" && reduction != "sum") {
+    parser.emitError(parser.getCurrentLocation()) << "a statistic is a max or a sum, not '" << reduction << "'";
+    return {};
+  }
+  if (parser.parseAttribute(initial) || parser.parseGreater())
+    return {};
+  return RowStatisticAttr::get(parser.getContext(), parser.getBuilder().getStringAttr(name), reduction == "max",
+                               initial);
+}
+
+void RowStatisticAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName().getValue());
+  printer << ", " << (getIsMax() ? "max" : "sum") << ", " << getInitial() << ">";
+}
+
 //===----------------------------------------------------------------------===//
 // attn.attention
 //===----------------------------------------------------------------------===//
@@ -135,6 +158,21 @@ RuntimeScalarAttr AttentionOp::findScalar(StringRef name) {
     if (scalar.getName() == name)
       return scalar;
   return {};
+}
+
+std::array<Region *, 5> AttentionOp::normaliserRegions() {
+  return {&getBase(), &getRescale(), &getP(), &getDivisor(), &getLse()};
+}
+
+std::string AttentionOp::normaliserArgument(Region &region, size_t i) {
+  SmallVector<StringRef> names{"b", "h"};
+  if (&region == &getP())
+    names.push_back("x");
+  else
+    for (auto statistic : getStatistics().getAsRange<RowStatisticAttr>())
+      names.push_back(statistic.getName().getValue());
+  names.push_back("base");
+  return i < names.size() ? names[i].str() : std::string();
 }
 
 static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what, bool takesScore) {
@@ -154,6 +192,50 @@ static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what
   return success();
 }
 
+/// A region of the normaliser takes (b, h) and `values` floats.
+static LogicalResult verifyNormaliserRegion(AttentionOp op, Region &region, StringRef what, size_t values) {
+  if (region.empty())
+    return success();
+  Builder builder(op.getContext());
+  SmallVector<Type> expected(2, builder.getI32Type());
+  expected.append(values, builder.getF32Type());
+  if (!llvm::equal(region.getArgumentTypes(), expected))
+    return op.emitOpError() << what << " region must take (b, h : i32) and " << values << " f32";
+  auto yield = dyn_cast<YieldOp>(region.front().back());
+  if (!yield || !yield.getValue().getType().isF32())
+    return op.emitOpError() << what << " region must yield 'f32'";
+  return success();
+}
+
+static LogicalResult verifyNormaliser(AttentionOp op) {
+  const size_t statistics = op.getStatistics().size(), base = !op.getBase().empty();
+  if (!op.getNormaliser()) {
+    if (statistics || llvm::any_of(op.normaliserRegions(), [](Region *region) { return !region->empty(); }))
+      return op.emitOpError("has the statistics or regions of a normaliser, but names none");
+    return success();
+  }
+  if (op.getP().empty())
+    return op.emitOpError() << "normaliser " << op.getNormaliserAttr() << " has no p region";
+  for (auto statistic : op.getStatistics().getAsRange<RowStatisticAttr>())
+    if (!statistic.getInitial().getType().isF32())
+      return op.emitOpError() << "statistic " << statistic.getName() << " must start from an f32";
+  const std::tuple<Region &, const char *, size_t> regions[] = {{op.getBase(), "base", statistics},
+                                                                {op.getRescale(), "rescale", statistics + base},
+                                                                {op.getP(), "p", 1 + base},
+                                                                {op.getDivisor(), "divisor", statistics},
+                                                                {op.getLse(), "lse", statistics}};
+  for (auto [region, what, values] : regions)
+    if (failed(verifyNormaliserRegion(op, region, what, values)))
+      return failure();
+  if (!op.getBase().empty())
+    for (auto [statistic, argument] :
+         llvm::zip(op.getStatistics().getAsRange<RowStatisticAttr>(), op.getBase().getArguments().drop_front(2)))
+      if (!statistic.getIsMax() && !argument.use_empty())
+        return op.emitOpError() << "base region reads statistic " << statistic.getName()
+                                << ", a sum of weights that follow from it";
+  return success();
+}
+
 LogicalResult AttentionOp::verifyRegions() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
@@ -168,7 +250,9 @@ LogicalResult AttentionOp::verifyRegions() {
   }
   if (failed(verifyRegion(*this, getScore(), "score", true)))
     return failure();
-  return verifyRegion(*this, getMask(), "mask", false);
+  if (failed(verifyRegion(*this, getMask(), "mask", false)))
+    return failure();
+  return verifyNormaliser(*this);
 }
 
 LogicalResult LoadOp::verify() {

@@ -16,6 +16,8 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <array>
+
 #include "ir/attn/AttnDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/attn/AttnAttrs.h.inc"

@@ -73,6 +73,20 @@ def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
   let genVerifyDecl = 1;
 }
 
+def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
+  let summary = "a float32 that each row carries from one block of keys to the next";
+  let description = [{
+    Name, whether it is the maximum of the scores or the sum of the weights p, and where it starts.
+
+    ```mlir
+    #attn.statistic<m, max, 0xFF800000 : f32>
+    #attn.statistic<l, sum, 0.000000e+00 : f32>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "bool":$isMax, "::mlir::FloatAttr":$initial);
+  let hasCustomAssemblyFormat = 1;
+}
+
 def VariantAttr : AttnAttr<"Variant", "variant"> {
   let summary = "the variant that a module was made from, as JSON";
   let description = [{

@@ -15,7 +15,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
         s  = scale * <Q[b,h,q,:], K[b,h/group,k,:]>        float32
         s' = score(s, b, h, q, k)
         x  = mask(b, h, q, k) ? s' : -inf
-        p  = softmax over k of x
+        p  = normaliser over k of x
         p' = dropout ? (keep(b,h,q,k) ? p / (1 - p_drop) : 0) : p
         O[b,h,q,:] = sum_k p' * V[b,h/group,k,:]
         LSE[b,h,q] = log sum_k exp(x)
@@ -24,6 +24,34 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     region takes (s : f32, b, h, q, k : i32) and yields f32; the mask region takes (b, h, q, k : i32) and yields
     i1. An empty region is the identity, or "all visible". With `q_offset` the q of both regions is the row plus
     a run-time offset.
+
+    The normaliser is softmax where none is named. Else `normaliser` names it, `statistics` are what each row carries
+    from one block of keys to the next, and regions say the rest. Each takes (b, h : i32) and what the table lists, all
+    f32, and yields f32. O, from 0, and the statistics change with each block of keys:
+
+    | region    | takes                               | what it gives                                           |
+    |-----------|-------------------------------------|---------------------------------------------------------|
+    | `base`    | the statistics; those of max are new, those of sum must not be read | a row's base            |
+    | `rescale` | the statistics before the block, and base | a factor of O and of the statistics of sum        |
+    | `p`       | x, and base                         | the weight of a key; 0 of x = -inf                      |
+    | `divisor` | the statistics at the end           | what O is divided by; where it is 0, O is 0             |
+    | `lse`     | the statistics at the end           | LSE; without it there is none                           |
+
+    Only `p` has to be there; without `base` no region takes it.
+
+    ```mlir
+    attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid"} score {
+    } mask {
+    } p {
+    ^bb0(%b: i32, %h: i32, %x: f32):
+      %one = arith.constant 1.0 : f32
+      %0 = arith.negf %x : f32
+      %1 = math.exp %0 : f32
+      %2 = arith.addf %one, %1 : f32
+      %3 = arith.divf %one, %2 : f32
+      attn.yield %3 : f32
+    }
+    ```
 
     ```mlir
     attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {
@@ -37,12 +65,16 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
                        F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
-                       OptionalAttr<BlockPatternAttr>:$pattern,
+                       OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$normaliser,
+                       DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
-  let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask);
+  let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$base,
+                     MaxSizedRegion<1>:$rescale, MaxSizedRegion<1>:$p, MaxSizedRegion<1>:$divisor,
+                     MaxSizedRegion<1>:$lse);
   let assemblyFormat = [{
     $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `scale` $scale
-    attr-dict-with-keyword `score` $score `mask` $mask
+    attr-dict-with-keyword `score` $score `mask` $mask (`base` $base^)? (`rescale` $rescale^)? (`p` $p^)?
+    (`divisor` $divisor^)? (`lse` $lse^)?
   }];
   let hasRegionVerifier = 1;
   let skipDefaultBuilders = 0;
@@ -50,6 +82,12 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     /// The declaration of the captured tensor or run-time scalar `name`, or null.
     CapturedTensorAttr findTensor(::llvm::StringRef name);
     RuntimeScalarAttr findScalar(::llvm::StringRef name);
+    /// Whether it gives an LSE: softmax does.
+    bool hasLse() { return !getNormaliser() || !getLse().empty(); }
+    /// base, rescale, p, divisor and lse.
+    ::std::array<::mlir::Region *, 5> normaliserRegions();
+    /// What argument `i` of one of them is called.
+    ::std::string normaliserArgument(::mlir::Region &region, size_t i);
   }];
 }
 
@@ -96,7 +134,7 @@ def ExtentOp : AttnOp<"extent", [Pure]> {
 }
 
 def YieldOp : AttnOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["AttentionOp"]>]> {
-  let summary = "value of a score or mask region";
+  let summary = "value of a region";
   let description = [{
     ```mlir
     attn.yield %0 : f32

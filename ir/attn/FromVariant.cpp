@@ -2,8 +2,6 @@
 
 #include "ir/attn/FromVariant.h"
 
-#include "ir/attn/Attn.h"
-
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -40,6 +38,7 @@ Type irType(MLIRContext &context, DType type) {
 /// Fills one region with the ops of an expression.
 class RegionBuilder {
 public:
+  /// Of a score or a mask.
   RegionBuilder(Region &region, Location outer, bool takesScore) : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(4, builder.getI32Type());
     if (takesScore)
@@ -48,6 +47,17 @@ public:
     if (takesScore)
       score = block->getArgument(0);
     coordinates = block->getArguments().take_back(4);
+  }
+
+  /// Of a normaliser: takes b, h and values of these names, which are scalars in its expression.
+  RegionBuilder(Region &region, Location outer, ArrayRef<std::string> names)
+      : builder(region.getContext()), outer(outer) {
+    SmallVector<Type> types(2, builder.getI32Type());
+    types.append(names.size(), builder.getF32Type());
+    Block *block = builder.createBlock(&region, {}, types, SmallVector<Location>(types.size(), outer));
+    coordinates = block->getArguments().take_front(2);
+    for (auto [name, value] : llvm::zip(names, block->getArguments().drop_front(2)))
+      values[name] = value;
   }
 
   void yield(const Expr &root) {
@@ -192,6 +202,8 @@ private:
     case Op::Extent:
       return make<attn::ExtentOp>(type, builder.getStringAttr(toRef(name(node.extent))));
     case Op::Scalar:
+      if (auto value = values.find(node.name); value != values.end())
+        return value->second;
       return make<attn::ScalarOp>(type, builder.getStringAttr(node.name));
     case Op::Input:
       assert(score && "a mask has no incoming score");
@@ -288,6 +300,7 @@ private:
   Location loc = outer;
   Value score;
   ValueRange coordinates;
+  std::map<std::string, Value> values; ///< by the scalars that stand for them
   std::map<const Node *, Value> ofNode;
   std::map<Key, Value> ofKey;
   std::map<std::pair<const void *, int64_t>, Value> integers;
@@ -305,7 +318,43 @@ std::optional<Error> checkHeadDim(const char *what, int dim) {
   return std::nullopt;
 }
 
+void addNormaliser(attn::AttentionOp op, const Normaliser &normaliser, const NormaliserExpressions &expressions) {
+  Builder builder(op.getContext());
+  op.setNormaliserAttr(builder.getStringAttr(normaliser.name));
+  std::vector<std::string> names;
+  SmallVector<Attribute> statistics;
+  for (const RowStatistic &statistic : normaliser.statistics) {
+    names.push_back(statistic.name);
+    statistics.push_back(attn::RowStatisticAttr::get(op.getContext(), builder.getStringAttr(statistic.name),
+                                                     statistic.reduction == Reduction::Max,
+                                                     builder.getF32FloatAttr(statistic.initial)));
+  }
+  if (!statistics.empty())
+    op.setStatisticsAttr(builder.getArrayAttr(statistics));
+  auto fill = [&](Region &region, const std::optional<Expr> &root, const std::vector<std::string> &takes) {
+    if (root)
+      RegionBuilder(region, op.getLoc(), takes).yield(*root);
+  };
+  auto withBase = [&](std::vector<std::string> takes) {
+    if (expressions.base)
+      takes.push_back("base");
+    return takes;
+  };
+  fill(op.getBase(), expressions.base, names);
+  fill(op.getRescale(), expressions.rescale, withBase(names));
+  fill(op.getP(), expressions.p, withBase({"x"}));
+  fill(op.getDivisor(), expressions.divisor, names);
+  fill(op.getLse(), expressions.lse, names);
+}
+
 } // namespace
+
+void attune::writeSoftmax(attn::AttentionOp op) {
+  const Normaliser softmax = normalisers::softmax();
+  Expected<NormaliserExpressions> expressions = parseExpressions(softmax);
+  assert(expressions && "softmax is right");
+  addNormaliser(op, softmax, *expressions);
+}
 
 Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, const Variant &variant, DType dtype,
                                                        int headDim, int headDimV) {
@@ -340,8 +389,8 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   float scale = variant.scale().value_or(float(1.0 / std::sqrt(double(headDim))));
 
   OperationState state(loc, attn::AttentionOp::getOperationName());
-  state.addRegion();
-  state.addRegion();
+  for (int region = 0; region < 7; ++region)
+    state.addRegion();
   auto &properties = state.getOrAddProperties<attn::AttentionOp::Properties>();
   properties.sym_name = builder.getStringAttr(variant.name());
   properties.dtype = TypeAttr::get(irType(context, dtype));
@@ -365,5 +414,7 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
     RegionBuilder(op.getScore(), loc, /*takesScore=*/true).yield(*variant.scoreExpr());
   if (variant.maskExpr())
     RegionBuilder(op.getMask(), loc, /*takesScore=*/false).yield(*variant.maskExpr());
+  if (const std::optional<NormaliserExpressions> &expressions = variant.normaliserExpressions())
+    addNormaliser(op, variant.normaliser(), *expressions);
   return module;
 }

@@ -31,6 +31,7 @@
 #pragma once
 
 #include "attune/Variant.h"
+#include "ir/attn/Attn.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -42,5 +43,8 @@ namespace attune {
 /// error for a dtype or head dim (multiples of 8 from 8 to 512) that attn lacks.
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
                                                            DType dtype, int headDim, int headDimV);
+
+/// Names softmax as the normaliser of `op`, which names none, and writes out its definition. Text leaves it out.
+void writeSoftmax(attn::AttentionOp op);
 
 } // namespace attune

@@ -12,7 +12,7 @@ using namespace attune::attn;
 
 using Json = nlohmann::ordered_json;
 
-/// Levels of objects that text may nest; a variant's fields take 3.
+/// Levels of objects that text may nest; a variant's fields take 4.
 static constexpr int maxDepth = 16;
 
 /// As Variant::toJson writes it.

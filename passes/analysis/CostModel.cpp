@@ -96,6 +96,10 @@ static constexpr int maxHeadDim = 512;
 
 static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Of each element of S.
+static double specialResults(const PlanRequest &request) {
+  return request.normaliserSpecial + request.specialPerElement;
+}
 
 /// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.
 static int64_t paddedHeadDimV(const PlanRequest &request, const Plan &plan) {
@@ -348,7 +352,7 @@ static int leastRegisters(const PlanRequest &request, const Plan &plan) {
 /// from what else is alive, the more so beside special functions or Philox.
 static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
   const int beyond = std::max<int>(0, int(paddedHeadDimV(request, plan)) / 2 - 96);
-  const bool busy = request.dropout || request.specialPerElement > 0;
+  const bool busy = request.dropout || specialResults(request) > 1;
   return leastWarpgroupRegisters + (beyond ? 2 * beyond / 3 + (busy ? 8 : 0) : 0);
 }
 
@@ -481,7 +485,7 @@ static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &p
   const double mmaRate = c.mmaScale * arch.mmaTflops * 1e12 / (arch.smCount * clock);
   const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
   const double mma = flops / mmaRate;
-  const double special = copies * elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double special = copies * elements * specialResults(request) / arch.specialPerClockPerSM;
   const double readBytes =
       (plan.rowWarps() * tileK * (copies * d + dv) + (plan.qRegisters ? 0 : copies * tileQ * d)) * e;
   const double writeBytes = tileK * (d + dv) * e;
@@ -543,7 +547,7 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
   const double operandBytes =
       plan.warps / 4 * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
   return {.mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock,
-          .special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM,
+          .special = elements * specialResults(request) / arch.specialPerClockPerSM,
           .alu = elements * perElement / arch.fmaPerClockPerSM,
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
@@ -583,7 +587,7 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
       plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
   const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma,
              narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const bool busyFour = plan.warps >= 16 && request.specialPerElement >= 1;
+  const bool busyFour = plan.warps >= 16 && specialResults(request) >= 2;
   const double slower = plan.tileK > 128 ? 1.08
                         : few            ? 1.05
                         : narrow         ? (plan.tileK < 80 ? 1.1 : 1.06)
@@ -618,7 +622,7 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double efficiency = tileQ / (tileQ + 8) * tileK / (tileK + 16);
   const double flops = 2 * elements * (request.headDim + request.headDimV);
   const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
-  const double special = elements * (1 + request.specialPerElement) / arch.specialPerClockPerSM;
+  const double special = elements * specialResults(request) / arch.specialPerClockPerSM;
   const double rowWork = tileQ * (request.headDimV + 32); // rescaling of O, row statistics
   const double alu =
       (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) / (arch.fmaPerClockPerSM / 2.0);

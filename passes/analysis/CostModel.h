@@ -143,7 +143,8 @@ struct PlanRequest {
   int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
   bool dropout = false;
   bool precise = false;         ///< exp2 and the score's functions to float32 accuracy
-  double specialPerElement = 0; ///< special-function results of the score, besides the softmax's exp2
+  double specialPerElement = 0; ///< special-function results of the score, besides the normaliser's
+  double normaliserSpecial = 1; ///< those of the normaliser for each element of S: softmax's exp2
   double aluPerElement = 0;     ///< other instructions of the score region for each element of S
   int uniformValues = 0;        ///< values of score and mask that the whole block shares: run-time scalars, loads
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q

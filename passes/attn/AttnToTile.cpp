@@ -1,12 +1,13 @@
 //===- AttnToTile.cpp - From what to how: one block's tiles -----------------===//
 //
 // Writes the FlashAttention forward of one query tile: for each visible K tile, S = Q K^T, the score and mask, the
-// online softmax (m, l and the rescaled accumulator), and O += P V (Dao et al., 2022, Algorithms 1 and 5). The
+// normaliser (for softmax m, l and the rescaled accumulator), and O += P V (Dao et al., 2022, Algorithms 1 and 5). The
 // formulas stay in their natural form; later passes fold scales, split sums and hoist.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/NestedOps.h"
+#include "ir/attn/FromVariant.h"
 #include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
@@ -17,6 +18,8 @@
 #include "passes/attn/BoundsKernel.h"
 
 #include "mlir/Transforms/RegionUtils.h"
+
+#include <map>
 
 namespace attune {
 #define GEN_PASS_DEF_ATTNTOTILE
@@ -39,6 +42,8 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
+    if (!op.getNormaliser())
+      writeSoftmax(op);
     auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}), gridOfQueries(),
                                          op.getDtype(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
                                          op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
@@ -52,8 +57,8 @@ public:
 private:
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
-    for (const OperandParam &operand :
-         attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV())))
+    for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
+                                                               int(op.getHeadDimV()), op.hasLse()))
       declared.push_back(tile::declarationOf(builder.getContext(), operand));
     for (const BoundsTable &table : bounds)
       declared.push_back(table.declaration());
@@ -94,11 +99,19 @@ private:
     return createMap(builder, loc, name, type, inputs, body);
   }
 
-  /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned.
   IRMapping cloneRegion(Region &region, ValueRange arguments) {
     IRMapping mapping;
     mapping.map(region.getArguments(), arguments);
-    for (Operation &inner : region.front().without_terminator()) {
+    cloneOps(region.front(), mapping);
+    return mapping;
+  }
+
+  /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned. What is mapped already
+  /// is left out.
+  void cloneOps(Block &block, IRMapping &mapping) {
+    for (Operation &inner : block.without_terminator()) {
+      if (mapping.contains(inner.getResult(0)))
+        continue;
       Value result;
       if (auto load = dyn_cast<attn::LoadOp>(inner)) {
         SmallVector<Value> indices;
@@ -118,7 +131,6 @@ private:
       }
       mapping.map(inner.getResult(0), result);
     }
-    return mapping;
   }
 
   Value scoreTile(Value s, Value k0) {
@@ -259,6 +271,32 @@ private:
   /// Whether the score is a function of positions as numbers.
   bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
+  /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
+  Value visibleTiles(SmallVector<Value, 2> &within) {
+    Value domain = buildDomain(builder, op, block, bounds);
+    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
+    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
+    // warpgroups, which keep their maxima (tile-hold-maxima).
+    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
+        plan.getCopyWarps() && !tiles.skips() &&
+        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
+      tiles.setReverse(true);
+    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
+    BlockValues part = block;
+    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
+      part.tileQ = rows;
+      part.part = true;
+      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      within = emitHull(builder, op, part);
+      if (!bounds.empty() && !op.getPatternAttr())
+        beginWhereVisible(within, part, domain);
+    }
+    mask = splitMask(builder, op, part, bounds);
+    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
+    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
+    return domain;
+  }
+
   void writeBlock() {
     Type dtype = op.getDtype();
     auto index = [&](StringRef axis) {
@@ -275,43 +313,20 @@ private:
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
-    Value domain = buildDomain(builder, op, block, bounds);
-    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
-    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
-    // warpgroups, which keep their maxima (tile-hold-maxima).
-    if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
-        plan.getCopyWarps() && !tiles.skips() &&
-        (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
-      tiles.setReverse(true);
-    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
-    BlockValues part = block;
     SmallVector<Value, 2> within;
-    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
-      part.tileQ = rows;
-      part.part = true;
-      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
-      within = emitHull(builder, op, part);
-      if (!bounds.empty() && !op.getPatternAttr())
-        beginWhereVisible(within, part, domain);
-    }
-    mask = splitMask(builder, op, part, bounds);
-    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
-    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
+    Value domain = visibleTiles(within);
 
-    int64_t rows = plan.getTileQ(), columns = plan.getTileK();
-    TileType rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
-    TileType scoreType = shape({{"q", rows}, {"k", columns}}, f32, MemorySpace::Register);
-    TileType outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
+    const int64_t rows = plan.getTileQ();
+    rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
+    outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
     Value qTile =
         tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
                                          queries, ValueRange{b, h, q0}, queryLength),
                     "q_tile");
-    Value hidden = constant(-std::numeric_limits<float>::infinity()), zero = constant(0);
-    Value inits[] = {tile::named(tile::SplatOp::create(builder, loc, rowType, hidden), "m"),
-                     tile::named(tile::SplatOp::create(builder, loc, rowType, zero), "l"),
-                     tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc")};
+    floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
+    zero = floatConstant(0);
+    const SmallVector<Value> inits = initialValues();
     // Dropout counts its coordinates within the sequence, in global heads.
-    Value head, seed, offset, threshold;
     if (op.getDropout()) {
       head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
       seed = param("seed", builder.getI64Type());
@@ -323,59 +338,162 @@ private:
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&loop.getBody().front());
-      Value k0 = loop.getOrigin(), m = loop.getCarried()[0], l = loop.getCarried()[1], acc = loop.getCarried()[2];
-      Value kTile = tile::named(tile::LoadOp::create(builder, loc,
-                                                     shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
-                                                     keys, ValueRange{b, kvHead, k0}, keyLength),
-                                "k_tile");
-      Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
-      Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
-      Value m1 =
-          tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Max, x, "k", m, false), "m_next");
-      // A row whose keys are all hidden so far has m = -inf; its exponents must not become NaN.
-      Value base = map("m_base", rowType, m1, [&](ValueRange v) -> Value {
-        Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], hidden);
-        return arith::SelectOp::create(builder, loc, none, zero, v[0]);
-      });
-      auto expDifference = [&](ValueRange v) -> Value {
-        return math::ExpOp::create(builder, loc, arith::SubFOp::create(builder, loc, v[0], v[1]));
-      };
-      auto product = [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); };
-      Value alpha = map("alpha", rowType, {m, base}, expDifference);
-      // Before the exponentials: what follows then mixes special functions and products in one straight line.
-      Value acc1 = map("acc", outType, {acc, alpha}, product);
-      Value p = map("p", scoreType, {x, base}, expDifference);
-      Value l1 = map("l", rowType, {l, alpha}, product);
-      l1 = tile::named(tile::ReduceOp::create(builder, loc, rowType, tile::Reduction::Sum, p, "k", l1, false), "l");
-      if (op.getDropout())
-        p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold),
-                        "p");
-      if (!dtype.isF32())
-        p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
-      Value vTile = tile::named(
-          tile::LoadOp::create(builder, loc, shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
-                               values, ValueRange{b, kvHead, k0}, keyLength),
-          "v_tile");
-      Value acc2 = tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc1), "acc");
-      tile::YieldOp::create(builder, loc, ValueRange{m1, l1, acc2});
+      writeKeys(loop, qTile, {keys, values, kvHead});
     }
+    finish(loop.getResults(), queryLength);
+  }
 
-    Value m = loop.getResult(0), l = loop.getResult(1), acc = loop.getResult(2);
-    Value numerator = op.getDropout() ? param("keep_scale", f32) : constant(1);
-    // l = 0 means that the row saw no key: O = 0 and LSE = -inf.
-    Value inverse = map("inverse_l", rowType, l, [&](ValueRange v) -> Value {
-      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[0], zero);
-      return arith::SelectOp::create(builder, loc, none, zero, arith::DivFOp::create(builder, loc, numerator, v[0]));
+  /// K and V, and which of their heads.
+  struct KeyViews {
+    Value keys, values, kvHead;
+  };
+
+  /// The statistics and the accumulator before the first tile.
+  SmallVector<Value> initialValues() {
+    SmallVector<Value> inits;
+    for (auto statistic : statistics()) {
+      Value start = floatConstant(statistic.getInitial().getValue().convertToFloat());
+      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, rowType, start), statistic.getName().getValue()));
+    }
+    inits.push_back(tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc"));
+    return inits;
+  }
+
+  /// The loop's body: one tile of keys.
+  void writeKeys(tile::ForBlocksOp loop, Value qTile, KeyViews of) {
+    Type dtype = op.getDtype();
+    const int64_t columns = plan.getTileK();
+    scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32, MemorySpace::Register);
+    Value k0 = loop.getOrigin();
+    Value kTile = tile::named(tile::LoadOp::create(builder, loc,
+                                                   shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
+                                                   of.keys, ValueRange{b, of.kvHead, k0}, keyLength),
+                              "k_tile");
+    Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
+    Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
+    SmallVector<Value> next;
+    auto [p, acc] = normalise(x, loop.getCarried(), next);
+    if (op.getDropout())
+      p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
+    if (!dtype.isF32())
+      p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
+    Value vTile = tile::named(tile::LoadOp::create(builder, loc,
+                                                   shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
+                                                   of.values, ValueRange{b, of.kvHead, k0}, keyLength),
+                              "v_tile");
+    next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
+    tile::YieldOp::create(builder, loc, next);
+  }
+
+  //===--- The normaliser ---===//
+
+  SmallVector<attn::RowStatisticAttr> statistics() {
+    return llvm::to_vector(op.getStatistics().getAsRange<attn::RowStatisticAttr>());
+  }
+
+  /// A constant of the kernel's block, made once.
+  Value floatConstant(float value) {
+    Value &known = floats[llvm::bit_cast<uint32_t>(value)];
+    if (!known) {
+      OpBuilder::InsertionGuard guard(builder);
+      if (Operation *loop = builder.getInsertionBlock()->getParentOp(); isa<tile::ForBlocksOp>(loop))
+        builder.setInsertionPoint(loop);
+      known = constant(value);
+    }
+    return known;
+  }
+
+  /// A map by one of the normaliser's regions; `values` stand for what it takes behind b and h. `finish` adds to it.
+  Value mapByRegion(
+      StringRef name, TileType type, Region &region, ValueRange values,
+      function_ref<Value(Value)> finish = [](Value result) { return result; }) {
+    Block &body = region.front();
+    IRMapping mapping;
+    mapping.map(body.getArgument(0), b);
+    mapping.map(body.getArgument(1), h);
+    for (auto constant : body.getOps<arith::ConstantOp>())
+      if (auto value = dyn_cast<FloatAttr>(constant.getValue()))
+        mapping.map(constant.getResult(), floatConstant(value.getValue().convertToFloat()));
+    SmallVector<Value> inputs, read;
+    for (auto [argument, value] : llvm::zip(body.getArguments().drop_front(2), values))
+      if (!argument.use_empty()) {
+        inputs.push_back(value);
+        read.push_back(argument);
+      }
+    return map(name, type, inputs, [&](ValueRange elements) {
+      mapping.map(read, elements);
+      cloneOps(body, mapping);
+      return finish(mapping.lookup(cast<attn::YieldOp>(body.back()).getValue()));
     });
-    Value out = map("out", outType, {acc, inverse},
-                    [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); });
-    Value lse = map("lse", rowType, {m, l}, [&](ValueRange v) -> Value {
-      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, v[1], zero);
-      Value sum = arith::AddFOp::create(builder, loc, v[0], math::LogOp::create(builder, loc, v[1]));
-      return arith::SelectOp::create(builder, loc, none, hidden, sum);
+  }
+
+  Value times(StringRef name, Value tile, Value rowFactor) {
+    return map(name, cast<TileType>(tile.getType()), {tile, rowFactor},
+               [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); });
+  }
+
+  /// p of a tile of scores, and the accumulator times the rescale. `carried` are the statistics and the accumulator;
+  /// `next` gets the statistics with this tile in them.
+  std::pair<Value, Value> normalise(Value x, ValueRange carried, SmallVector<Value> &next) {
+    ValueRange before = carried.drop_back();
+    Value acc = carried.back(), base, rescale;
+    next.assign(before.begin(), before.end());
+    StringRef maximum;
+    for (auto [statistic, value] : llvm::zip(statistics(), next))
+      if (statistic.getIsMax()) {
+        maximum = maximum.empty() ? statistic.getName().getValue() : maximum;
+        value = reduce((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, x, value);
+      }
+    if (!op.getBase().empty())
+      base = mapByRegion((maximum + "_base").str(), rowType, op.getBase(), next);
+    SmallVector<Value> read(before);
+    read.push_back(base);
+    if (!op.getRescale().empty())
+      rescale = mapByRegion("alpha", rowType, op.getRescale(), base ? ValueRange(read) : before);
+    // Before the exponentials: what follows then mixes special functions and products in one straight line.
+    if (rescale)
+      acc = times("acc", acc, rescale);
+    Value p = mapByRegion("p", scoreType, op.getP(), base ? ValueRange{x, base} : ValueRange{x});
+    for (auto [statistic, value] : llvm::zip(statistics(), next))
+      if (!statistic.getIsMax()) {
+        StringRef name = statistic.getName().getValue();
+        value = reduce(name, tile::Reduction::Sum, p, rescale ? times(name, value, rescale) : value);
+      }
+    return {p, acc};
+  }
+
+  Value reduce(StringRef name, tile::Reduction kind, Value tile, Value init) {
+    return tile::named(tile::ReduceOp::create(builder, loc, rowType, kind, tile, "k", init, false), name);
+  }
+
+  /// O of the accumulator: divided by the divisor, 0 where that is 0, and scaled as dropout's survivors are.
+  Value output(ValueRange statistics, Value acc, Value keepScale) {
+    Region &divisor = op.getDivisor();
+    if (divisor.empty())
+      return !keepScale ? acc : map("out", outType, acc, [&](ValueRange v) -> Value {
+        return arith::MulFOp::create(builder, loc, v[0], keepScale);
+      });
+    Value numerator = keepScale ? keepScale : constant(1);
+    // That of a single statistic is called by it.
+    auto named = dyn_cast<BlockArgument>(cast<attn::YieldOp>(divisor.front().back()).getValue());
+    std::string name = named ? op.normaliserArgument(divisor, named.getArgNumber()) : "divisor";
+    Value inverse = mapByRegion("inverse_" + name, rowType, divisor, statistics, [&](Value value) -> Value {
+      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, value, zero);
+      return arith::SelectOp::create(builder, loc, none, zero, arith::DivFOp::create(builder, loc, numerator, value));
     });
-    tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q0}, queryLength, true);
-    tile::StoreOp::create(builder, loc, out, param("o", view(4, dtype)), ValueRange{b, h, q0}, queryLength, false);
+    return times("out", acc, inverse);
+  }
+
+  /// O and LSE from what the loop leaves.
+  void finish(ValueRange results, Value queryLength) {
+    ValueRange statistics = results.drop_back();
+    Value out = output(statistics, results.back(), op.getDropout() ? param("keep_scale", f32) : Value());
+    if (op.hasLse()) {
+      Value lse = mapByRegion("lse", rowType, op.getLse(), statistics);
+      tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q0}, queryLength, true);
+    }
+    tile::StoreOp::create(builder, loc, out, param("o", view(4, op.getDtype())), ValueRange{b, h, q0}, queryLength,
+                          false);
   }
 
   attn::AttentionOp op;
@@ -384,7 +502,11 @@ private:
   Location loc;
   Type f32, i32;
   int64_t depth, depthV;
+  TileType rowType, scoreType, outType;
   Value b, h, q0, qOrigin, qOffset, keyLength;
+  Value head, seed, offset, threshold; ///< of dropout
+  Value zero;
+  std::map<uint32_t, Value> floats; ///< by their bits
   BlockValues block;
   MaskSplit mask;
   SmallVector<BoundsTable> bounds;

@@ -290,6 +290,14 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
   request.specialPerElement = score.special;
   request.aluPerElement = score.alu;
+  if (op.getNormaliser()) {
+    // Behind b and h p takes the score, and the base of its row.
+    const unsigned on[] = {0, 0, onElement, onRow};
+    const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
+    constexpr double softmaxAlu = 2; // a subtraction, and what precedes exp2
+    request.normaliserSpecial = p.special;
+    request.aluPerElement += std::max(0.0, p.alu - softmaxAlu);
+  }
   auto keep = [&](const RegionCost &cost) {
     request.uniformValues += cost.uniformValues;
     request.rowVectors += cost.rowVectors;

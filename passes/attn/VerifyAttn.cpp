@@ -35,6 +35,10 @@ LogicalResult verifyNames(attn::AttentionOp op) {
   for (auto scalar : op.getScalars().getAsRange<attn::RuntimeScalarAttr>())
     if (failed(declare("run-time scalar", scalar.getName())))
       return failure();
+  llvm::StringSet<> statistics;
+  for (auto statistic : op.getStatistics().getAsRange<attn::RowStatisticAttr>())
+    if (!statistics.insert(statistic.getName()).second)
+      return op.emitOpError() << "row statistic '" << statistic.getName().getValue() << "' is declared twice";
   return success();
 }
 
@@ -60,8 +64,8 @@ struct VerifyAttn : attune::impl::VerifyAttnBase<VerifyAttn> {
         return signalPassFailure();
       }
       bool good = succeeded(verifyNames(attention));
-      for (Region *region : {&attention.getScore(), &attention.getMask()})
-        for (Operation &inner : region->getOps())
+      for (Region &region : attention->getRegions())
+        for (Operation &inner : region.getOps())
           good = good && succeeded(verifyScalarOp(&inner));
       if (!good)
         return signalPassFailure();

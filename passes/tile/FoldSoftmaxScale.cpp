@@ -1,6 +1,6 @@
-//===- FoldSoftmaxScale.cpp - The softmax's scale meets log2(e) in the exponent -----===//
+//===- FoldSoftmaxScale.cpp - The score's scale meets log2(e) in the exponent -----===//
 //
-// Two rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead:
+// Three rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead:
 // max and selection commute with it, and
 //
 //     x = c * s;  m = max(x);  p = exp(x - m)        becomes        m' = max(s);  p = exp(c * s - c * m')
@@ -14,6 +14,11 @@
 // logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-hold-maxima and
 // tile-fuse-exponents make it for the rows that it is right for.
 //
+// An exponential of a score alone, as sigmoid's, has one factor too, but in kernels that are precise: it rounds once
+// where the formula rounds twice.
+//
+//     exp(-(c * a))  =  exp2(a * (-c * log2(e)))
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/tile/Tile.h"
@@ -23,6 +28,9 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <cmath>
 
 namespace attune {
 #define GEN_PASS_DEF_FOLDSOFTMAXSCALE
@@ -102,6 +110,36 @@ void useExp2(math::ExpOp exp) {
     difference.erase();
 }
 
+/// exp of an element times a constant, or of its negative.
+void useExp2OfElement(tile::MapOp map, math::ExpOp exp) {
+  Value value = exp.getOperand();
+  float factor = log2e;
+  while (!isa<BlockArgument>(value)) {
+    auto negated = value.getDefiningOp<arith::NegFOp>();
+    auto [partner, by] = negated ? std::pair(negated.getOperand(), -1.0f) : splitFactor(value);
+    if (!partner)
+      return;
+    value = partner;
+    factor *= by;
+  }
+  if (!llvm::is_contained(map.getBody().getArguments(), value) || !std::isnormal(factor))
+    return;
+  OpBuilder builder(exp);
+  Location loc = exp.getLoc();
+  tile::explain(map, "exp as exp2: the score's factor times log2(e) multiplies the score");
+  Value constant = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(factor));
+  exp.replaceAllUsesWith(
+      Value(math::Exp2Op::create(builder, loc, arith::MulFOp::create(builder, loc, value, constant))));
+  Value operand = exp.getOperand();
+  exp.erase();
+  while (Operation *op = operand.getDefiningOp()) {
+    if (!isOpTriviallyDead(op) || op->getBlock() != &map.getBody().front())
+      break;
+    operand = op->getOperand(0);
+    op->erase();
+  }
+}
+
 struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
   using FoldSoftmaxScaleBase::FoldSoftmaxScaleBase;
 
@@ -111,9 +149,12 @@ struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
       for (tile::ForBlocksOp loop : loops)
         for (auto map : llvm::make_early_inc_range(loop.getBody().getOps<tile::MapOp>())) {
           moveFactor(map);
+          const bool isExact = kernel.getPrecise() || kernel.getDtype().isF32();
           for (auto exp : llvm::make_early_inc_range(map.getBody().getOps<math::ExpOp>()))
             if (cast<tile::TileType>(map.getResult().getType()).rank() > 0 && isSoftmaxExponent(map))
               useExp2(exp);
+            else if (!isExact && map.getInputs().size() == 1 && map.getOrigins().empty())
+              useExp2OfElement(map, exp);
         }
     }
   }

@@ -31,6 +31,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/NestedOps.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Constants.h"
@@ -108,6 +109,14 @@ tile::ReduceOp guardedBy(Value base) {
     return {};
   auto start = loop.getInits()[carriedIndex(maximum)].getDefiningOp<tile::SplatOp>();
   return start && constantFloat(start.getValue()) == least ? maximum : tile::ReduceOp();
+}
+
+/// Whether a factor of all exponentials of a row leaves with the sum: not where their sum meets another exponential of
+/// the maximum behind the loop, as that of a sink.
+bool leavesWithSum(tile::ReduceOp maximum) {
+  auto loop = cast<tile::ForBlocksOp>(maximum->getParentOp());
+  return llvm::none_of(loop.getResult(carriedIndex(maximum)).getUsers(),
+                       [](Operation *reader) { return holds<math::ExpOp>(*reader) || holds<math::Exp2Op>(*reader); });
 }
 
 class Fuser {
@@ -225,7 +234,8 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
       for (Softmax softmax : all) {
         if (!kernel.getPlan().getCopyWarps())
           Fuser(softmax).withBranch();
-        else if (tile::ReduceOp maximum = guardedBy(softmax.base()); maximum && softmax.factor() <= 3)
+        else if (tile::ReduceOp maximum = guardedBy(softmax.base());
+                 maximum && softmax.factor() <= 3 && leavesWithSum(maximum))
           Fuser(softmax).withRowFactor(maximum);
       }
     }

@@ -109,6 +109,62 @@ TEST_CASE("without declarations the regions are empty and the scale is 1 / sqrt(
   CHECK(op.getTensors().empty());
 }
 
+TEST_CASE("softmax leaves no trace in the op, another normaliser its regions") {
+  mlir::MLIRContext context;
+  auto plain = build(context, Variant("plain").normaliser(normalisers::softmax()));
+  attn::AttentionOp softmax = attentionOf(*plain);
+  CHECK(!softmax.getNormaliser());
+  CHECK(softmax.hasLse());
+  for (mlir::Region *region : softmax.normaliserRegions())
+    CHECK(region->empty());
+  CHECK(!contains(text(softmax), "normaliser"));
+
+  auto module = build(context, Variant("sink").normaliser(normalisers::softmaxWithSink("sinks")));
+  attn::AttentionOp sink = attentionOf(*module);
+  CHECK(sink.getNormaliser() == "softmax_sink");
+  CHECK(sink.hasLse());
+  std::string printed = text(sink);
+  CHECK(contains(printed, "statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<l, sum, "
+                          "0.000000e+00 : f32>]"));
+  CHECK(contains(printed, "^bb0(%b: i32, %h: i32, %m: f32, %l: f32, %base: f32)"));
+  CHECK(contains(printed, "^bb0(%b: i32, %h: i32, %x: f32, %base: f32)"));
+  CHECK(contains(printed, "attn.load \"sinks\"[%h] : (i32) -> f32"));
+
+  auto pointwise = build(context, Variant("sigmoid").normaliser(normalisers::sigmoid()));
+  attn::AttentionOp sigmoid = attentionOf(*pointwise);
+  CHECK(!sigmoid.hasLse());
+  CHECK(sigmoid.getStatistics().empty());
+  CHECK(sigmoid.getDivisor().empty());
+  RegionInterpreter interpreter([](mlir::Operation *, llvm::ArrayRef<Scalar>) { return Scalar(); });
+  mlir::Block &p = sigmoid.getP().front();
+  for (float x : {0.0f, 2.0f, -1.5f, -std::numeric_limits<float>::infinity()}) {
+    interpreter.set(p.getArgument(2), Scalar::of(x));
+    CHECK(interpreter.run(p).real == Approx(1 / (1 + std::exp(-x))));
+  }
+}
+
+TEST_CASE("what softmax is written out as computes it") {
+  mlir::MLIRContext context;
+  auto module = build(context, Variant("plain"));
+  attn::AttentionOp op = attentionOf(*module);
+  writeSoftmax(op);
+  REQUIRE(mlir::succeeded(mlir::verify(*module)));
+  RegionInterpreter interpreter([](mlir::Operation *, llvm::ArrayRef<Scalar>) { return Scalar(); });
+  auto value = [&](mlir::Region &region, std::vector<float> arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i)
+      interpreter.set(region.getArgument(unsigned(i) + 2), Scalar::of(arguments[i]));
+    return interpreter.run(region.front()).real;
+  };
+  const float hidden = -std::numeric_limits<float>::infinity();
+  CHECK(value(op.getBase(), {hidden, 0}) == 0);
+  CHECK(value(op.getBase(), {3, 1}) == 3);
+  CHECK(value(op.getRescale(), {1, 1, 3}) == Approx(std::exp(-2.0)));
+  CHECK(value(op.getP(), {hidden, 0}) == 0);
+  CHECK(value(op.getDivisor(), {3, 2}) == 2);
+  CHECK(value(op.getLse(), {3, 2}) == Approx(3 + std::log(2.0)));
+  CHECK(value(op.getLse(), {hidden, 0}) == hidden);
+}
+
 TEST_CASE("operations carry the user's line") {
   mlir::MLIRContext context;
   unsigned line = __LINE__ + 1;

@@ -725,6 +725,47 @@ class Cli(unittest.TestCase):
         self.assertEqual(result["scale"], 0.25)
         self.assertTrue(result["check"]["o"]["pass"])
 
+    def test_normalisers(self):
+        shape = ["--shape", "1,2,1,9,12,8,8", "--target", "cpu", "--dtype", "f32"]
+        out = self.path("sigmoid")
+        text = self.attune("run", "--normaliser", "sigmoid", "--mask", "q >= k", "--dump", out, *shape)
+        self.assertNotIn("lse", text)
+        self.assertFalse(os.path.exists(os.path.join(out, "lse.npy")))
+        meta = read_json(os.path.join(out, "meta.json"))
+        self.assertEqual(meta["definition"]["normaliser"], "sigmoid")
+        self.assertIsNone(meta["check"]["lse"])
+        q, k, v, o = (read_npy(os.path.join(out, name + ".npy"))[1] for name in "qkvo")
+        for h in range(2):
+            for i in range(9):
+                row = h * 9 + i
+                s = [meta["scale"] * sum(q[row * 8 + d] * k[j * 8 + d] for d in range(8)) for j in range(i + 1)]
+                for d in range(8):
+                    expected = sum(v[j * 8 + d] / (1 + math.exp(-x)) for j, x in enumerate(s))
+                    self.assertAlmostEqual(o[row * 8 + d], expected, places=4)
+        self.assertIn("lse", self.attune("run", "causal", "--sink", "sinks", *shape))
+        self.attune("run", "--sink", "sinks", "--tensor", "sinks=f32[H]:1000..1000", *shape)
+        self.attune("run", "causal", "--normaliser", "none", "--score", "max(s, 0) * max(s, 0)", "--dropout", "0.5", *shape)
+        # The variant's JSON, and text at a stage, carry it.
+        files = {}
+        for stage in ["dsl", "attn", "tile", "sched"]:
+            files[stage] = self.path(f"sink.{stage}")
+            self.attune("compile", "causal", "--sink", "sinks", "--arch", "sm_80", "--emit", stage, "-o", files[stage])
+        texts = {stage: without_places(self.attune("compile", file, "--arch", "sm_80", "--emit", "cuda"))
+                 for stage, file in files.items()}
+        self.assertEqual(len(set(texts.values())), 1)
+        self.assertEqual(read_json(files["dsl"])["sink"], "sinks")
+        mistakes = [
+            (["--sink", "sinks", "--normaliser", "none"], 2,
+             "error: --sink contradicts --normaliser none, which has none; leave out one\n"),
+            ([files["dsl"], "--normaliser", "sigmoid"], 2,
+             f"error: --normaliser contradicts {files['dsl']}, which has normaliser softmax_sink; leave out the flag\n"),
+            ([files["attn"], "--sink", "sinks"], 2,
+             f"error: --sink contradicts {files['attn']}, which holds the variant; edit the file or leave out the flag\n"),
+        ]
+        for arguments, code, message in mistakes:
+            self.attune("compile", *arguments, code=code)
+            self.assertEqual(self.err, message)
+
     def test_nvrtc(self):
         base = ["--arch", "sm_90", "--head-dim", 64]
         probe = subprocess.run([ATTUNE, "compile", "causal", *map(str, base), "--json"], capture_output=True,

@@ -533,6 +533,13 @@ TEST_CASE("a variant with more work is predicted to take longer") {
   softcap.specialPerElement = 1;
   softcap.aluPerElement = 2;
   CHECK(best(softcap).cost.totalSeconds > plain);
+  PlanRequest sigmoid = makeRequest(64), none = makeRequest(64);
+  sigmoid.normaliserSpecial = 2;
+  none.normaliserSpecial = 0;
+  CHECK(best(sigmoid).cost.specialSeconds == 2 * best(makeRequest(64)).cost.specialSeconds);
+  CHECK(best(sigmoid).cost.totalSeconds > plain);
+  CHECK(best(none).cost.specialSeconds == 0);
+  CHECK(best(none).cost.totalSeconds < plain);
   CHECK(best(makeRequest(64, MaskShape::full(), true)).cost.totalSeconds > plain);
   PlanRequest f32 = makeRequest(64);
   f32.elementBytes = 4;

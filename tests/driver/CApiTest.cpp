@@ -169,6 +169,26 @@ TEST_CASE("variants, stages, plans and kernels have their texts in C") {
   CHECK(attune_version() == std::string(attune::versionText()));
 }
 
+TEST_CASE("normalisers by the C interface") {
+  attune_text_variant text = textVariant("weighed", nullptr, "q >= k");
+  text.normaliser = "sigmoid";
+  char *json = nullptr;
+  CHECK(givenText(attune_variant_json(variantOf(text).get(), &json), json).find("\"normaliser\": \"sigmoid\"") !=
+        std::string::npos);
+  text.normaliser = nullptr;
+  text.sink = "sinks";
+  CHECK(givenText(attune_variant_json(variantOf(text).get(), &json), json).find("\"sink\": \"sinks\"") !=
+        std::string::npos);
+  attune_variant *variant = nullptr;
+  text.normaliser = "none";
+  CHECK(textOf(attune_variant_from_text(&text, &variant)) ==
+        "error: normaliser none has no sink; leave out \"sinks\", or use softmax");
+  text.normaliser = "softmin";
+  text.sink = nullptr;
+  CHECK(textOf(attune_variant_from_text(&text, &variant)) ==
+        "error: normaliser \"softmin\" is not one of softmax, sigmoid and none");
+}
+
 TEST_CASE("errors of the C interface, to the letter") {
   attune_variant *variant = nullptr;
   attune_text_variant text = textVariant("mine", "softcap(s, 30", nullptr);

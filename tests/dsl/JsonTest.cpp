@@ -114,13 +114,13 @@ TEST_CASE("errors of JSON, to the letter") {
       return read(text + "1" + end + "}");
     };
     CHECK(nested(100).starts_with("error: /name is "));
-    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
     CHECK(nested(200000) == nested(101));
   }
   CHECK(read("{}") == "error: /name is missing");
   CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
   CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
-                                                 "score mask dropout precise qOffset blocks tensors "
+                                                 "score mask dropout precise qOffset blocks normaliser sink tensors "
                                                  "scalars");
   CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");
@@ -161,6 +161,6 @@ TEST_CASE("errors of JSON, to the letter") {
         "score:1:4: error: expected an expression, but found the end of the text\ns +\n   ^");
   CHECK(read(std::string(100, '[')) == "json:1:100: error: variant is not valid JSON from here on");
   CHECK(read(std::string(100000, '[')) ==
-        "error: variant nests more than 100 levels deep, but its fields take 3; leave out the rest");
+        "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
   CHECK(read("{\"name\": \"\xff\"}").starts_with("json:1:"));
 }

@@ -144,6 +144,12 @@ TEST_CASE("built-ins") {
         "t[0]: 1h 0 broadcast; t[1]: 1q 0 broadcast; t[2]: 1k 0 broadcast");
 }
 
+TEST_CASE("a normaliser's elements") {
+  CHECK(shown(Variant("v").mask(causal()).normaliser(normalisers::softmaxWithSink("sinks"))) == "sinks[0]: 1h 0");
+  const Normaliser scaled = {.name = "scaled", .p = "sigmoid(x) * t[b, h]", .tensors = {{"t", f32, 2}}};
+  CHECK(shown(Variant("v").normaliser(scaled)) == "t[0]: 1b 0; t[1]: 1h 0");
+}
+
 TEST_CASE("shared parts and long conditions take no time") {
   auto t = captured("t", f32, rank(1));
   // 2^100 paths.

@@ -211,3 +211,63 @@ module attributes {attn.variant = #attn.variant<{"name" "a"}>} {}
 
 // expected-error@+1 {{objects nest more than 16 deep}}
 module attributes {attn.variant = #attn.variant<{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":1}}}}}}}}}}}}}}}}}}>} {}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op has the statistics or regions of a normaliser, but names none}}
+attn.attention @unnamed dtype f16 head_dim 64 x 64 scale 1.0 score {} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op normaliser "mine" has no p region}}
+attn.attention @no_p dtype f16 head_dim 64 x 64 scale 1.0 attributes {normaliser = "mine"} score {} mask {}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op p region must take (b, h : i32) and 1 f32}}
+attn.attention @arguments dtype f16 head_dim 64 x 64 scale 1.0 attributes {normaliser = "mine"} score {} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  attn.yield %x : f32
+}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op divisor region must yield 'f32'}}
+attn.attention @result dtype f16 head_dim 64 x 64 scale 1.0 attributes {normaliser = "mine"} score {} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+} divisor {
+^bb0(%b: i32, %h: i32):
+  %0 = arith.cmpi eq, %b, %h : i32
+  attn.yield %0 : i1
+}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op base region reads statistic "l", a sum of weights that follow from it}}
+attn.attention @circle dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {normaliser = "mine", statistics = [#attn.statistic<l, sum, 0.0 : f32>]} score {} mask {} base {
+^bb0(%b: i32, %h: i32, %l: f32):
+  attn.yield %l : f32
+} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  attn.yield %x : f32
+}
+
+// -----
+
+// expected-error@+1 {{'attn.attention' op statistic "l" must start from an f32}}
+attn.attention @wide dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {normaliser = "mine", statistics = [#attn.statistic<l, sum, 0.0 : f64>]} score {} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+}
+
+// -----
+
+// expected-error@+2 {{a statistic is a max or a sum, not 'min'}}
+attn.attention @minimum dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {normaliser = "mine", statistics = [#attn.statistic<l, min, 0.0 : f32>]} score {} mask {}

@@ -77,3 +77,51 @@ attn.attention @everything dtype f32 head_dim 8 x 512 scale 1.0
   // CHECK: attn.yield %{{.*}} : i1
   attn.yield %0 : i1
 }
+
+// A normaliser: its name, what a row carries, and regions of (b, h) and f32 values.
+// CHECK-LABEL: attn.attention @normalised dtype f16
+// CHECK-SAME: normaliser = "mine"
+// CHECK-SAME: statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<"the sum", sum, 5.000000e-01 : f32>]
+// CHECK:      } base {
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %[[M:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT:   attn.yield %[[M]] : f32
+// CHECK-NEXT: } rescale {
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: f32, %{{.*}}: f32, %[[BASE:.*]]: f32):
+// CHECK-NEXT:   attn.yield %[[BASE]] : f32
+// CHECK-NEXT: } p {
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %[[X:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT:   math.exp %[[X]] : f32
+// CHECK:      } divisor {
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: f32, %[[L:.*]]: f32):
+// CHECK-NEXT:   attn.yield %[[L]] : f32
+// CHECK-NEXT: } lse {
+// CHECK:        attn.yield
+attn.attention @normalised dtype f16 head_dim 64 x 64 scale 0.125
+    attributes {normaliser = "mine", statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<"the sum", sum, 0.5 : f32>]}
+    score {} mask {} base {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %m : f32
+} rescale {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32, %base: f32):
+  attn.yield %base : f32
+} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  %0 = math.exp %x : f32
+  attn.yield %0 : f32
+} divisor {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %l : f32
+} lse {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %m : f32
+}
+
+// Only p has to be there.
+// CHECK-LABEL: attn.attention @pointwise
+// CHECK:      } mask {
+// CHECK-NEXT: } p {
+// CHECK-NOT:  divisor
+attn.attention @pointwise dtype f16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "mine"} score {} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+}

@@ -161,6 +161,9 @@ Group wideHeadGroup(bool gpu) {
   b.add("layout", busy(), bf16, shape,
         [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
   b.add("no LSE", busy(), bf16, shape, [](Case &test) { test.layout.withoutLse = true; });
+  b.add("sigmoid", Variant("sigmoid").mask(causal()).normaliser(normalisers::sigmoid()), bf16, shape);
+  b.add("sink", Variant("sink").mask(causal()).dropout(0.2f).normaliser(normalisers::softmaxWithSink("sinks")), f16,
+        shape);
   b.add("every third row hidden",
         Variant("v").mask([](Index, Index, Index q, Index k) { return q % 3 != 0 && k <= q; }), bf16, shape);
   return b.group;
@@ -766,6 +769,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(scalarGroup());
   all.push_back(expressionGroup());
   all.push_back(dropoutGroup());
+  all.push_back(normaliserGroup(gpu));
   return all;
 }
 
@@ -784,6 +788,8 @@ Group attune::tests::smallGroup() {
   b.add("wide", busy(), bf16, {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 100, .headDim = 512});
   b.add("layout", busy(), f16, shape, [](Case &test) { test.layout = {.rowsBeforeHeads = true, .padColumns = 8}; });
   b.add([=] { return dropoutCase(bf16, shape, 0.2f, 3); });
+  b.add("sigmoid", Variant("sigmoid").mask(causal()).normaliser(normalisers::sigmoid()), bf16, shape);
+  b.add("sink", Variant("sink").mask(causal()).normaliser(normalisers::softmaxWithSink("sinks")), bf16, shape);
   auto t = captured("values", f32, rank(1));
   b.add("clamped", Variant("clamped").score([=](Score s, Index, Index, Index q, Index k) {
     return s + clamped(t[q - k]) + clamped(t[k + 1000]);

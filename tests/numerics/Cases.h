@@ -16,9 +16,12 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns",
-/// "bounds", "captured", "scalars", "expressions", "dropout". `gpu` leaves out the head dims that take a GPU compiler
-/// long, and adds long sequences.
+/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers". `gpu` leaves out the head dims that take a
+/// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
+
+/// "normalisers": those that come with attune, and definitions from outside.
+Group normaliserGroup(bool gpu);
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();

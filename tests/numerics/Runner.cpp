@@ -262,6 +262,8 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
       tensor = HostTensor::zeros(decl.dtype, {shape.heads});
       for (int64_t h = 0; h < shape.heads; ++h)
         tensor.set(h, std::exp2(-8.0 * double(h + 1) / double(shape.heads)));
+    } else if (decl.name == "sinks") {
+      tensor = HostTensor::random(decl.dtype, {shape.heads}, seed * 100 + 7);
     } else if (decl.name == "table") {
       tensor = HostTensor::random(decl.dtype, {shape.heads, std::max<int64_t>(shape.queries + shape.keys - 1, 1)},
                                   seed * 100 + 4);
@@ -282,6 +284,9 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
     }
     problem.tensors[decl.name] = std::move(tensor);
   }
+  for (const ScalarDecl &decl : shared->scalars())
+    if (decl.name == "top")
+      problem.scalars[decl.name] = reference::scalarOf(decl.dtype, 20);
   return makeCase(std::move(label), std::move(shared), std::move(problem));
 }
 
@@ -337,7 +342,7 @@ Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test)
   args.k = k.view(device);
   args.v = v.view(device);
   args.o = o.view(device);
-  if (!test.layout.withoutLse)
+  if (test.wantsLse())
     args.lse = lse.view(device);
   for (const auto &[name, placed] : captured)
     args.tensors.push_back({name, placed.view(device)});
@@ -386,7 +391,7 @@ Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test)
     return outsideLse.error();
   if (*outsideLse >= 0)
     results.outside += fmt::format("memory around LSE was written at element {}", *outsideLse);
-  if (test.layout.withoutLse)
+  if (!test.wantsLse())
     results.lse = {};
   return results;
 }
@@ -407,7 +412,7 @@ Verdict attune::tests::judge(const Case &test, const Expectation &expected, cons
   reference::Comparison o = reference::compareO(results->o, expected.exact, expected.plain);
   Verdict verdict{o.pass && results->outside.empty(), fmt::format("{}: {}", test.describe(), oneLine(o.describe())), 0};
   verdict.ratio = o.ratio();
-  if (!test.layout.withoutLse) {
+  if (test.wantsLse()) {
     reference::Comparison lse = reference::compareLse(results->lse, expected.exact, expected.plain);
     verdict.pass &= lse.pass;
     verdict.text += "; " + oneLine(lse.describe());

@@ -52,14 +52,18 @@ struct Case {
   std::shared_ptr<const Variant> variant;
   reference::Problem problem; ///< problem.variant points to `variant`
   Layout layout = {};
-  CompileOptions options = {}; ///< dtype and head dims are the problem's
+  CompileOptions options = {};                   ///< dtype and head dims are the problem's
+  std::shared_ptr<const Variant> reference = {}; ///< another that computes the same: then problem.variant points to it
+
+  /// Whether LSE is asked for.
+  bool wantsLse() const { return !layout.withoutLse && variant->hasLse(); }
 
   /// "causal bf16 B 1 H 2/2 S 113 x 203 D 32 x 32".
   std::string describe() const;
 };
 
 /// Random q, k and v. Captured tensors that the problem lacks and whose names are those of the built-ins (ids,
-/// lengths, slopes, table, bias, pattern) get values that make sense for the shape.
+/// lengths, slopes, table, bias, pattern, sinks; the scalar top) get values that make sense for the shape.
 Case makeCase(std::string label, Variant variant, DType dtype, const Shape &shape, uint64_t seed);
 /// The same of a problem that already has its inputs.
 Case makeCase(std::string label, std::shared_ptr<const Variant> variant, reference::Problem problem);

@@ -253,3 +253,75 @@ attn.attention @positions dtype bf16 head_dim 64 x 64 scale 0.125 score {
   attn.yield %2 : f32
 } mask {
 }
+
+// -----
+
+// Without statistics the loop carries the accumulator alone, and O is that. There is no LSE.
+// CHECK-LABEL: tile.kernel @pointwise(
+// CHECK-SAME:    o: out [b, h, q, dv 64] bf16) grid
+// CHECK:         %acc_end = tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} iter_args(%[[ACC:[a-z_]+]] = %acc_init :
+// CHECK:           %[[X:[a-z_0-9]+]] = tile.map({{.*}} only_if
+// CHECK:           %[[P:[a-z_0-9]+]] = tile.map(%[[X]] :
+// CHECK:             math.tanh
+// CHECK:           } {tile.name = "p"}
+// CHECK-NOT:       tile.reduce
+// CHECK:           %[[PB:.*]] = tile.convert %[[P]]
+// CHECK:           tile.mma %[[PB]], %{{.*}} add %[[ACC]]
+// CHECK:         tile.store %acc_end, %{{.*}}
+// CHECK-NOT:     tile.store
+attn.attention @pointwise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "tanh"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %0 = math.tanh %x : f32
+  attn.yield %0 : f32
+}
+
+// -----
+
+// What dropout keeps is scaled once, in the end.
+// CHECK-LABEL: tile.kernel @dropped_pointwise(
+// CHECK:         tile.dropout
+// CHECK:         tile.map(%acc_end :
+// CHECK:           arith.mulf %{{.*}}, %keep_scale
+// CHECK:         } {tile.name = "out"}
+attn.attention @dropped_pointwise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, normaliser = "tanh"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %0 = math.tanh %x : f32
+  attn.yield %0 : f32
+}
+
+// -----
+
+// A sum without a base: nothing is rescaled. The divisor reads a captured tensor, and an LSE that is left out is no operand.
+// CHECK-LABEL: tile.kernel @divided(
+// CHECK-NOT:     lse:
+// CHECK:         tile.splat %{{.*}} {tile.name = "total"}
+// CHECK:         iter_args(%[[TOTAL:[a-z_]+]] = %{{.*}}, %[[ACC:[a-z_]+]] = %acc_init :
+// CHECK:           tile.map(%{{.*}} only_if
+// CHECK:           %[[P:[a-z_0-9]+]] = tile.map(
+// CHECK:             math.exp
+// CHECK:           %[[SUM:[a-z_]+]] = tile.reduce sum %[[P]] over "k" init %[[TOTAL]]
+// CHECK:           tile.mma %{{.*}}, %{{.*}} add %[[ACC]]
+// CHECK:         tile.map(%total_end :
+// CHECK:           %[[FLOOR:.*]] = tile.element %{{.*}}[%h]
+// CHECK:           %[[DIVISOR:.*]] = arith.maxnumf %{{.*}}, %[[FLOOR]]
+// CHECK:           %[[NONE:.*]] = arith.cmpf oeq, %[[DIVISOR]],
+// CHECK:           %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[DIVISOR]]
+// CHECK:           arith.select %[[NONE]], %{{.*}}, %[[INVERSE]]
+// CHECK:         } {tile.name = "inverse_divisor"}
+attn.attention @divided dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {normaliser = "floored", statistics = [#attn.statistic<total, sum, 0.0 : f32>], tensors = [#attn.tensor<floors, f32, rank 1>]} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %0 = math.exp %x : f32
+  attn.yield %0 : f32
+} divisor {
+^bb0(%b: i32, %h: i32, %total: f32):
+  %floor = attn.load "floors"[%h] : (i32) -> f32
+  %0 = arith.maxnumf %total, %floor : f32
+  attn.yield %0 : f32
+}

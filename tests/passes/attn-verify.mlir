@@ -58,3 +58,26 @@ attn.attention @good dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = 
   %2 = arith.cmpi slt, %1, %0 : i64
   attn.yield %2 : i1
 }
+
+// -----
+
+// expected-error @below {{'attn.attention' op row statistic 'm' is declared twice}}
+attn.attention @statistics dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {normaliser = "mine", statistics = [#attn.statistic<m, max, 0.0 : f32>, #attn.statistic<m, sum, 0.0 : f32>]} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+}
+
+// -----
+
+attn.attention @weights dtype f16 head_dim 64 x 64 scale 1.0 attributes {normaliser = "mine"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  // expected-error @below {{'arith.extf' op gives 'f64'; scores and masks compute with f32, i32, i64 and i1}}
+  %0 = arith.extf %x : f32 to f64
+  %1 = arith.truncf %0 : f64 to f32
+  attn.yield %1 : f32
+}

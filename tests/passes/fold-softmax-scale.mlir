@@ -34,3 +34,42 @@ attn.attention @scaled dtype bf16 head_dim 64 x 64 scale 0.125 score {
 attn.attention @negative dtype bf16 head_dim 64 x 64 scale -0.125 score {
 } mask {
 }
+
+// An exponential of the score alone: one factor, the scale's, the sign's and log2(e).
+// CHECK-LABEL: tile.kernel @sigmoid
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant -0.180336878 : f32
+// CHECK:         tile.for_blocks
+// CHECK:           %[[S:.*]] = tile.mma
+// CHECK-NEXT:      arith.addi
+// CHECK:           tile.map(%{{.*}} : {{.*}}) ->
+// CHECK-NEXT:      ^bb0(%[[X:.*]]: f32):
+// CHECK-NEXT:        %[[EXPONENT:.*]] = arith.mulf %[[X]], %[[FACTOR]] : f32
+// CHECK-NEXT:        math.exp2 %[[EXPONENT]] : f32
+// CHECK:           } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the score", tile.name = "p"}
+attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %one = arith.constant 1.0 : f32
+  %0 = arith.negf %x : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %one, %1 : f32
+  %3 = arith.divf %one, %2 : f32
+  attn.yield %3 : f32
+}
+
+// Kernels that are precise round as the formula does.
+// CHECK-LABEL: tile.kernel @precise_sigmoid
+// CHECK:         math.exp %
+// CHECK-NOT:     math.exp2
+attn.attention @precise_sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid", precise} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %one = arith.constant 1.0 : f32
+  %0 = arith.negf %x : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %one, %1 : f32
+  %3 = arith.divf %one, %2 : f32
+  attn.yield %3 : f32
+}

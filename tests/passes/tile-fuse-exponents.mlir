@@ -103,3 +103,42 @@ attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.p
 attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {precise, tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
 } mask {
 }
+
+// -----
+
+// A sink's exponential of the maximum is added to the sum behind the loop: the difference stays.
+// CHECK-LABEL: tile.kernel @sink
+// CHECK:         tile.for_blocks
+// CHECK:           } {tile.name = "m_base"}
+// CHECK-NOT:       math.fma
+// CHECK:           } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "p"}
+attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {dropout, normaliser = "softmax_sink", statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<l, sum, 0.0 : f32>],
+                tensors = [#attn.tensor<sinks, f32, rank 1>],
+                tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+} mask {
+} base {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  %least = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %0 = arith.cmpf oeq, %m, %least : f32
+  %1 = arith.select %0, %zero, %m : f32
+  attn.yield %1 : f32
+} rescale {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32, %base: f32):
+  %0 = arith.subf %m, %base : f32
+  %1 = math.exp %0 : f32
+  attn.yield %1 : f32
+} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  %0 = arith.subf %x, %base : f32
+  %1 = math.exp %0 : f32
+  attn.yield %1 : f32
+} divisor {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  %sinks = attn.load "sinks"[%h] : (i32) -> f32
+  %0 = arith.subf %sinks, %m : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %l, %1 : f32
+  attn.yield %2 : f32
+}

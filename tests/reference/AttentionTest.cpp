@@ -79,6 +79,44 @@ TEST_CASE("a score and a mask by hand") {
   CHECK(output.lse[0] == 0);
 }
 
+TEST_CASE("normalisers by hand") {
+  const Variant sigmoid = Variant("sigmoid").normaliser(normalisers::sigmoid());
+  Output output = solve(tiny(sigmoid)); // p = 1/2 and 3/4
+  CHECK(output.o[0] == Approx(0.5 * 4 + 0.75 * 8).epsilon(1e-7));
+  CHECK(output.lse.empty());
+  CHECK(output.lseError.empty());
+  const Variant squared = Variant("squared")
+                              .score([](Score s, Index, Index, Index, Index) { return s * s - 1; })
+                              .normaliser(normalisers::none());
+  const double log3 = std::log(3.0);
+  CHECK(solve(tiny(squared)).o[0] == Approx(-4 + (log3 * log3 - 1) * 8).epsilon(1e-6));
+  const Variant masked = Variant(squared).mask([](Index, Index, Index, Index k) { return k == 0; });
+  CHECK(solve(tiny(masked)).o[0] == -4);
+  CHECK(solvePlain(tiny(masked)).o[0] == -4);
+
+  const Variant sink = Variant("sink").normaliser(normalisers::softmaxWithSink("sinks"));
+  Problem problem = tiny(sink);
+  problem.tensors["sinks"] = tensorOf({1}, {std::log(4.0)}); // p = 1/8, 3/8, and 4/8 of the sink
+  output = solve(problem);
+  CHECK(output.o[0] == Approx(3.5).epsilon(1e-6));
+  CHECK(output.lse[0] == Approx(std::log(4)).epsilon(1e-7));
+  for (double extreme : {1e4, 3e38, -3e38}) {
+    problem.tensors["sinks"] = tensorOf({1}, {extreme});
+    CHECK(solve(problem).o[0] == (extreme > 0 ? Approx(0).margin(1e-12) : Approx(7).epsilon(1e-7)));
+    CHECK(std::isfinite(solvePlain(problem).o[0]));
+  }
+  problem.tensors["sinks"] = tensorOf({2}, {0, 0});
+  CHECK(attention(problem).error().message == "sink sinks is f32[2], but must be f32[1], a logit for each head");
+  problem.tensors.clear();
+  CHECK(attention(problem).error().message == "tensor sinks is not bound");
+}
+
+TEST_CASE("a definition without a formula here is refused") {
+  const Variant variant = Variant("v").normaliser({.name = "tanh_of", .p = "x == -inf ? 0 : tanh(x)"});
+  CHECK(attention(tiny(variant)).error().message ==
+        "the reference has no formula of normaliser tanh_of; it knows softmax, softmax with a sink, sigmoid and none");
+}
+
 TEST_CASE("rows without visible keys give 0 and -inf") {
   Variant masked("masked"), scored("scored"), empty("empty");
   masked.mask([](Index, Index, Index q, Index k) { return q > k; });

@@ -228,6 +228,16 @@ TEST_CASE("empty work succeeds without a call, empty keys launch", "[launch]") {
   CHECK(s.address("k") == nullptr);
 }
 
+TEST_CASE("an LSE that the kernel does not give", "[launch]") {
+  Setup s;
+  s.image.signature.operands.pop_back();
+  s.build();
+  CHECK(s.message() == "the kernel has no operand 'lse', as its normaliser gives none; leave .lse unset");
+  CHECK(called.empty());
+  s.args.lse.reset();
+  CHECK(s.message() == "success");
+}
+
 TEST_CASE("dtype, rank and shape errors", "[launch]") {
   Setup s;
   SECTION("dtype") {

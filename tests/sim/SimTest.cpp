@@ -171,7 +171,7 @@ TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layout
     }
   }
   for (const char *name : {"grouped-heads", "layouts", "hidden", "hard-inputs", "patterns", "bounds", "captured",
-                           "scalars", "expressions", "dropout"}) {
+                           "scalars", "expressions", "dropout", "normalisers"}) {
     INFO(name);
     CHECK(ran[name] >= 2);
   }

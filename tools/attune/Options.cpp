@@ -49,6 +49,14 @@ void Flags::addVariant(CLI::App &verb) {
   auto *group = verb.add_option_group("Variant");
   group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
   group->add_option("--mask", mask, "visible keys, for example \"q >= k\"")->type_name("EXPR");
+  group
+      ->add_option("--normaliser", normaliser,
+                   "what a score weighs: softmax, sigmoid, or none, which takes it as it is; softmax without")
+      ->check(oneOf({"softmax", "sigmoid", "none"}));
+  group
+      ->add_option("--sink", sink,
+                   "captured tensor f32[H] whose logit takes part in softmax's denominator; --tensor gives its data")
+      ->type_name("NAME");
   group->add_option("--dropout", dropout, "probability in [0, 1)")->type_name("P");
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
@@ -256,6 +264,19 @@ static Expected<std::vector<TensorDecl>> declarations(const std::vector<TensorFl
   return result;
 }
 
+/// What --normaliser and --sink say; nothing where neither is given.
+static Result<std::optional<Normaliser>> normaliserOf(const Flags &flags) {
+  if (flags.normaliser.empty() && flags.sink.empty())
+    return std::optional<Normaliser>();
+  const std::string name = flags.normaliser.empty() ? "softmax" : flags.normaliser;
+  if (!flags.sink.empty() && name != "softmax")
+    return usageError(fmt::format("--sink contradicts --normaliser {}, which has none; leave out one", name));
+  Expected<Normaliser> known = normalisers::named(name, flags.sink);
+  if (!known)
+    return Failure{known.error(), usage};
+  return std::optional(*known);
+}
+
 static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorDecl> &declared, std::string name) {
   TextVariant text;
   text.score = flags.score.value_or("");
@@ -269,19 +290,24 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
     text.dropout = float(*flags.dropout);
   text.precise = flags.precise;
   text.qOffset = flags.qOffset || flags.qOffsetValue;
+  Result<std::optional<Normaliser>> normaliser = normaliserOf(flags);
+  if (!normaliser)
+    return normaliser.failure();
+  text.normaliser = *normaliser;
   Expected<Variant> variant = Variant::parse(std::move(name), text);
   if (!variant)
     return variant.error();
   return *variant;
 }
 
-/// Adds --score, --mask, --dropout, --scale and --precise to a variant from elsewhere.
+/// Adds --score, --mask, --normaliser, --sink, --dropout, --scale and --precise to a variant from elsewhere.
 static Result<Variant> extend(Variant variant, const Flags &flags, const std::vector<TensorDecl> &declared,
                               const std::string &origin) {
   if (flags.score || flags.mask) {
     Flags expressions = flags;
     expressions.dropout.reset();
     expressions.scale.reset();
+    expressions.normaliser = expressions.sink = "";
     Result<Variant> added = textVariant(expressions, declared, "added");
     if (!added)
       return added.failure();
@@ -293,6 +319,16 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     }
     if (const std::optional<Expr> &mask = added->maskExpr())
       variant.mask([&](Index, Index, Index, Index) { return *mask; });
+  }
+  Result<std::optional<Normaliser>> normaliser = normaliserOf(flags);
+  if (!normaliser)
+    return normaliser.failure();
+  if (*normaliser && **normaliser != variant.normaliser()) {
+    if (variant.normaliserExpressions())
+      return usageError(fmt::format("--{} contradicts {}, which has normaliser {}; leave out the flag",
+                                    flags.normaliser.empty() ? "sink" : "normaliser", origin,
+                                    variant.normaliser().name));
+    variant.normaliser(**normaliser);
   }
   if (flags.scale) {
     if (variant.scale() && *variant.scale() != float(*flags.scale))
@@ -462,11 +498,11 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   request.input = std::move(*input);
   if (request.input.kind == Input::Kind::Ir) {
     request.text = request.input.file;
-    const std::pair<bool, const char *> variantFlags[] = {{flags.score.has_value(), "score"},
-                                                          {flags.mask.has_value(), "mask"},
-                                                          {flags.scale.has_value(), "scale"},
-                                                          {flags.precise, "precise"},
-                                                          {flags.qOffset, "with-q-offset"}};
+    const std::pair<bool, const char *> variantFlags[] = {
+        {flags.score.has_value(), "score"},        {flags.mask.has_value(), "mask"},
+        {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
+        {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
+        {flags.qOffset, "with-q-offset"}};
     for (auto [given, flag] : variantFlags)
       if (given)
         return usageError(fmt::format(
@@ -584,6 +620,11 @@ struct MadeTensor {
 
 /// Data that makes sense for a built-in without --tensor.
 static std::optional<MadeTensor> builtinDefault(const Request &request, const TensorParam &param, const Shape &shape) {
+  // A normaliser's own vector is one of the heads: a sink.
+  if (request.variant && param.rank == 1)
+    for (const TensorDecl &own : request.variant->normaliser().tensors)
+      if (own.name == param.name)
+        return MadeTensor{{shape.heads}};
   if (!request.input.builtin || param.rank < 1)
     return std::nullopt;
   const std::string &variant = request.input.builtin->name;

@@ -76,6 +76,7 @@ struct Shape {
 struct Flags {
   std::string input;
   std::optional<std::string> score, mask;
+  std::string normaliser, sink;
   std::optional<double> dropout, scale;
   bool precise = false;
   bool qOffset = false;

@@ -45,6 +45,7 @@ struct RunFlags : Flags {
 struct Data {
   Shape shape;
   HostTensor q, k, v, o, lse;
+  bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
 };
 
@@ -150,7 +151,8 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
     data.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, flags.seed * 1000 + 3);
   }
   data.o = HostTensor::zeros(dtype, {shape.batch, shape.heads, shape.queries, shape.headDimV});
-  data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, shape.queries});
+  data.hasLse = std::ranges::find(signature.operands, "lse", &OperandParam::name) != signature.operands.end();
+  data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, data.hasLse ? shape.queries : 0});
   // All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
   for (HostTensor *tensor : {&data.o, &data.lse})
     std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
@@ -190,7 +192,8 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
   args.k = view(data.k);
   args.v = view(data.v);
   args.o = view(data.o);
-  args.lse = view(data.lse);
+  if (data.hasLse)
+    args.lse = view(data.lse);
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
   for (const auto &[name, value] : data.scalars)
@@ -318,8 +321,16 @@ void announceReference(const Shape &shape) {
 
 struct Check {
   reference::Output exact;
-  reference::Comparison o, lse;
-  bool pass() const { return o.pass && lse.pass; }
+  reference::Comparison o;
+  std::optional<reference::Comparison> lse; ///< where the variant has one
+  bool pass() const { return o.pass && (!lse || lse->pass); }
+  /// Of the result that differs.
+  std::string difference() const { return o.pass && lse ? lse->describe() : o.describe(); }
+  void printErrors() const {
+    print("  {:<14} {}\n", "error", o.describe());
+    if (lse)
+      print("  {:<14} {}\n", "", lse->describe());
+  }
 };
 
 /// The run as the reference has it, without tensors.
@@ -364,7 +375,8 @@ Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data)
     return plain.error();
   Check result{std::move(*exact), {}, {}};
   result.o = reference::compareO(data.o, result.exact, *plain);
-  result.lse = reference::compareLse(data.lse, result.exact, *plain);
+  if (variant.hasLse())
+    result.lse = reference::compareLse(data.lse, result.exact, *plain);
   data.q = std::move(problem.q);
   data.k = std::move(problem.k);
   data.v = std::move(problem.v);
@@ -410,8 +422,9 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
   const std::pair<const char *, const HostTensor *> fixed[] = {
       {"q", &data.q}, {"k", &data.k}, {"v", &data.v}, {"o", &data.o}, {"lse", &data.lse}};
   for (auto [name, tensor] : fixed)
-    if (Expected<void> written = write(name, *tensor); !written)
-      return written;
+    if (tensor != &data.lse || data.hasLse)
+      if (Expected<void> written = write(name, *tensor); !written)
+        return written;
   for (const auto &[name, tensor] : data.tensors)
     if (Expected<void> written = write("tensors/" + name, tensor); !written)
       return written;
@@ -511,11 +524,11 @@ int simulateData(const RunFlags &flags, const Request &request, const Simulation
       return report({checked.error()});
     if (!checked->pass()) {
       printError("error: with seed {} the results differ from the float64 reference: {}\n", seed,
-                 checked->o.pass ? checked->lse.describe() : checked->o.describe());
+                 checked->difference());
       return failed;
     }
     if (seed + 1 == flags.simulate)
-      print("  {:<14} {}\n  {:<14} {}\n", "error", checked->o.describe(), "", checked->lse.describe());
+      checked->printErrors();
   }
   return done;
 }
@@ -691,7 +704,7 @@ int runVerb(const RunFlags &flags) {
   meta["gflopsPerSecond"] = gflopsPerSecond;
   if (checkResult)
     meta["check"] = {{"o", comparisonJson(checkResult->o)},
-                     {"lse", comparisonJson(checkResult->lse)},
+                     {"lse", checkResult->lse ? comparisonJson(*checkResult->lse) : ordered_json(nullptr)},
                      {"clampedReads", checkResult->exact.clampedReads}};
   else
     meta["check"] = nullptr;
@@ -714,7 +727,7 @@ int runVerb(const RunFlags &flags) {
     print("  {:<14} {}\n{}", "path", image.path, planText(plan));
     print("  {:<14} {}\n", "compile", compileText(kernel.times(), kernel.cacheHit(), compileMilliseconds, request));
     if (checkResult)
-      print("  {:<14} {}\n  {:<14} {}\n", "error", checkResult->o.describe(), "", checkResult->lse.describe());
+      checkResult->printErrors();
     else
       print("  {:<14} {}\n", "error",
             flags.noCheck ? "not checked (--no-check)" : "not checked: the text does not say which variant it is");
@@ -735,8 +748,7 @@ int runVerb(const RunFlags &flags) {
       print("  {:<14} {}\n", "dump", flags.dump);
   }
   if (!pass) {
-    printError("error: the results differ from the float64 reference: {}\n",
-               checkResult->o.pass ? checkResult->lse.describe() : checkResult->o.describe());
+    printError("error: the results differ from the float64 reference: {}\n", checkResult->difference());
     return failed;
   }
   return done;

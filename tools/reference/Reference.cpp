@@ -22,6 +22,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+/// What p is of a row's scores.
+enum class Weights { Softmax, Sigmoid, None };
+
 /// A checked problem: extents, the programs, and what dropout does.
 struct Prepared {
   const Problem *problem = nullptr;
@@ -31,6 +34,8 @@ struct Prepared {
   std::optional<Program> score, mask;
   const HostTensor *pattern = nullptr;
   int64_t patternRows = 0, patternColumns = 0;
+  Weights weights = Weights::Softmax;
+  const HostTensor *sinks = nullptr; ///< of softmax: [H], or null
 
   int64_t kvHead(int64_t h) const { return h / (heads / kvHeads); }
 
@@ -96,6 +101,28 @@ Expected<void> preparePattern(Prepared &prepared, const BlockPattern &pattern) {
   return {};
 }
 
+/// Which of the normalisers that have a formula here the variant's is.
+Expected<void> prepareNormaliser(Prepared &prepared, const Normaliser &normaliser) {
+  if (normaliser == normalisers::sigmoid())
+    prepared.weights = Weights::Sigmoid;
+  else if (normaliser == normalisers::none())
+    prepared.weights = Weights::None;
+  else if (normaliser != normalisers::softmax()) {
+    const std::string name = normaliser.tensors.size() == 1 ? normaliser.tensors[0].name : "";
+    if (name.empty() || normaliser != normalisers::softmaxWithSink(name))
+      return Error{"the reference has no formula of normaliser " + normaliser.name +
+                   "; it knows softmax, softmax with a sink, sigmoid and none"};
+    auto found = prepared.problem->tensors.find(name);
+    if (found == prepared.problem->tensors.end())
+      return Error{"tensor " + name + " is not bound"};
+    prepared.sinks = &found->second;
+    if (prepared.sinks->dtype != DType::F32 || prepared.sinks->shape != std::vector<int64_t>{prepared.heads})
+      return Error{"sink " + name + " is " + shapeText(*prepared.sinks) + ", but must be f32[" +
+                   std::to_string(prepared.heads) + "], a logit for each head"};
+  }
+  return {};
+}
+
 Expected<Prepared> prepare(const Problem &problem) {
   if (!problem.variant)
     return Error{"the problem has no variant"};
@@ -139,6 +166,8 @@ Expected<Prepared> prepare(const Problem &problem) {
       return program.error();
     prepared.mask = std::move(*program);
   }
+  if (Expected<void> checked = prepareNormaliser(prepared, variant.normaliser()); !checked)
+    return checked.error();
   if (variant.blockPattern())
     if (Expected<void> checked = preparePattern(prepared, *variant.blockPattern()); !checked)
       return checked.error();
@@ -380,6 +409,18 @@ private:
     for (int64_t begin = 0; begin < prepared.keyLength; begin += maxRun)
       logits(row, begin, std::min(maxRun, prepared.keyLength - begin), blocks, scratch);
 
+    const RowScale scale = prepared.weights == Weights::Softmax ? softmax(row, scratch) : pointwise(scratch);
+    weigh(row, Real(scale.l), scratch);
+    if constexpr (isExact)
+      expectErrors(row, scale, scratch);
+  }
+
+  /// p = exp(x - m), to be divided by l; of others than softmax p itself, and l = 1.
+  struct RowScale {
+    Real m, l;
+  };
+
+  RowScale softmax(const Row &row, Scratch &scratch) const {
     Real m = hidden;
     bool anyVisible = false;
     for (Real x : scratch.x) {
@@ -390,11 +431,22 @@ private:
     m = m == hidden ? 0 : m;
     for (size_t k = 0; k < scratch.x.size(); ++k)
       l += scratch.p[k] = scratch.x[k] == hidden ? 0 : std::exp(scratch.x[k] - m);
-    output.lse[size_t(index)] = anyVisible ? double(m + std::log(l)) : -infinity;
-    weigh(row, l, scratch);
-    if constexpr (isExact)
-      expectErrors(row, m, l, scratch);
+    output.lse[size_t(row.index)] = anyVisible ? double(m + std::log(l)) : -infinity;
+    if (prepared.sinks)
+      l += std::exp(Real(prepared.sinks->at(row.h)) - m);
+    return {m, l};
   }
+
+  RowScale pointwise(Scratch &scratch) const {
+    for (size_t k = 0; k < scratch.x.size(); ++k) {
+      const Real x = scratch.x[k];
+      scratch.p[k] = x == hidden ? 0 : weightOf(x);
+    }
+    return {0, 1};
+  }
+
+  /// p of a visible key where no other key has a part in it.
+  Real weightOf(Real x) const { return prepared.weights == Weights::None ? x : 1 / (1 + std::exp(-x)); }
 
   /// O from p.
   void weigh(const Row &row, Real l, Scratch &scratch) const {
@@ -420,8 +472,10 @@ private:
       output.o[size_t(row.index * prepared.headDimV + d)] = double(rounded(scratch.o[size_t(d)]));
   }
 
-  /// How far p of a key may be off, before the division by l, where x is off by `shift`; never above 1.
-  static double changeOf(double x, double m, double p, double shift) {
+  /// How far p of a key may be off, before the division by l, where x is off by `shift`; of softmax never above 1.
+  double changeOf(double x, double m, double p, double shift) const {
+    if (prepared.weights != Weights::Softmax)
+      return std::max(std::fabs(weightOf(x + shift) - p), std::fabs(weightOf(x - shift) - p));
     if (shift < 1e-3)
       return p * shift;
     return std::max(std::exp(std::min(x - m + shift, 0.0)) - p, p * (1 - std::exp(-shift)));
@@ -429,10 +483,13 @@ private:
 
   /// Fills oError and lseError of Output, by error propagation to first order with independent errors:
   ///
-  ///     var(O[d]) = sum_k change_k^2 * (p'_k / p_k * V[k,d] - O[d])^2      s and the score
+  ///     var(O[d]) = sum_k change_k^2 * (p'_k / p_k * V[k,d] - O[d])^2      s and the score; without O[d] where the
+  ///                                                                        keys of a row have no part in each other
   ///               + sum_k (unit * p'_k * V[k,d])^2 + (unit * O[d])^2       P' and O rounded
   ///               + (sum * sum_k p'_k * |V[k,d]|)^2                        sums in float32
-  void expectErrors(const Row &row, double m, double l, Scratch &scratch) const {
+  void expectErrors(const Row &row, RowScale scale, Scratch &scratch) const {
+    const double m = scale.m, l = scale.l;
+    const bool shared = prepared.weights == Weights::Softmax;
     std::fill(scratch.variance.begin(), scratch.variance.end(), 0);
     std::fill(scratch.mass.begin(), scratch.mass.end(), 0);
     const double keepScale = 65536.0 / (65536.0 - prepared.threshold);
@@ -446,14 +503,15 @@ private:
       lseShift += p == 0 ? 0 : p / l * scratch.shift[k];
       spread += p / l * std::fabs(x);
       ++visible;
-      double rounding = std::max(accuracy.unit * weight, weight > 0 ? accuracy.smallest * keepScale / l : 0);
+      double rounding =
+          std::max(accuracy.unit * std::fabs(weight), weight != 0 ? accuracy.smallest * keepScale / l : 0);
       if (change == 0 && rounding == 0)
         continue;
-      double factor = weight > 0 ? keepScale : 0, change2 = change * change, rounding2 = rounding * rounding;
+      double factor = weight != 0 ? keepScale : 0, change2 = change * change, rounding2 = rounding * rounding;
       for (size_t d = 0; d < scratch.o.size(); ++d) {
-        double distance = factor * value[d] - scratch.o[d];
+        double distance = factor * value[d] - (shared ? scratch.o[d] : 0);
         scratch.variance[d] += change2 * distance * distance + rounding2 * value[d] * value[d];
-        scratch.mass[d] += weight * std::fabs(value[d]);
+        scratch.mass[d] += std::fabs(weight * value[d]);
       }
     }
     double sum = 0;
@@ -473,9 +531,11 @@ private:
     // of D.
     const double truncated = 0x1p-18 * (fast ? std::max(1.0, double(prepared.headDim) / 64) : 1);
     // l is rescaled at each tile, of 64 keys say, by exp2 of a difference that is rounded where m is.
+    output.hiddenNonFinite[at] = hiddenNonFinite(row, scratch);
+    if (output.lse.empty())
+      return;
     output.lseError[at] = lseShift + 0x1p-20 * spread + 0x1p-25 * std::fabs(m) * visible / 64 +
                           (visible ? 0x1p-22 * std::fabs(output.lse[at]) : 0) + (functions ? 5e-5 : truncated);
-    output.hiddenNonFinite[at] = hiddenNonFinite(row, scratch);
   }
 
   /// Where NaN or infinities stand at keys that the row does not see.
@@ -518,10 +578,11 @@ template <typename Real> Expected<Output> compute(const Problem &problem) {
   output.headDimV = prepared->headDimV;
   int64_t rows = prepared->batch * prepared->heads * prepared->queryLength;
   output.o.resize(size_t(rows * prepared->headDimV));
-  output.lse.resize(size_t(rows));
+  const size_t lses = problem.variant->hasLse() ? size_t(rows) : 0;
+  output.lse.resize(lses);
   if (std::is_same_v<Real, double>) {
     output.oError.resize(size_t(rows));
-    output.lseError.resize(size_t(rows));
+    output.lseError.resize(lses);
     output.hiddenNonFinite.resize(size_t(rows));
   }
   if (problem.wantKeep)

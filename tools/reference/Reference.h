@@ -14,6 +14,7 @@
 //     finite score has one right result: `s + 1e10` makes all keys equal, and O the mean of V.
 //   - A key whose x is -inf, by mask, block pattern or score, contributes nothing, whatever V holds.
 //   - A row without a visible key has O = 0 and LSE = -inf.
+//   - The normaliser is softmax, softmax with a sink, sigmoid or none, as formulas of its own: others are refused.
 //   - NaN and infinities at visible keys spread; a row with x = +inf or NaN has O = NaN and LSE = NaN.
 //   - A dropped key is multiplied by 0 (0 * NaN = NaN).
 //   - qOffset is added to q in expressions only; dropout and block patterns count rows from 0.
@@ -59,7 +60,7 @@ HostTensor scalarOf(DType dtype, double value);
 struct Output {
   int64_t batch = 0, heads = 0, queryLength = 0, keyLength = 0, headDimV = 0;
   std::vector<double> o;     ///< [B, H, Sq, Dv]
-  std::vector<double> lse;   ///< [B, H, Sq]
+  std::vector<double> lse;   ///< [B, H, Sq]; empty where the normaliser has none
   std::vector<uint8_t> keep; ///< [B, H, Sq, Sk], 1 = kept, hidden keys included; empty unless wanted
   std::map<std::string, int64_t> clampedReads =
       {}; ///< by tensor: reads outside of it that the formula evaluates and that do not say clamped
@@ -83,7 +84,7 @@ void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<
                         std::span<const int64_t> v, bool wantKeep);
 
 /// The formula, softmax and sums in float64. Errors: shapes that do not fit, a captured tensor or scalar that
-/// is missing or of another dtype or rank.
+/// is missing or of another dtype or rank, a normaliser other than those above.
 Expected<Output> attention(const Problem &problem);
 
 /// What a straightforward low-precision implementation computes: S accumulated in float32 and rounded to

@@ -60,6 +60,8 @@ std::vector<Feature> features() {
        [=] { return Variant("mask").mask(causal() && documents(tensor("ids", i32, 1)) && !chunked(3)); }},
       {"block-sparse pattern", [=] { return Variant("blocks").blocks(tensor("pattern", boolean, 3), 64, 64); }},
       {"dropout", [] { return Variant("dropped").dropout(0.1f); }},
+      {"softmax with a sink", [] { return Variant("sink").normaliser(normalisers::softmaxWithSink("sinks")); }},
+      {"sigmoid, and scores as weights", [] { return Variant("sigmoid").normaliser(normalisers::sigmoid()); }},
       {"multi-head, grouped and multi-query", plain},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
