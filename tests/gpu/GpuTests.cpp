@@ -31,7 +31,8 @@ struct Settings {
   std::string arch; ///< another architecture that the device runs
   std::string filter;
   bool sanitize = false;
-  bool cpu = false; ///< run on the CPU target instead, to try this program without a GPU
+  bool time = false; ///< programs with a schedule of their own beside the same without
+  bool cpu = false;  ///< run on the CPU target instead, to try this program without a GPU
   bool verbose = false;
   unsigned threads = 0;
   int randomCases = 150;
@@ -297,7 +298,7 @@ struct Tally {
 int usage(const char *problem) {
   fmt::print(stderr,
              "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--arch ARCH] [--threads N] [--random N] [--seed N] "
-             "[--verbose] [--cpu]\n",
+             "[--verbose] [--time] [--cpu]\n",
              problem);
   return 2;
 }
@@ -318,6 +319,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
       settings.sanitize = true;
     else if (flag == "--cpu")
       settings.cpu = true;
+    else if (flag == "--time")
+      settings.time = true;
     else if (flag == "--verbose")
       settings.verbose = true;
     else if (flag == "--filter" && hasValue)
@@ -357,6 +360,9 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     }
   }
   fmt::print("{} as {}, random seed {}\n", device, target.text(), settings.seed);
+
+  if (settings.time)
+    return timePrograms(target);
 
   auto schedules = std::make_shared<Schedules>();
   std::vector<Job> jobs;

@@ -58,9 +58,8 @@ struct Program {
   std::function<Problem(const Sizes &)> problem;
   /// Its schedule is for warpgroups; its tiles do not fit elsewhere but on the CPU target.
   bool isForWarpgroups = false;
-  /// A size at which it is timed, beside the program of that name.
+  /// A size at which it is timed, beside itself without its schedule.
   std::optional<Sizes> timed = {};
-  std::string timedAgainst = {};
 
   bool runsOn(const std::string &arch) const { return !isForWarpgroups || arch == "sm_90a" || arch.empty(); }
 };

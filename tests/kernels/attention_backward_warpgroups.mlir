@@ -55,7 +55,7 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       tile.yield %e : f32
     }
     %delta = tile.convert %delta_rows : !rows -> !shared_rows
-    %s = tile.mma %q, %k : !queries, !tile.tile<k 128 x d 64, bf16, shared> -> !scores
+    %s = tile.mma %q, %k : !queries, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
     // Causal: what a key hides from a query has no gradient, nor has a key past the last.
     %p = tile.map(%s, %lse : !scores, !shared_rows) at(q = %q0, k = %k0) -> !scores {
     ^bb0(%e: f32, %l: f32, %row: i32, %key: i32):
@@ -67,19 +67,19 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       %visible = arith.andi %seen, %inside : i1
       %y = arith.select %visible, %w, %zero : f32
       tile.yield %y : f32
-    }
-    %dp = tile.mma %do, %v : !tile.tile<q 128 x dv 64, bf16, shared>, !tile.tile<k 128 x dv 64, bf16, shared> -> !scores
+    } {sched.at = #sched.at<order 1>}
+    %dp = tile.mma %do, %v : !tile.tile<q 128 x dv 64, bf16, shared>, !tile.tile<k 128 x dv 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
     %ds = tile.map(%p, %dp, %delta : !scores, !scores, !shared_rows) -> !scores {
     ^bb0(%w: f32, %e: f32, %l: f32):
       %d = arith.subf %e, %l : f32
       %y = arith.mulf %w, %d : f32
       tile.yield %y : f32
-    }
+    } {sched.at = #sched.at<order 2>}
     %p16 = tile.convert %p : !scores -> !rounded
     %ds16 = tile.convert %ds : !scores -> !rounded
-    %dv1 = tile.mma %p16, %do add %dv : !values, !rounded, !tile.tile<q 128 x dv 64, bf16, shared> -> !values
-    %dk1 = tile.mma %ds16, %q add %dk : !keys, !rounded, !queries -> !keys
-    %dq = tile.mma %ds16, %k : !rounded, !tile.tile<k 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, f32, register>
+    %dv1 = tile.mma %p16, %do add %dv : !values, !rounded, !tile.tile<q 128 x dv 64, bf16, shared> -> !values {sched.async, sched.at = #sched.at<order 3>}
+    %dk1 = tile.mma %ds16, %q add %dk : !keys, !rounded, !queries -> !keys {sched.async, sched.at = #sched.at<order 4>}
+    %dq = tile.mma %ds16, %k : !rounded, !tile.tile<k 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, f32, register> {sched.async, sched.at = #sched.at<order 5>}
     %dqs = tile.map(%dq : !tile.tile<q 128 x d 64, f32, register>) -> !tile.tile<q 128 x d 64, f32, register> {
     ^bb0(%e: f32):
       %y = arith.mulf %e, %scale : f32
