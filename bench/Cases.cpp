@@ -24,6 +24,8 @@ Variant Case::make() const {
   auto pattern = captured("pattern", boolean, rank(3));
   if (variant == "dropout")
     return result.dropout(0.1f);
+  if (variant == "sigmoid")
+    return result.normaliser(normalisers::sigmoid());
   if (variant == "relbias")
     return result.score(
         [&](Score s, Index, Index h, Index q, Index k) { return s + table[h][q - k + extent(Extent::Sk)]; });
@@ -110,7 +112,7 @@ static double scoreOf(const Case &one, double s, int64_t h, int64_t q, int64_t k
 }
 
 std::vector<double> bench::exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query,
-                                    std::span<const double> keys, std::span<const double> values) {
+                                    std::span<const double> keys, std::span<const double> values, double *weight) {
   const size_t D = query.size();
   std::vector<double> scores, row(D, 0.0);
   const std::vector<KeyRange> visible = one.visible(q);
@@ -120,22 +122,27 @@ std::vector<double> bench::exactRow(const Case &one, int64_t h, int64_t q, std::
       scores.push_back(scoreOf(one, s / std::sqrt(double(D)), h, q, k));
     }
   const double m = *std::max_element(scores.begin(), scores.end());
-  double l = 0;
+  const bool isSigmoid = one.variant == "sigmoid";
+  double l = 0, squares = 0;
   auto score = scores.begin();
   for (const KeyRange &range : visible)
     for (int64_t k = range.begin; k < range.end; ++k) {
-      const double p = std::exp(*score++ - m);
+      const double x = *score++, p = isSigmoid ? 1 / (1 + std::exp(-x)) : std::exp(x - m);
       l += p;
+      squares += p * p;
       for (size_t d = 0; d < D; ++d)
         row[d] += p * values[size_t(k) * D + d];
     }
+  const double divisor = isSigmoid ? 1 : l;
   for (double &value : row)
-    value /= l;
+    value /= divisor;
+  if (weight)
+    *weight = std::sqrt(squares) / divisor;
   return row;
 }
 
 std::vector<KeyRange> Case::visible(int64_t q) const {
-  if (variant == "none" || variant == "dropout" || variant == "relbias" || variant == "bias")
+  if (variant == "none" || variant == "dropout" || variant == "relbias" || variant == "bias" || variant == "sigmoid")
     return {{0, length}};
   if (variant == "window1024")
     return {{std::max<int64_t>(0, q - window + 1), q + 1}};
@@ -214,6 +221,10 @@ static std::vector<Case> makeCases() {
   for (int headDim : {128, 64})
     for (int visibleBlocks : {1, 2, 4, 8, 16, 24, 32, 48})
       add("pattern", "blocks", 2, 2048 / headDim, 2048 / headDim, 8192, headDim, visibleBlocks);
+  // Another normaliser; to be held beside plain/none.
+  for (int headDim : {128, 64})
+    for (int64_t length : {2048, 4096, 8192, 16384})
+      add("normalisers", "sigmoid", 16384 / length, 2048 / headDim, 2048 / headDim, length, headDim);
   // A shape that nobody tunes for, once for every variant.
   for (const char *variant : variants)
     add("unlisted", variant, 4, 12, 12, 3000, 96);

@@ -37,9 +37,10 @@ struct Case {
   bool dropout() const { return variant == "dropout"; }
 };
 
-/// Row q of O in float64, of head h with this query [D] and these keys and values [S, D]. Without dropout.
+/// Row q of O in float64, of head h with this query [D] and these keys and values [S, D]. Without dropout. `weight` is
+/// the root of the sum of the squares of the row's weights, which what rounds them leaves a share of.
 std::vector<double> exactRow(const Case &one, int64_t h, int64_t q, std::span<const double> query,
-                             std::span<const double> keys, std::span<const double> values);
+                             std::span<const double> keys, std::span<const double> values, double *weight = nullptr);
 
 /// A captured tensor on the host. A large one holds the first elements alone, and repeats them.
 struct HostTensor {

@@ -52,7 +52,7 @@ std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
     if (argument.getArgNumber() >= map.getInputs().size())
       return false;
     auto input = cast<tile::TileType>(map.getInputs()[argument.getArgNumber()].getType());
-    return input.rank() == 1 && input.hasAxis("q");
+    return input.rank() == 1 && input.axis(0) == type.axis(0) && input.getSpace() == tile::MemorySpace::Register;
   };
   if (!followsOnlyFrom(value, body, isRow))
     return std::nullopt;

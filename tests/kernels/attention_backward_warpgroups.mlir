@@ -31,11 +31,16 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
   %c128 = arith.constant 128 : i32
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 0.125 : f32
+  %log2e = arith.constant 1.44269504 : f32
+  %exponent_scale = arith.constant 0.180336881 : f32
+  %c1 = arith.constant 1 : i32
   %Sq63 = arith.addi %Sq, %c127 : i32
   %tiles = arith.divsi %Sq63, %c128 : i32
-  // Causal: queries before the first key of the tile see nothing of it.
+  // Causal: queries before the first key of the tile see nothing of it, those of its own tile some.
   %first = arith.divsi %k0, %c128 : i32
-  %dom = tile.domain q by 128 [%first, %tiles) partial
+  %after = arith.addi %first, %c1 : i32
+  %full = arith.minsi %after, %tiles : i32
+  %dom = tile.domain q by 128 [%first, %full) partial [%full, %tiles) full
   %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
   %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
   %dk0 = tile.splat %zero : f32 -> !keys
@@ -46,7 +51,8 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
     %lse_rows = tile.map() at(q = %q0) -> !rows {
     ^bb0(%row: i32):
       %e = tile.element %LSE[%b, %h, %row] in_range [true, true, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
-      tile.yield %e : f32
+      %y = arith.mulf %e, %log2e : f32
+      tile.yield %y : f32
     }
     %lse = tile.convert %lse_rows : !rows -> !shared_rows
     %delta_rows = tile.map() at(q = %q0) -> !rows {
@@ -56,23 +62,25 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
     }
     %delta = tile.convert %delta_rows : !rows -> !shared_rows
     %s = tile.mma %q, %k : !queries, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
-    // Causal: what a key hides from a query has no gradient, nor has a key past the last.
-    %p = tile.map(%s, %lse : !scores, !shared_rows) at(q = %q0, k = %k0) -> !scores {
-    ^bb0(%e: f32, %l: f32, %row: i32, %key: i32):
-      %scaled = arith.mulf %e, %scale : f32
-      %d = arith.subf %scaled, %l : f32
-      %w = math.exp %d : f32
+    // exp(scale s - LSE). A key past the last is a row of zeros, whose gradients are not stored.
+    %w = tile.map(%s, %lse : !scores, !shared_rows) -> !scores {
+    ^bb0(%e: f32, %l: f32):
+      %minus = arith.negf %l : f32
+      %x = math.fma %e, %exponent_scale, %minus : f32
+      %y = math.exp2 %x : f32
+      tile.yield %y : f32
+    } {sched.at = #sched.at<order 1>}
+    %p = tile.map(%w : !scores) at(q = %q0, k = %k0) only_if %partial -> !scores {
+    ^bb0(%e: f32, %row: i32, %key: i32):
       %seen = arith.cmpi sle, %key, %row : i32
-      %inside = arith.cmpi slt, %key, %Sk : i32
-      %visible = arith.andi %seen, %inside : i1
-      %y = arith.select %visible, %w, %zero : f32
+      %y = arith.select %seen, %e, %zero : f32
       tile.yield %y : f32
     } {sched.at = #sched.at<order 1>}
     %dp = tile.mma %do, %v : !tile.tile<q 128 x dv 64, bf16, shared>, !tile.tile<k 128 x dv 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
     %ds = tile.map(%p, %dp, %delta : !scores, !scores, !shared_rows) -> !scores {
-    ^bb0(%w: f32, %e: f32, %l: f32):
+    ^bb0(%share: f32, %e: f32, %l: f32):
       %d = arith.subf %e, %l : f32
-      %y = arith.mulf %w, %d : f32
+      %y = arith.mulf %share, %d : f32
       tile.yield %y : f32
     } {sched.at = #sched.at<order 2>}
     %p16 = tile.convert %p : !scores -> !rounded

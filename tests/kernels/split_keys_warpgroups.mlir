@@ -43,7 +43,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
-    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
     %x = tile.map(%s : !scores) at(k = %k0) -> !scores {
     ^bb0(%e: f32, %key: i32):
       %scaled = arith.mulf %e, %scale : f32
@@ -77,7 +77,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
     } {sched.at = #sched.at<order 3>}
     %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
     %p16 = tile.convert %p {sched.at = #sched.at<order 4>} : !scores -> !rounded
-    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 128 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 128 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
   }
   // A share without keys has l = 0 and LSE = -inf.
