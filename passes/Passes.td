@@ -76,6 +76,18 @@ def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
   }];
 }
 
+def ExpandLogistic : Pass<"tile-expand-logistic", "::mlir::ModuleOp"> {
+  let summary = "one special function for the logistic function";
+  let description = [{
+    Requires: maps whose exponents are folded.
+    Ensures: in bf16 kernels with copy warps without `precise`, 1 / (1 + exp2(y)) in a map is (y > 0 ? t : 1) * r(t), where t is exp2(-|y|) and r a polynomial for 1 / (1 + t) with a
+    relative error of 2^-11.7: no reciprocal, which is as dear as an exponential.
+    Why here: the exponent has its one factor.
+    Before: `%e = exp2(%y)`, `1 / (%e + 1)`
+    After: `%t = exp2(-|%y|)`, `(%y > 0 ? %t : 1) * fma(fma(fma(fma(c4, %t, c3), %t, c2), %t, c1), %t, c0)`
+  }];
+}
+
 def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
   let summary = "merge constant factors of the score and turn divisions by constants into products";
   let description = [{

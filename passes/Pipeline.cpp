@@ -76,6 +76,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createAccumulateBias());
     // After the pass that cancels row terms, which asks for differences.
     passes.addPass(createFuseExponents());
+    // The exponent has its one factor.
+    passes.addPass(createExpandLogistic());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
   }

@@ -4,6 +4,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Distances.h"
+#include "passes/analysis/LogisticFunction.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -296,6 +297,14 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
     constexpr double softmaxAlu = 2; // a subtraction, and what precedes exp2
     request.normaliserSpecial = p.special;
+    // tile-expand-logistic takes its reciprocal.
+    if (staged && !precise && op.getDtype().isBF16())
+      op.getP().walk([&](arith::DivFOp division) {
+        if (!exponentialOfLogistic(division))
+          return;
+        request.normaliserSpecial -= 1;
+        request.aluPerElement += 5;
+      });
     request.aluPerElement += std::max(0.0, p.alu - softmaxAlu);
   }
   auto keep = [&](const RegionCost &cost) {

@@ -1,0 +1,75 @@
+//===- ExpandLogistic.cpp - One special function for the logistic function ---===//
+//
+// 1 / (1 + 2^y), as sigmoid's p is computed (y = -x log2(e)), takes two special functions, of which a multiprocessor
+// computes 16 a cycle. Beside warpgroups' products these are what it lacks; multiply-adds it has left. With
+// t = 2^-|y|, between 0 and 1:
+//
+//     1 / (1 + 2^y) = (y > 0 ? t : 1) * r(t)        r(t) = 1 / (1 + t)
+//
+// r is a polynomial of the fourth degree (minimax for the relative error: 2^-11.7), so that what is small is exact to
+// as many digits as what is large, and 0 where y is infinite. For bf16 without `precise`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/LogisticFunction.h"
+
+namespace attune {
+#define GEN_PASS_DEF_EXPANDLOGISTIC
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// 1 / (1 + t) for t from 0 to 1, by powers of t from the first.
+constexpr float reciprocal[] = {0.99970265f, -0.98483497f, 0.86589355f, -0.53285757f, 0.15224502f};
+
+void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
+  OpBuilder builder(division);
+  Location loc = division.getLoc();
+  auto constant = [&](float value) -> Value {
+    return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+  };
+  Value y = byTwo ? byTwo.getOperand()
+                  : arith::MulFOp::create(builder, loc, byE.getOperand(), constant(1.44269504f)).getResult();
+  Value t =
+      math::Exp2Op::create(builder, loc, arith::NegFOp::create(builder, loc, math::AbsFOp::create(builder, loc, y)));
+  Value r = constant(reciprocal[4]);
+  for (int power = 3; power >= 0; --power)
+    r = math::FmaOp::create(builder, loc, r, t, constant(reciprocal[power]));
+  Value isSmall = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, y, constant(0));
+  Value factor = arith::SelectOp::create(builder, loc, isSmall, t, constant(1));
+  division.replaceAllUsesWith(arith::MulFOp::create(builder, loc, factor, r).getResult());
+  Operation *sum = division.getRhs().getDefiningOp(), *exponential = byTwo ? byTwo.getOperation() : byE;
+  for (Operation *op : {division.getOperation(), sum, exponential})
+    if (op->use_empty())
+      op->erase();
+}
+
+struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
+  using ExpandLogisticBase::ExpandLogisticBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      if (!kernel.getPlan().getCopyWarps() || !kernel.getDtype().isBF16() || kernel.getPrecise())
+        continue;
+      SmallVector<arith::DivFOp> found;
+      kernel.walk([&](arith::DivFOp division) {
+        if (exponentialOfLogistic(division) && division->getParentOfType<tile::MapOp>())
+          found.push_back(division);
+      });
+      for (arith::DivFOp division : found) {
+        Operation *exponential = exponentialOfLogistic(division);
+        tile::explain(division->getParentOfType<tile::MapOp>(),
+                      "1 / (1 + exp(y)) as a polynomial of exp(-|y|), which takes no reciprocal");
+        expand(division, dyn_cast<math::ExpOp>(exponential), dyn_cast<math::Exp2Op>(exponential));
+      }
+    }
+  }
+};
+
+} // namespace

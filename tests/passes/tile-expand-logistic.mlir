@@ -1,0 +1,72 @@
+// RUN: attune-opt %s --attn-tile-size=arch=sm_90a --attn-to-tile=granularity=16 --tile-expand-logistic | FileCheck %s
+// RUN: attune-opt %s --attn-tile-size=arch=sm_90 --attn-to-tile=granularity=16 --tile-expand-logistic | FileCheck %s --check-prefix=KEPT
+
+// The exponential of -|y|, from 0 to 1, is all: its reciprocal is a polynomial, times it where y is positive.
+// CHECK-LABEL: tile.kernel @silu
+// CHECK:         %[[Y:.*]] = arith.negf
+// CHECK:         %[[Y2:.*]] = arith.mulf %[[Y]], %{{.*}} : f32
+// CHECK:         %[[SIZE:.*]] = math.absf %[[Y2]]
+// CHECK:         %[[MINUS:.*]] = arith.negf %[[SIZE]]
+// CHECK:         %[[T:.*]] = math.exp2 %[[MINUS]]
+// CHECK-COUNT-4: math.fma %{{.*}}, %[[T]], %{{.*}} : f32
+// CHECK:         %[[SMALL:.*]] = arith.cmpf ogt, %[[Y2]], %{{.*}} : f32
+// CHECK:         %[[FACTOR:.*]] = arith.select %[[SMALL]], %[[T]], %{{.*}} : f32
+// CHECK:         arith.mulf %[[FACTOR]], %{{.*}} : f32
+// CHECK-NOT:     arith.divf %{{.*}}, %{{.*}} : f32
+// CHECK:         tile.yield
+// Warp-level products leave no multiply-adds to spare.
+// KEPT-LABEL: tile.kernel @silu
+// KEPT:         math.exp %
+// KEPT:         arith.divf
+attn.attention @silu dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %0 = arith.negf %s : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %1, %one : f32
+  %3 = arith.divf %one, %2 : f32
+  %4 = arith.mulf %s, %3 : f32
+  attn.yield %4 : f32
+} mask {
+}
+
+// Another sum than with one, and f16, whose digits the polynomial does not have.
+// CHECK-LABEL: tile.kernel @other
+// CHECK:         math.exp %
+// CHECK:         arith.divf
+attn.attention @other dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %two = arith.constant 2.0 : f32
+  %1 = math.exp %s : f32
+  %2 = arith.addf %1, %two : f32
+  %3 = arith.divf %one, %2 : f32
+  attn.yield %3 : f32
+} mask {
+}
+
+// CHECK-LABEL: tile.kernel @half
+// CHECK:         math.exp %
+// CHECK:         arith.divf
+attn.attention @half dtype f16 head_dim 64 x 64 scale 1.250000e-01 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %1 = math.exp %s : f32
+  %2 = arith.addf %1, %one : f32
+  %3 = arith.divf %one, %2 : f32
+  attn.yield %3 : f32
+} mask {
+}
+
+// CHECK-LABEL: tile.kernel @exact
+// CHECK:         math.exp %
+// CHECK:         arith.divf
+attn.attention @exact dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {precise} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %1 = math.exp %s : f32
+  %2 = arith.addf %1, %one : f32
+  %3 = arith.divf %one, %2 : f32
+  attn.yield %3 : f32
+} mask {
+}
