@@ -131,11 +131,11 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
 
     `tile.load` stands for the wait for its tile, so that its order says where warps wait that have others copy for them. A product that is
     marked `sched.async` starts where it stands; what waits for it follows (`tile-pipeline-stages`). What is 0, or no name, is left out. An op without the attribute
-    is of stage 0 and of the order of the op before it.
+    is of stage 0 and of the order of the next op that has one; behind the last that has one it comes last. What an op reads of its own stage runs before it, whatever its order.
 
     ```mlir
     %s = tile.mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">} : ...
-    %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<stage 1, order 1, turn "products">} : ...
+    %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">} : ...
     ```
   }];
   let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$turn);

@@ -42,8 +42,17 @@ static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   return success();
 }
 
-/// Sizes of launches: none, a tile and a key, and tiles for two walks over the stages and one more. The last tile of
-/// queries has one row, so that some warpgroups have none. Where a block may have several tiles of work, the first
+/// Blocks that may share the keys of a loop: the places along axes of a size that is known.
+static int64_t countShares(sched::KernelOp kernel) {
+  int64_t shares = 1;
+  for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
+    if (axis.isFixed())
+      shares *= llvm::divideCeil(axis.getSize(), axis.getBy());
+  return shares;
+}
+
+/// Sizes of launches: none, a tile and a key, and for each share of the keys tiles for two walks over the stages and one
+/// more. The last tile of queries has one row, so that some warpgroups have none. Where a block may have several tiles of work, the first
 /// launch has a block for each, the others two.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
@@ -66,7 +75,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launches.push_back(launch);
     }
   };
-  const int64_t most = (2 * stages + 1) * tileK;
+  const int64_t most = (2 * stages + 1) * tileK * countShares(kernel);
   add(0, tileQ, 1, 2, 0, {Values::Zero});
   add(tileK + 1, tileQ, 3, 2, 2, {Values::Zero, Values::Most});
   add(most, std::max(tileQ, most), 1, 2, 2, {Values::Zero, Values::Most});

@@ -864,8 +864,7 @@ private:
     if (!waited)
       placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
     SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-    if (last)
-      builder.setInsertionPointAfter(last);
+    builder.setInsertionPointAfter(last ? last : read.front().getDefiningOp());
     if (alsoRead)
       alsoRead();
     bool later = false;

@@ -1303,10 +1303,7 @@ documents(const __grid_constant__ Params p) {
         for (int r = 0; r < 2; ++r) {
           m[0][r] = fast_exp2((m[0][r] - m_base[0][r]) * 0.12751743f);
         }
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          l[0][r] *= m[0][r];
-        }
+        wait_barrier(v_barriers + first_stage2 * 8, first_phase2);
 
         // exp as exp2: the score's factor times log2(e) multiplies the difference
         unsigned p_[1][8][4];  // q 128 x k 128 bf16
@@ -1337,7 +1334,6 @@ documents(const __grid_constant__ Params p) {
         const bool flag = n3 == 2;
         const int next_stage = flag ? 0 : n3;
         const int next_phase = flag ? first_phase2 ^ 1 : first_phase2;
-        wait_barrier(v_barriers + first_stage2 * 8, first_phase2);
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m_next[0][r] = fmaxf(m_next[0][r], -3.4028235e+38f);
@@ -1355,7 +1351,7 @@ documents(const __grid_constant__ Params p) {
         for (int r = 0; r < 2; ++r) {
           m_next2[0][r] = m_next[0][r];
         }
-        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, v_stage = first_stage2;
+        int tile2 = next_tile, stage2 = next_stage, phase2 = next_phase, stage_before = first_stage2;
         #pragma unroll 1
         for (; tile2 < own_end2;) {
           const int k0_2 = wrap_mul(tile2, 128);
@@ -1381,7 +1377,8 @@ documents(const __grid_constant__ Params p) {
           #pragma unroll
           for (int kk = 0; kk < 8; ++kk) {
             mma_async_bf16_n128_registers<1>(acc[0], p_[0][kk],
-                matrix_descriptor<128, 16384, 1024>(v_ring + v_stage * 32768, swizzle<128, 128>(kk * 16, 0)), true);
+                matrix_descriptor<128, 16384, 1024>(v_ring + stage_before * 32768, swizzle<128, 128>(kk * 16, 0)),
+                true);
           }
           mma_commit();
           arrive_warps(next_turn, 256);
@@ -1424,10 +1421,6 @@ documents(const __grid_constant__ Params p) {
             }
           }
           arrive(k_barriers + 16 + stage2 * 8);
-          const int n4 = wrap_add(stage2, 1);
-          const bool flag2 = n4 == 2;
-          const int next_stage2 = flag2 ? 0 : n4;
-          const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
           float p_2[1][16][4];  // q 128 x k 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
@@ -1435,8 +1428,8 @@ documents(const __grid_constant__ Params p) {
             for (int j = 8; j < 16; ++j) {
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
-                const int n5 = r * 2 + e;
-                p_2[0][j][n5] = s2[0][j][n5];
+                const int n4 = r * 2 + e;
+                p_2[0][j][n4] = s2[0][j][n4];
               }
             }
           }
@@ -1448,14 +1441,14 @@ documents(const __grid_constant__ Params p) {
           #pragma unroll
           for (int jj = 0; jj < 4; ++jj) {
             #pragma unroll
-            for (int n5 = 0; n5 < 2; ++n5) {
-              const int n6 = jj * 2 + n5;
+            for (int n4 = 0; n4 < 2; ++n4) {
+              const int n5 = jj * 2 + n4;
               #pragma unroll
               for (int e = 0; e < 2; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                  const int n7 = r * 2 + e;
-                  p_2[0][n6][n7] = fast_exp2(fmaf(s2[0][n6][n7], 0.12751743f, paced[0][r]));
+                  const int n6 = r * 2 + e;
+                  p_2[0][n5][n6] = fast_exp2(fmaf(s2[0][n5][n6], 0.12751743f, paced[0][r]));
                 }
               }
             }
@@ -1466,7 +1459,7 @@ documents(const __grid_constant__ Params p) {
           }
           wait_barrier(v_barriers + stage2 * 8, phase2);
           mma_wait<0>(acc[0], p_[0]);
-          arrive_as_warp(v_barriers + 16 + v_stage * 8);
+          arrive_as_warp(v_barriers + 16 + stage_before * 8);
           float sum[1][2];  // q 128 f32
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
@@ -1486,9 +1479,9 @@ documents(const __grid_constant__ Params p) {
             }
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const int n5 = kk * 2 + e / 2;
-              const int n6 = e % 2 * 2;
-              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+              const int n4 = kk * 2 + e / 2;
+              const int n5 = e % 2 * 2;
+              p_[0][kk][e] = pack_bf16(p_2[0][n4][n5], p_2[0][n4][n5 + 1]);
             }
           }
           #pragma unroll
@@ -1499,19 +1492,19 @@ documents(const __grid_constant__ Params p) {
               for (int r = 0; r < 2; ++r) {
                 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
-                  const int n5 = kk * 2 + half;
-                  const int n6 = r * 2 + e;
-                  const float x = fast_exp2(fmaf(p_2[0][n5][n6], 0.12751743f, addend[0][r]));
-                  p_2[0][n5][n6] = x;
+                  const int n4 = kk * 2 + half;
+                  const int n5 = r * 2 + e;
+                  const float x = fast_exp2(fmaf(p_2[0][n4][n5], 0.12751743f, addend[0][r]));
+                  p_2[0][n4][n5] = x;
                   sum[0][r] += x;
                 }
               }
             }
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const int n5 = kk * 2 + e / 2;
-              const int n6 = e % 2 * 2;
-              p_[0][kk][e] = pack_bf16(p_2[0][n5][n6], p_2[0][n5][n6 + 1]);
+              const int n4 = kk * 2 + e / 2;
+              const int n5 = e % 2 * 2;
+              p_[0][kk][e] = pack_bf16(p_2[0][n4][n5], p_2[0][n4][n5 + 1]);
             }
           }
           float l2[1][2];  // q 128 f32
@@ -1528,8 +1521,8 @@ documents(const __grid_constant__ Params p) {
               m_next3[0][r] = m_next2[0][r];
               #pragma unroll
               for (int j = 0; j < 16; ++j) {
-                const int n5 = r * 2;
-                m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n5], s2[0][j][n5 + 1]));
+                const int n4 = r * 2;
+                m_next3[0][r] = fmaxf(m_next3[0][r], fmaxf(s2[0][j][n4], s2[0][j][n4 + 1]));
               }
               const float x = m_next3[0][r];
               const float x2 = shuffle_xor(x, 1);
@@ -1562,8 +1555,8 @@ documents(const __grid_constant__ Params p) {
               for (int j = 0; j < 16; ++j) {
                 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
-                  const int n5 = r * 2 + e;
-                  acc[0][j][n5] *= alpha[0][r];
+                  const int n4 = r * 2 + e;
+                  acc[0][j][n4] *= alpha[0][r];
                 }
               }
             }
@@ -1578,19 +1571,19 @@ documents(const __grid_constant__ Params p) {
                 for (int r = 0; r < 2; ++r) {
                   #pragma unroll
                   for (int e = 0; e < 2; ++e) {
-                    const int n5 = kk * 2 + half;
-                    const int n6 = r * 2 + e;
-                    const float x = fast_exp2((s2[0][n5][n6] - m_next3[0][r]) * 0.12751743f);
-                    p_3[0][n5][n6] = x;
+                    const int n4 = kk * 2 + half;
+                    const int n5 = r * 2 + e;
+                    const float x = fast_exp2((s2[0][n4][n5] - m_next3[0][r]) * 0.12751743f);
+                    p_3[0][n4][n5] = x;
                     l3[0][r] += x;
                   }
                 }
               }
               #pragma unroll
               for (int e = 0; e < 4; ++e) {
-                const int n5 = kk * 2 + e / 2;
-                const int n6 = e % 2 * 2;
-                p_[0][kk][e] = pack_bf16(p_3[0][n5][n6], p_3[0][n5][n6 + 1]);
+                const int n4 = kk * 2 + e / 2;
+                const int n5 = e % 2 * 2;
+                p_[0][kk][e] = pack_bf16(p_3[0][n4][n5], p_3[0][n4][n5 + 1]);
               }
             }
             #pragma unroll
@@ -1602,25 +1595,30 @@ documents(const __grid_constant__ Params p) {
               l2[0][r] = l3[0][r];
             }
           }
+          const int n4 = wrap_add(stage2, 1);
+          const bool flag2 = n4 == 2;
+          const int next_stage2 = flag2 ? 0 : n4;
+          const int next_phase2 = flag2 ? phase2 ^ 1 : phase2;
           #pragma unroll
           for (int r = 0; r < 2; ++r) {
             l[0][r] = l2[0][r];
           }
-          const int next_v_stage = stage2;
+          const int next_stage_before = stage2;
           tile2 = next_tile2;
           stage2 = next_stage2;
           phase2 = next_phase2;
-          v_stage = next_v_stage;
+          stage_before = next_stage_before;
         }
         mma_fence();
         #pragma unroll
         for (int kk = 0; kk < 8; ++kk) {
           mma_async_bf16_n128_registers<1>(acc[0], p_[0][kk],
-              matrix_descriptor<128, 16384, 1024>(v_ring + v_stage * 32768, swizzle<128, 128>(kk * 16, 0)), true);
+              matrix_descriptor<128, 16384, 1024>(v_ring + stage_before * 32768, swizzle<128, 128>(kk * 16, 0)),
+              true);
         }
         mma_commit();
         mma_wait<0>(acc[0], p_[0]);
-        arrive_as_warp(v_barriers + 16 + v_stage * 8);
+        arrive_as_warp(v_barriers + 16 + stage_before * 8);
         #pragma unroll
         for (int r = 0; r < 2; ++r) {
           m[0][r] = m_next2[0][r];

@@ -4,7 +4,7 @@
     guide_test.py docs/guide.md build/bin/attune [--update]
 
 In an indented block a line `$ COMMAND` is a command (a `\\` at its end continues it), and what follows, to the next one or the end of the
-block, is what it prints. They run in order, in one folder that is empty at first and is the home folder, ~. In the output shown
+block, is what it prints. They run in order, in one folder that is empty at first and is the home folder, ~; $CHECKOUT is the repository. In the output shown
 
     ...              on a line of its own stands for any lines, within a line for any text
     two spaces // x  at the end of a line is a remark
@@ -113,7 +113,8 @@ def main():
     faults, commands = [], [piece for piece in pieces if not isinstance(piece, str)]
     with tempfile.TemporaryDirectory() as folder:
         tools = os.path.dirname(os.path.abspath(attune))
-        environment = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"], HOME=folder)
+        environment = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"], HOME=folder,
+                           CHECKOUT=os.path.dirname(os.path.dirname(os.path.abspath(guide))))
         for variable in ("ATTUNE_CACHE_DIR", "ATTUNE_LOG", "XDG_CACHE_HOME"):
             environment.pop(variable, None)
         probe = "\n".join(run("ATTUNE_LOG=debug attune compile --arch sm_90 --head-dim 16 --no-cache", folder, environment))

@@ -16,6 +16,31 @@ func.func private @bad(!tile.tile<q 128 x k 64, bf16, register, #sched.fragment<
 
 // -----
 
+// expected-error @+1 {{expected stage, order or turn}}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, after 1>}
+
+// -----
+
+// expected-error @+1 {{stage 2 is neither 0, a pass's own tile, nor 1, the tile before}}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, stage 2>}
+
+// -----
+
+// expected-error @+1 {{stage -1 is neither 0, a pass's own tile, nor 1, the tile before}}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, stage -1>}
+
+// -----
+
+// expected-error @+1 {{order -1 is negative}}
+func.func private @bad() attributes {sched.at = #sched.at<order -1>}
+
+// -----
+
+// expected-error @+1 {{a turn needs a name}}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, turn "">}
+
+// -----
+
 // expected-error @+1 {{a panel of 96 bytes is not 32, 64 or 128}}
 func.func private @bad(!tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<96>>)
 
@@ -692,6 +717,18 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
   %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.mma_async' op needs an a fragment or a swizzled shared tile on the left, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared>'}}
   sched.mma_async %s, %a[%z, %z, %z], %b[%z, %z, %z] accumulate %t : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+  %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 8>>
+  %b = sched.shared "b" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.mma_async' op transposes a left operand in registers; only a shared one is stored by columns}}
+  sched.mma_async %s, %a[%z, %z], %b[%z, %z, %z] accumulate %t transpose_left : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----

@@ -263,6 +263,7 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       // CHECK: sched.next %[[NEXT]], %{{.*}} : i32, i32
       sched.next %next, %stage : i32, i32
     }
+    %qt = sched.shared "qt" at 0 : !tile.tile<stage 2 x k 64 x q 128, bf16, shared, #sched.swizzle<128>>
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
@@ -281,6 +282,11 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       // CHECK: sched.mma_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} accumulate %{{.*}} transpose : <q 128 x dv 64
       sched.mma_async %o, %p[%zero, %zero], %k[%zero, %zero, %zero] accumulate %true transpose : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       sched.mma_commit
+      // CHECK: sched.mma_async %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] accumulate %{{.*}} transpose transpose_left : <q 128 x dv 64
+      sched.mma_async %o, %qt[%zero, %zero, %zero], %k[%zero, %zero, %zero] accumulate %true transpose transpose_left : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 2 x k 64 x q 128, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.mma_async %{{.*}} accumulate %{{.*}} transpose_left : <q 128 x k 64
+      sched.mma_async %s, %qt[%zero, %zero, %zero], %k[%zero, %zero, %zero] accumulate %true transpose_left : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 2 x k 64 x q 128, bf16, shared, #sched.swizzle<128>>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      sched.mma_commit
       // CHECK: sched.mma_wait pending 1 completes(%{{.*}}) : !tile.tile<q 128 x k 64
       sched.mma_wait pending 1 completes(%s) : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
       // CHECK: sched.mma_wait pending 0
@@ -289,6 +295,12 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       sched.release %kr[%zero] : !sched.ring<2>
       // CHECK: sched.release %[[KR]][%{{.*}}] by_lanes : <2>
       sched.release %kr[%zero] by_lanes : !sched.ring<2>
+      // CHECK: %[[SLOT:.*]] = sched.slot %{{.*}}[%{{.*}}] {sched.at = #sched.at<order 0>}
+      %slot = sched.slot %k[%zero] {sched.at = #sched.at<order 0, stage 0>} : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.release %[[KR]][%{{.*}}] {sched.at = #sched.at<order 2, stage 1>} : <2> reads %[[SLOT]] : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      sched.release %kr[%zero] {sched.at = #sched.at<stage 1, order 2>} : !sched.ring<2> reads %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.release %[[KR]][%{{.*}}] by_lanes {sched.at = #sched.at<order 3, stage 1, turn "products">} : <2> reads %[[SLOT]], %[[SLOT]] :
+      sched.release %kr[%zero] by_lanes {sched.at = #sched.at<turn "products", order 3, stage 1>} : !sched.ring<2> reads %slot, %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.sync_warps %{{.*}} threads 256
       sched.sync_warps %zero threads 256
       // CHECK: sched.arrive_warps %{{.*}} threads 256

@@ -2158,3 +2158,42 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, sums: accumulate [q, d 64] f3
     sched.store_shared %x, %terms[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 64, f32, shared>
   }
 }
+
+// -----
+
+// Of a kernel whose blocks share the keys, each share is long enough to go around the stages twice.
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64, split 4] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %true = arith.constant true
+  %notes = sched.shared "notes" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+  %ring = sched.ring "ring" at 16384 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<2>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    %one = sched.elect
+    scf.if %one {
+      %keys = tile.axis_extent "k" : i32
+      %c640 = arith.constant 640 : i32
+      %long = arith.cmpi sge, %keys, %c640 : i32
+      scf.if %long {
+        // expected-error @below {{'sched.acquire' op names stage 2 of ring, which has 2}}
+        // expected-note @below {{with Sq 641 and Sk 640, in block 0 of 44, warp 0 of producer}}
+        sched.acquire %ring[%c2] phase %c0 : !sched.ring<2>
+      }
+      sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
+      sched.commit %ring[%c0] : !sched.ring<2>
+    }
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
+    %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
+    sched.release %ring[%c0] : !sched.ring<2>
+  }
+}

@@ -1,32 +1,359 @@
-// Programs that warps cannot be specialised around.
+// Programs that warps can be specialised around, and why others cannot.
 // RUN: attune-opt %s -split-input-file -tile-choose-path | FileCheck %s
+// RUN: attune-opt %s -split-input-file -tile-choose-path=arch=sm_90 | FileCheck %s --check-prefix=OTHER
 
-// CHECK: tile.kernel @no_loop
-// CHECK-SAME: plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false>
-// CHECK-SAME: tile.remarks = ["products are warp-level and all warps copy: warps are specialised around another shape of program; it has 0 loops over tiles, not one"]
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// One loop, a copy before it and one in it; a product of 64 rows a warpgroup and 16-bit operands. The plan stays on an architecture that has warpgroups.
+// CHECK-LABEL: tile.kernel @taken
+// CHECK-SAME:    copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true> {
+// OTHER-LABEL: tile.kernel @taken
+// OTHER-SAME:    longest_first = false> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
+tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+}
+
+// -----
+
+// What the plan says of copy warps, and of what goes with them, is gone.
+// CHECK-LABEL: tile.kernel @no_loop
+// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tile.remarks = ["products are warp-level and all warps copy: it has 0 loops over tiles, not one"]}
 tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true, stage_biases = true> {
 }
 
 // -----
 
-// CHECK: tile.kernel @one_load
-// CHECK-SAME: it loads 0 tiles outside the loop and 1 in it, not one before and two in it"]
-tile.kernel @one_load(k: in [b, h, k, d 64] bf16) grid [b, h] dtype bf16
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Loops of loops count.
+// CHECK-LABEL: tile.kernel @two_loops
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has 2 loops over tiles, not one"]
+tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
-  %c0 = arith.constant 0 : i32
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
-  %dom = tile.domain k by 32 [%c0, %c0) full
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
   tile.for_blocks (%k0, %partial) in %dom {
-    %k = tile.load %K[%c0, %c0, %k0] limit %c0 : !tile.view<4, bf16> -> <k 32 x d 64, bf16, shared>
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    tile.for_blocks (%k1, %partial1) in %dom {
+    }
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Nothing is copied before the loop.
+// CHECK-LABEL: tile.kernel @no_copy_before
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 0 tiles before the loop and 1 in it, not one of each at least"]
+tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// What is loaded to registers is no copy.
+// CHECK-LABEL: tile.kernel @no_copy_inside
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 1 tile before the loop and 0 in it, not one of each at least"]
+tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// The copy engine takes boxes of four dimensions.
+// CHECK-LABEL: tile.kernel @three_dimensions
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
+tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %X = tile.param "x" : !tile.view<3, bf16>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %x = tile.load %X[%i, %k0] limit %i : !tile.view<3, bf16> -> !keys
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Nor where the width is known at run time.
+// CHECK-LABEL: tile.kernel @run_time_width
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
+tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, k, n] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %X = tile.param "x" : !tile.view<4, bf16>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %x = tile.load %X[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !tile.tile<k 32 x n 64, bf16, shared>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// No role is there to copy behind the loop.
+// CHECK-LABEL: tile.kernel @copy_behind
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile neither before its loop nor in it"]
+tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+  %x = tile.load %K[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !keys
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// The producer walks the tiles without computing what the loop does.
+// CHECK-LABEL: tile.kernel @place
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what the loop computes"]
+tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %next = arith.addi %k0, %i : i32
+    %k = tile.load %K[%i, %i, %next] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Behind the loop is no ring.
+// CHECK-LABEL: tile.kernel @product_behind
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product outside of its loop"]
+tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %other = tile.load %K[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !keys
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+  %s1 = tile.mma %q, %other : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Rows of a product are the 64 of each warpgroup.
+// CHECK-LABEL: tile.kernel @rows
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 32 rows, not the warpgroups' 64"]
+tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %s1 = tile.mma %k, %q : !keys, !queries -> !tile.tile<k 32 x q 64, f32, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// wgmma has 8 to 256 columns.
+// CHECK-LABEL: tile.kernel @columns
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 264 columns, which is no multiple of 8 up to 256"]
+tile.kernel @columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %x = tile.load %Q[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !tile.tile<n 264 x d 64, bf16, shared>
+    %s1 = tile.mma %q, %x : !queries, !tile.tile<n 264 x d 64, bf16, shared> -> !tile.tile<q 64 x n 264, f32, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// In steps of 8.
+// CHECK-LABEL: tile.kernel @odd_columns
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 12 columns, which is no multiple of 8 up to 256"]
+tile.kernel @odd_columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %x = tile.load %Q[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !tile.tile<n 12 x d 64, bf16, shared>
+    %s1 = tile.mma %q, %x : !queries, !tile.tile<n 12 x d 64, bf16, shared> -> !tile.tile<q 64 x n 12, f32, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// float32 is multiplied in three TF32 products of a warp.
+// CHECK-LABEL: tile.kernel @wide_operands
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product's operands are not of 16 bits"]
+tile.kernel @wide_operands(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %X = tile.param "x" : !tile.view<4, f32>
+  %x = tile.load %X[%i, %i, %i] limit %i : !tile.view<4, f32> -> !tile.tile<q 64 x d 64, f32, shared>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %y = tile.load %X[%i, %i, %k0] limit %i : !tile.view<4, f32> -> !tile.tile<n 32 x d 64, f32, shared>
+    %s1 = tile.mma %x, %y : !tile.tile<q 64 x d 64, f32, shared>, !tile.tile<n 32 x d 64, f32, shared> -> !tile.tile<q 64 x n 32, f32, register>
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// All warps of a block write a shared tile.
+// CHECK-LABEL: tile.kernel @stored
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
+tile.kernel @stored(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: out [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+  %O = tile.param "o" : !tile.view<4, bf16>
+  tile.store %q, %O[%i, %i, %i] limit %i : !queries, !tile.view<4, bf16>
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Or add it.
+// CHECK-LABEL: tile.kernel @accumulated
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
+tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: accumulate [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %zero = arith.constant 0.0 : f32
+  %O = tile.param "o" : !tile.view<4, f32>
+  %sums = tile.splat %zero : f32 -> !tile.tile<q 64 x d 64, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %shared = tile.convert %sums : !tile.tile<q 64 x d 64, f32, register> -> !tile.tile<q 64 x d 64, f32, shared>
+    tile.accumulate %shared, %O[%i, %i, %i] limit %i : !tile.tile<q 64 x d 64, f32, shared>, !tile.view<4, f32>
   }
 }
 
 // -----
 
 // Without copy warps there is nothing to choose.
-// CHECK: tile.kernel @plain
-// CHECK-NOT: tile.remarks
+// CHECK-LABEL: tile.kernel @plain
+// CHECK-NOT:     tile.remarks
 tile.kernel @plain(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
 }

@@ -201,10 +201,13 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 // -----
 
 tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
-  %zero = arith.constant 0.0 : f32
-  %l = tile.splat %zero : f32 -> <q 64, f32, register>
-  // expected-error @below {{'tile.convert' op stages what is not a map over distances or keys without inputs and condition, in the loop over tiles}}
-  %s = tile.convert %l : <q 64, f32, register> -> <q 64, f32, shared>
+  %c0 = arith.constant 0 : i32
+  %t = tile.map() at(distance = %c0) -> !tile.tile<distance 95, i32, register> {
+  ^bb0(%d: i32):
+    tile.yield %d : i32
+  }
+  // expected-error @below {{'tile.convert' op stages values by distance of what is not a map without inputs and condition, in the loop over tiles}}
+  %s = tile.convert %t : <distance 95, i32, register> -> <distance 95, i32, shared>
 }
 
 // -----

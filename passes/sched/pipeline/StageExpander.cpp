@@ -42,6 +42,12 @@ private:
 
   bool isTile(Value value) { return isa<tile::TileType>(value.getType()); }
 
+  /// Shared memory is written for all warps at a time: a tile there is no value that each carries.
+  static bool isCarriable(Type type) {
+    auto tile = dyn_cast<tile::TileType>(type);
+    return tile ? tile.getSpace() == tile::MemorySpace::Register : type.isInteger(32);
+  }
+
   LogicalResult findCarried() {
     SmallVector<Value> crossing;
     for (Operation &op : body.without_terminator())
@@ -69,9 +75,10 @@ private:
     for (Value value : crossing)
       carried.push_back({value, false});
     for (const Carried &each : carried)
-      if (!isTile(each.value) && !each.value.getType().isInteger(32))
-        return each.value.getDefiningOp()->emitError()
-               << "gives " << each.value.getType() << " to an op of stage 1, where a loop carries tiles and i32";
+      if (Operation *producer = each.value.getDefiningOp(); producer && !isCarriable(each.value.getType()))
+        return producer->emitError()
+               << "gives " << each.value.getType()
+               << " to an op of stage 1, where a loop carries tiles in registers and i32; give it stage 1";
     // Indices first.
     SmallVector<Carried> tiles;
     llvm::erase_if(carried, [&](const Carried &each) {

@@ -17,6 +17,7 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
     places[&op] = {at ? at.getStage() : 0, following};
     overlaps |= at && at.getStage() > 0;
   }
+  placeReleases();
   for (Operation &op : body.without_terminator())
     for (Value value : BlockDependences::readBy(&op)) {
       readBy[stageOf(&op)].insert(value);
@@ -26,6 +27,42 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
         readBy[1].insert(slot.getStage());
       }
     }
+  findWaits();
+}
+
+void LoopStages::placeReleases() {
+  Block &body = loop.getBody().front();
+  for (auto release : body.getOps<sched::ReleaseOp>()) {
+    Place &place = places[release];
+    for (Value tile : release.getReads())
+      for (Operation *user : tile.getUsers())
+        if (Operation *reader = body.findAncestorOpInBlock(*user))
+          place = std::max(place, places.lookup(reader));
+    if (auto meeting = dyn_cast_or_null<sched::SyncLanesOp>(release->getPrevNode()))
+      places[meeting] = place;
+  }
+}
+
+void LoopStages::findWaits() {
+  Block &body = loop.getBody().front();
+  for (auto release : body.getOps<sched::ReleaseOp>())
+    for (Value tile : release.getReads()) {
+      if (auto scale = tile.getDefiningOp<tile::ScaleOp>())
+        tile = scale.getTile();
+      auto slot = tile.getDefiningOp<sched::SlotOp>();
+      if (!slot || slot->getBlock() != &body)
+        continue;
+      for (auto wait : body.getOps<sched::WaitOp>())
+        if (wait.getRing() == release.getRing() && wait.getStage() == slot.getStage())
+          waits[slot] = wait;
+    }
+}
+
+SmallVector<Operation *> LoopStages::sourcesOf(Operation *op) const {
+  SmallVector<Operation *> sources(dependences.sourcesOf(op));
+  if (Operation *wait = waits.lookup(op))
+    sources.push_back(wait);
+  return sources;
 }
 
 bool LoopStages::crosses(Value value) const { return reads(1, value) && !repeated.contains(value.getDefiningOp()); }
@@ -39,7 +76,7 @@ Value LoopStages::nextOf(BlockArgument carried) { return loop.getNext().getValue
 
 SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
   SmallVector<Step> sources;
-  for (Operation *source : dependences.sourcesOf(step.op))
+  for (Operation *source : sourcesOf(step.op))
     if (stageOf(source) == step.stage || (step.stage == 1 && repeated.contains(source)))
       sources.push_back({source, step.stage});
   if (step.stage == 0)
@@ -55,7 +92,7 @@ SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
 
 LogicalResult LoopStages::verify() {
   for (Operation &op : loop.getBody().front().without_terminator())
-    for (Operation *source : dependences.sourcesOf(&op))
+    for (Operation *source : sourcesOf(&op))
       if (stageOf(source) > stageOf(&op)) {
         op.emitError("is of stage 0 and reads what is of stage 1, which is computed one tile later; give it stage 1")
                 .attachNote(source->getLoc())

@@ -8,7 +8,10 @@
 //     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
 //     stages.inOrder()                         those of both
 //
-// A slot of a ring is no value that a register holds: where both stages read it, each has its own.
+// A release is placed behind the last of the ops that read its tiles, if it would run before.
+//
+// A slot of a ring is no value that a register holds: where both stages read it, each has its own. It follows from the
+// wait for its stage, of the ring whose release names it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -51,7 +54,12 @@ public:
 private:
   struct Place {
     int64_t stage = 0, order = 0;
+    bool operator<(const Place &other) const { return std::pair(stage, order) < std::pair(other.stage, other.order); }
   };
+  void placeReleases();
+  void findWaits();
+  /// What `op` reads, and the wait for the slot that it is.
+  llvm::SmallVector<mlir::Operation *> sourcesOf(mlir::Operation *op) const;
   /// What a step reads that the same pass gives: of its own stage, or by a carried value of the tile before.
   llvm::SmallVector<Step> sourcesInPass(Step step) const;
 
@@ -59,7 +67,8 @@ private:
   BlockDependences dependences;
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
-  llvm::DenseSet<mlir::Operation *> repeated; ///< slots of stage 0 that stage 1 reads, too
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots
+  llvm::DenseSet<mlir::Operation *> repeated;                 ///< slots of stage 0 that stage 1 reads, too
   bool placed = false, overlaps = false;
 };
 

@@ -1,0 +1,115 @@
+// The products that a loop starts before it waits for one are a turn.
+// RUN: attune-opt %s -tile-alternate-warpgroups | FileCheck %s
+
+!queries = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+!keys = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+!values = !tile.tile<k 64 x dv 64, bf16, shared, #sched.swizzle<128>>
+!scores = !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+!rounded = !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
+!sums = !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
+
+// One that leads and one of the tile before; not one that follows from a product of its own tile, nor one that is complete where it stands.
+// CHECK-LABEL: tile.kernel @turns
+// CHECK:         tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 0, turn "products">}
+// CHECK-NEXT:    tile.convert {{.*}} {sched.at = #sched.at<order 3>}
+// CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+// CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>}
+// CHECK-NEXT:    tile.mma {{.*}} {sched.at = #sched.at<order 0>}
+tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
+
+// A turn that the text has written is the only one.
+// CHECK-LABEL: tile.kernel @written
+// CHECK-NOT:     turn "products"
+// CHECK:         tile.convert {{.*}} {sched.at = #sched.at<order 3, turn "functions">}
+// CHECK-NOT:     turn "products"
+// CHECK-LABEL: tile.kernel @plan_without
+tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3, turn "functions">} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
+
+// The plan asks for none.
+// CHECK-NOT:     turn "
+tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
+
+// One warpgroup has nobody to take turns with.
+// CHECK-LABEL: tile.kernel @one_warpgroup
+// CHECK-NOT:     turn "
+tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
