@@ -245,7 +245,7 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   Value p = exponentials.getResult();
   held.map(softmax.exponentials.getResult(), p);
   Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p,
-                                                 "k", Value(), /*per_lane=*/true),
+                                                 maximum.getAxis(), Value(), /*per_lane=*/true),
                           "sum");
   builder.clone(*softmax.probability, held);
   Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},

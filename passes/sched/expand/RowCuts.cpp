@@ -93,9 +93,9 @@ void KernelExpander::forEachPaced(function_ref<void(Value i, Value r)> body) {
 }
 
 void KernelExpander::openPacing(tile::MapOp op, const PacedOperand &operand) {
-  const int64_t rows = cast<TileType>(op.getResult().getType()).getShape()[0];
-  pacing = Pacing{operand,
-                  registers("paced", fragmentType({{"q", rows}}, builder.getF32Type(), FragmentRole::Rows, rowWarps))};
+  TileType type = op.getResult().getType();
+  pacing = Pacing{operand, registers("paced", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
+                                                           FragmentRole::Rows, rowWarps))};
   forEachPaced([&](Value i, Value r) {
     IRMapping inner = rowOf(op, i, r);
     if (Operation *producer = operand.value.getDefiningOp())
