@@ -340,7 +340,8 @@ def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> 
   let summary = "warpgroups start their products in turn";
   let description = [{
     Requires: a plan with `turns`, copy warps and two or more warpgroups; `sched.at`.
-    Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products".
+    Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products". Not where warpgroups pass over tiles (`within`) of rings of one
+    stage, nor where the text has a turn; a remark says so of the former.
     Why here: it is known which products run beside each other.
     Before: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`
     After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">}`
@@ -372,7 +373,7 @@ def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
   let description = [{
     Requires: roles, rings, and `sched.at` of the ops of their loops, from passes or from the text.
     Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
-    stage 0 gives to stage 1 is carried. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
+    stage 0 gives to stage 1 is carried. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
     Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, order 1, stage 1} }`
@@ -384,7 +385,7 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{
     Requires: a plan with `turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
-    as maps of their own.
+    as maps of their own. Nothing among these reads what they give, nor starts the product that they wait for: a remark says where a schedule has it otherwise.
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the plan says `overlap` too; it moves, and sum and
     accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
     maximum moves in every tile, where |c m| >= 2^14.

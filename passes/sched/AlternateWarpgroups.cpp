@@ -5,6 +5,9 @@
 // loop starts before it waits for one, those in front and those deferred to the next tile, are a turn: one warpgroup's
 // run beside another's softmax. The pass only says so (`sched.at`, a turn "products").
 //
+// Not where warpgroups pass over tiles (`within`) and rings have one stage: one that passes over a tile holds it until
+// its turn, which may follow one that waits for the next tile.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
@@ -28,8 +31,16 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       tile::PlanAttr plan = kernel.getPlan();
-      if (plan.getTurns() && plan.getCopyWarps() && plan.getWarps() > 4)
-        kernel.walk([](tile::ForBlocksOp loop) { giveTurn(loop.getBody().front()); });
+      if (!plan.getTurns() || !plan.getCopyWarps() || plan.getWarps() <= 4)
+        continue;
+      kernel.walk([&](tile::ForBlocksOp loop) {
+        if (plan.getStages() == 1 && !loop.getWithin().empty())
+          tile::remark(kernel,
+                       "warpgroups take no turns: one that passes over a tile would hold it until its turn, and "
+                       "rings of one stage have no other");
+        else
+          giveTurn(loop.getBody().front());
+      });
     }
   }
 

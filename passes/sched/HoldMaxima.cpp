@@ -72,6 +72,17 @@ struct Softmax {
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
+
+  /// The wait, with that for the next V in front of it, and what is released behind.
+  SmallVector<Operation *> waits() {
+    SmallVector<Operation *> waits;
+    if (auto values = dyn_cast_or_null<sched::WaitOp>(wait->getPrevNode()))
+      waits.push_back(values);
+    for (Operation *op = wait; op != output; op = op->getNextNode())
+      if (isa<sched::MmaWaitOp, sched::ReleaseOp>(op))
+        waits.push_back(op);
+    return waits;
+  }
 };
 
 /// The users of `value`, if there are `count` of them, all in its block.
@@ -130,6 +141,30 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
         wait && wait->getBlock() == softmax.output->getBlock() && wait->isBeforeInBlock(softmax.output))
       softmax.wait = wait;
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
+}
+
+/// Whether the ops that follow from the maximum can move behind all that is between them, and the waits to where these
+/// begin, or end: nothing between reads what they give, and what is waited for has begun, or is not read before.
+bool isInOnePiece(Softmax softmax, bool overlap) {
+  const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
+  Operation *first = softmax.maximum, *last = moving.back();
+  auto readBetween = [&](Value value, Operation *from) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      Operation *reader = first->getBlock()->findAncestorOpInBlock(*user);
+      return reader && from->isBeforeInBlock(reader) && reader->isBeforeInBlock(last) && reader != softmax.base &&
+             !llvm::is_contained(moving, reader) && !llvm::is_contained(waits, reader);
+    });
+  };
+  auto hasBegun = [&](Value value) {
+    Operation *producer = value.getDefiningOp();
+    return !producer || producer->getBlock() != first->getBlock() || producer->isBeforeInBlock(first);
+  };
+  return llvm::none_of(moving, [&](Operation *op) { return readBetween(op->getResult(0), op); }) &&
+         llvm::all_of(waits, [&](Operation *op) {
+           return llvm::all_of(op->getOperands(), [&](Value operand) {
+             return overlap ? isa<sched::WaitOp, sched::ReleaseOp>(op) || !readBetween(operand, op) : hasBegun(operand);
+           });
+         });
 }
 
 /// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map`
@@ -226,13 +261,7 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
       loop = carryTile(loop, createAddend(before, loc, init.get(), factor));
   }
 
-  // The wait, with that for the next V in front of it, and what is released behind.
-  SmallVector<Operation *> waiting;
-  if (auto values = dyn_cast_or_null<sched::WaitOp>(softmax.wait->getPrevNode()))
-    waiting.push_back(values);
-  for (Operation *op = softmax.wait; op != softmax.output; op = op->getNextNode())
-    if (isa<sched::MmaWaitOp, sched::ReleaseOp>(op))
-      waiting.push_back(op);
+  const SmallVector<Operation *> waits = softmax.waits();
 
   // By the maximum as it is.
   OpBuilder builder(loop.getContext());
@@ -269,8 +298,9 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   // In front of the branch in any case: its warps may go separate ways there, and the wait is the warpgroup's.
   if (overlap)
     splitFirstHalf(exponentials);
-  for (Operation *op : waiting)
-    op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
+  for (Operation *op : waits)
+    if (overlap || maximum->isBeforeInBlock(op))
+      op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
   // All that follows from the maximum.
   SmallVector<Operation *> inside(moving);
   if (byAddend)
@@ -300,9 +330,14 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         // The loop around it has the first tile.
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
-        if (std::optional<Softmax> softmax = match(loop))
+        std::optional<Softmax> softmax = match(loop);
+        if (softmax && isInOnePiece(*softmax, kernel.getPlan().getOverlap()))
           holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(),
                       kernel.getDtype().isBF16() && !kernel.getPrecise());
+        else if (softmax)
+          tile::remark(kernel,
+                       "rows take the maximum of every tile: the schedule has other ops among those that follow "
+                       "from it, which read them, or are waited for");
       });
     }
   }

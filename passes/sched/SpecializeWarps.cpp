@@ -130,6 +130,8 @@ public:
     Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
     if (failed(writeProducer(producer, original)))
       return failure();
+    // When the consumers' ops run says nothing of what the producer computes for them.
+    producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
     builder.setInsertionPointToStart(consumer);
     auto [work, numbers] = plan.getPersistent() ? receivedWork() : numberedWork(WorkOrder::Deal::Once);
     for (Operation *op : original)

@@ -717,6 +717,18 @@ class Cli(unittest.TestCase):
         refused(re.sub(r"tile\.first_visible %\w+", "tile.first_visible " + domain, text),
                 "asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row")
 
+    def test_text_whose_maxima_move_in_every_tile(self):
+        # The product with V starts among the ops that follow from the maximum.
+        text = self.attune("compile", "plain", "--arch", "sm_90a", "--head-dim", 64, "--tile-q", 128, "--tile-k", 64, "--stages", 2, "--emit", "tile")
+        for name, place in [("%p", "order 1"), ("%p_bf16", "order 4"), ("%v_tile", "order 3, stage 1"), ("%acc_next", "order 3, stage 1")]:
+            text, count = re.subn(r"(\n *" + name + r" = (?:.*\n)*?.*){(tile\.name)", r"\1{sched.at = #sched.at<" + place + r">, \2", text, count=1)
+            self.assertEqual(count, 1, name)
+        product = '{sched.at = #sched.at<order 3, stage 1>, tile.name = "acc"}'
+        self.assertEqual(text.count(product), 1)
+        text = text.replace(product, "{sched.async, " + product[1:])
+        out = self.attune("compile", self.write("moves.tile.mlir", text), "--arch", "sm_90a")
+        self.assertIn("rows take the maximum of every tile: the schedule has other ops among those that follow from it, which read them, or are waited for", out)
+
     def test_json_variant(self):
         file = self.write("variant.json", json.dumps({"name": "mine", "score": "s + w[h]", "scale": 0.25,
                                                       "tensors": {"w": {"dtype": "f32", "rank": 1}}}))

@@ -113,3 +113,78 @@ tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
     tile.yield %acc1, %other1 : !sums, !sums
   }
 }
+
+// Two stages are what passing over tiles in turn takes.
+// CHECK-LABEL: tile.kernel @one_stage
+// CHECK-SAME:    tile.remarks = ["warpgroups take no turns: one that passes over a tile would hold it until its turn, and rings of one stage have no other"]
+// CHECK-NOT:     turn "
+tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom within [%i, %i) iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
+
+// CHECK-LABEL: tile.kernel @two_stages
+// CHECK:         turn "products"
+tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom within [%i, %i) iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}
+
+// Nor does it matter where all warpgroups work on all tiles.
+// CHECK-LABEL: tile.kernel @all_tiles
+// CHECK:         turn "products"
+tile.kernel @all_tiles(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !sums
+  %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+    %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+    %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
+    %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
+    tile.yield %acc1, %other1 : !sums, !sums
+  }
+}

@@ -104,10 +104,24 @@ void TileBuffers::fillBuffer(Value value, Value buffer) {
 }
 
 void TileBuffers::copyBuffer(Value from, Value to, std::optional<Range> within) {
-  assert((from == to || layoutOf(to).getRole() != FragmentRole::A) && "a product's left operand stays where it is");
-  if (from != to)
-    forEachPlace(
-        to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);
+  if (from == to)
+    return;
+  if (layoutOf(to).getRole() == FragmentRole::A)
+    return copyLeftOperand(from, to);
+  forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);
+}
+
+void TileBuffers::copyLeftOperand(Value from, Value to) {
+  Type element = cast<TileType>(to.getType()).getElementType(), word = element.isF32() ? element : builder.getI32Type();
+  const SmallVector<int64_t> shape = laneShape(to);
+  repeat(shape[0], "i", [&](Value i) {
+    repeat(shape[1], "kk", [&](Value kk) {
+      repeat(shape[2], "e", [&](Value e) {
+        SmallVector<Value> at{i, kk, e};
+        set(sched::GetOp::create(builder, loc, word, from, at), to, at);
+      });
+    });
+  });
 }
 
 std::optional<Range> TileBuffers::pairsOf(tile::MapOp map) {

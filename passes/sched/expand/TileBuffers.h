@@ -44,6 +44,8 @@ public:
   void fillBuffer(Value value, Value buffer);
   /// All of it, or the column pairs `within` of an accumulator.
   void copyBuffer(Value from, Value to, std::optional<Range> within = {});
+  /// A left operand, word by word: one float32, or two elements of 16 bits.
+  void copyLeftOperand(Value from, Value to);
   /// Column pairs of a lane that a map computes; nothing where these are all.
   static std::optional<Range> pairsOf(tile::MapOp map);
   /// What `map` leaves as its first input has it, if it computes columns alone.

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Random schedules of attention's tile text, run in the simulator.
+
+    schedules_test.py build/bin/attune [FIRST [COUNT]]
+
+Ops of the loop get random orders, stages and turns. A schedule is right in the simulator, or refused for what a loop does not carry from one
+stage to the other, at the op. A seed that fails prints the text.
+"""
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+VARIANTS = {"none": ["--normaliser", "none"], "softmax": ["plain"], "causal": ["causal"], "window": ["sliding-window"]}
+REFUSED = ("computed one tile later; give it stage 1", "where a loop carries tiles in registers and i32; give it stage 1")
+OP = re.compile(r"      (%\S+ = |} {tile\.name).*tile\.name = ")
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def scheduled(text, rng):
+    """`text` with annotations: mostly with the product with V, or with it and its load, of stage 1."""
+    share, turns = rng.choice([0.3, 0.6, 1.0]), rng.random() < 0.3
+    deferred = rng.choice([(), ("%acc_next",), ("%acc_next", "%v_tile")])
+    lines, inside = [], False
+    for line in text.split("\n"):
+        if "tile.for_blocks" in line:
+            inside = True
+        elif line.startswith("      tile.yield"):
+            inside = False
+        elif inside and OP.match(line) and rng.random() < share:
+            late = any(name + " = " in line for name in deferred) if deferred else rng.random() < 0.2
+            product = "tile.mma" in line
+            place = f"order {rng.randrange(8)}" + (", stage 1" if late else "") + (', turn "products"' if turns and product else "")
+            starts = "sched.async, " if product and rng.random() < 0.8 else ""
+            at = line.rindex("{tile.name")
+            line = line[:at] + "{" + starts + f"sched.at = #sched.at<{place}>, " + line[at + 1 :]
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def main():
+    attune = sys.argv[1]
+    first, count = [int(number) for number in sys.argv[2:4] + ["0", "80"][len(sys.argv) - 2 :]]
+    texts = []
+    for variant in VARIANTS.values():
+        done = run(attune, "compile", *variant, "--arch", "sm_90a", "--head-dim", "64", "--tile-q", "128", "--tile-k", "64", "--stages", "2", "--emit", "tile")
+        assert done.returncode == 0, done.stderr
+        texts.append(re.sub(r" loc\(#?loc\d*\)", "", done.stdout))
+    right = refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "scheduled.tile.mlir")
+        for seed in range(first, first + count):
+            rng = random.Random(seed)
+            text = scheduled(rng.choice(texts), rng).replace("stages = 2", "stages = " + rng.choice("223"))
+            with open(file, "w") as out:
+                out.write(text)
+            done = run(attune, "run", file, "--arch", "sm_90a", "--simulate", "2", "--shape", "1,2,1,289,330,64,64")
+            if done.returncode == 0:
+                right += 1
+            elif done.returncode == 1 and any(reason in done.stderr for reason in REFUSED):
+                refused += 1
+            else:
+                sys.exit(f"{text}\nseed {seed}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    print(f"{right} schedules are right, {refused} are refused")
+    sys.exit(0 if right > count // 2 else 1)
+
+
+if __name__ == "__main__":
+    main()

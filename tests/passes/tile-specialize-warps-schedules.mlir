@@ -1,0 +1,48 @@
+// What ops say of when they run goes with them, in the role that they stand in.
+// RUN: attune-opt %s -tile-specialize-warps | FileCheck %s
+
+!queries = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+!keys = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+!scores = !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
+!rows = !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 8>>
+
+// The producer fills the rings in its own order.
+// CHECK-LABEL: tile.kernel @staged
+// CHECK:         sched.role "producer"
+// CHECK-NOT:       sched.at
+// CHECK:           sched.store_tile
+// CHECK-NOT:       sched.at
+// CHECK:         sched.role "consumer"
+// The load's order is that of the wait for its ring, a slot has its first reader's, and neither has a turn. Behind a product that only starts a release has none of its own.
+// CHECK:           sched.wait %[[KR:.*]][%stage] phase %phase {sched.at = #sched.at<order 2>}
+// CHECK:           %[[K:.*]] = sched.slot %{{.*}}[%stage] {sched.at = #sched.at<order 3>}
+// CHECK:           tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3, turn "products">}
+// CHECK:           sched.slot %{{.*}}[%stage] {sched.at = #sched.at<order 5, stage 1>}
+// CHECK:           tile.map
+// CHECK:           } {sched.at = #sched.at<order 5, stage 1>}
+// CHECK:           sched.release %[[KR]][%stage] by_lanes {sched.at = #sched.at<order 5, stage 1>} : <2> reads %[[K]],
+tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+  %i = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %none = tile.splat %zero : f32 -> !scores
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !scores) {
+    %k = tile.load %K[%i, %i, %k0] limit %i {sched.at = #sched.at<order 2>} : !tile.view<4, bf16> -> !keys
+    %columns = tile.map() at(k = %k0) -> !tile.tile<k 64, f32, register, #sched.fragment<threads, warps 1>> {
+    ^bb0(%key: i32):
+      tile.yield %zero : f32
+    } {sched.at = #sched.at<order 0>}
+    %staged = tile.convert %columns : !tile.tile<k 64, f32, register, #sched.fragment<threads, warps 1>> -> !tile.tile<k 64, f32, shared>
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 3, turn "products">}
+    %acc1 = tile.map(%acc, %s, %staged : !scores, !scores, !tile.tile<k 64, f32, shared>) -> !scores {
+    ^bb0(%a: f32, %e: f32, %c: f32):
+      %x = arith.addf %a, %e : f32
+      tile.yield %x : f32
+    } {sched.at = #sched.at<order 5, stage 1>}
+    tile.yield %acc1 : !scores
+  }
+}
