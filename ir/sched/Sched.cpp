@@ -70,6 +70,15 @@ void FragmentAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == atAttr && !isa<AtAttr>(attribute.getValue()))
+    return op->emitOpError() << "has a sched.at of " << attribute.getValue()
+                             << ", which does not say when it runs; write #sched.at<order 1>";
+  if (attribute.getName() == asyncAttr && !isa<tile::MmaOp>(op))
+    return op->emitOpError("is marked sched.async, but only products start and are waited for later");
+  return success();
+}
+
 Attribute AtAttr::parse(AsmParser &parser, Type) {
   int64_t stage = 0, order = 0;
   StringAttr turn;

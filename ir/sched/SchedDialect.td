@@ -33,6 +33,7 @@ def SchedDialect : Dialect {
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 def RingType : TypeDef<SchedDialect, "Ring"> {

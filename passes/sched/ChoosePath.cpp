@@ -121,7 +121,8 @@ private:
 bool isMadeForCopyWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) || (convert && tile::isStaged(convert));
+    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
+           (convert && tile::isByDistance(convert.getResult().getType()));
   });
 }
 

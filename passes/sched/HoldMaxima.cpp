@@ -322,10 +322,17 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
 struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
   using HoldMaximaBase::HoldMaximaBase;
 
+  static bool isMaximum(tile::ReduceOp reduce) { return reduce.getKind() == tile::Reduction::Max; }
+
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getTurns() || (holds<arith::SIToFPOp>(kernel) && holds<sched::NextVisibleOp>(kernel)))
+      if (!kernel.getPlan().getTurns() || !holds<tile::ReduceOp>(kernel, isMaximum))
         continue;
+      if (holds<arith::SIToFPOp>(kernel) && holds<sched::NextVisibleOp>(kernel)) {
+        tile::remark(kernel, "rows take the maximum of every tile: the score counts positions, and tiles that follow "
+                             "from a search are visited forwards");
+        continue;
+      }
       kernel.walk([&](sched::ForTilesOp loop) {
         // The loop around it has the first tile.
         if (!loop->getParentOfType<sched::ForTilesOp>())
@@ -338,6 +345,9 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
           tile::remark(kernel,
                        "rows take the maximum of every tile: the schedule has other ops among those that follow "
                        "from it, which read them, or are waited for");
+        else if (holds<tile::ReduceOp>(loop, isMaximum))
+          tile::remark(kernel, "rows take the maximum of every tile: what follows from it is not exp2 of what exceeds "
+                               "it, times a constant, with a sum and an accumulator that are rescaled");
       });
     }
   }

@@ -16,6 +16,16 @@ func.func private @bad(!tile.tile<q 128 x k 64, bf16, register, #sched.fragment<
 
 // -----
 
+// expected-error @+1 {{'func.func' op has a sched.at of 1 : i64, which does not say when it runs; write #sched.at<order 1>}}
+func.func private @bad() attributes {sched.at = 1}
+
+// -----
+
+// expected-error @+1 {{'func.func' op is marked sched.async, but only products start and are waited for later}}
+func.func private @bad() attributes {sched.async}
+
+// -----
+
 // expected-error @+1 {{expected stage, order or turn}}
 func.func private @bad() attributes {sched.at = #sched.at<order 0, after 1>}
 

@@ -56,12 +56,12 @@ struct Program {
   std::string name, text;
   std::vector<Sizes> sizes;
   std::function<Problem(const Sizes &)> problem;
-  /// Its schedule is for warpgroups; its tiles do not fit elsewhere but on the CPU target.
+  /// Its schedule is for warpgroups, and its tiles fit Hopper's shared memory: without warpgroups it falls back.
   bool isForWarpgroups = false;
   /// A size at which it is timed, beside itself without its schedule.
   std::optional<Sizes> timed = {};
 
-  bool runsOn(const std::string &arch) const { return !isForWarpgroups || arch == "sm_90a" || arch.empty(); }
+  bool runsOn(const std::string &arch) const { return !isForWarpgroups || arch.starts_with("sm_90") || arch.empty(); }
 };
 
 const std::vector<Program> &programs();

@@ -56,7 +56,7 @@ TEST_CASE("hand-written programs are right on the CPU target", "[kernels]") {
 }
 
 TEST_CASE("hand-written programs are right in the simulator", "[kernels]") {
-  for (const char *arch : {"sm_80", "sm_90a"}) {
+  for (const char *arch : {"sm_80", "sm_90", "sm_90a"}) {
     INFO(arch);
     runAll(arch, [&](const Program &program) {
       Expected<std::string> text =
