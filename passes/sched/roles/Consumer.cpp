@@ -1,0 +1,243 @@
+//===- Consumer.cpp - The warps that compute -----------------------------===//
+
+#include "passes/sched/roles/WarpSpecializer.h"
+
+namespace attune::roles {
+
+void WarpSpecializer::placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
+  SmallVector<Value> place = numbers.place(work.getNumber());
+  for (Operation *op : original)
+    if (auto index = dyn_cast<tile::BlockIndexOp>(op)) {
+      index.getResult().replaceAllUsesWith(place[index.getPosition()]);
+      index.erase();
+    }
+}
+
+LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &numbers,
+                                             ArrayRef<Operation *> original) {
+  builder.setInsertionPoint(loop);
+  auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  if (failed(sequence))
+    return failure();
+  Position query, entry = start(work);
+  Value more, first;
+  SmallVector<Value> begins;
+  {
+    // What the producer says of the tile of work comes with the stage of Q.
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&work.getBody().front());
+    query = queryPosition(work);
+    if (tasks)
+      std::tie(more, first) = receiveTask(
+          query, original,
+          [](tile::BlockIndexOp index, Value place) {
+            index.getResult().replaceAllUsesWith(place);
+            index.erase();
+          },
+          &begins);
+    if (!plan.getPersistent())
+      placeWork(work, numbers, original);
+  }
+  if (ownBegin)
+    chooseOwnBegin(begins);
+  if (!first)
+    first = sequence->first(builder).tile;
+  for (Ring &ring : once)
+    readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/tasks && &ring == &once.front());
+  builder.setInsertionPoint(loop);
+  Value bound = sequence->bound;
+  SmallVector<Value, 3> from{first, entry.stage, entry.phase};
+  bool endsApart = false;
+  if (!loop.getWithin().empty()) {
+    auto [begin, end] = sequence->within(builder, loop.getWithin()[0], loop.getWithin()[1]);
+    endsApart = end != bound;
+    if (endsApart)
+      bound = tile::named(arith::MinSIOp::create(builder, loc, end, bound), "own_end");
+    if (!matchPattern(begin, m_Zero()))
+      from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
+  }
+  auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(),
+                                         /*keeps=*/endsApart || plan.getPersistent());
+  nameCarried(tiles);
+  Block &body = tiles.getBody().front();
+  builder.setInsertionPointToStart(&body);
+  Value index = body.getArgument(0);
+  Position at{body.getArgument(1), body.getArgument(2)};
+  loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
+  Value following;
+  if (!visits)
+    loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));
+  for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(3)))
+    old.replaceAllUsesWith(argument);
+  tile::YieldOp yield = loop.getYield();
+  SmallVector<Value> carried(yield.getValues());
+  yield.erase();
+  body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+    const bool ofKeys = &ring == &streamed.front();
+    auto readVisit = [&] {
+      if (!visits || !ofKeys)
+        return;
+      // Behind the first product's start.
+      sched::ReceiveOp visit = receiveVisit(at);
+      following = field(visit, 0, "next_tile");
+      Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
+      loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
+    };
+    readStage(ring, at, /*refilled=*/true, /*waited=*/false, readVisit,
+              ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
+  }
+  builder.setInsertionPointToEnd(&body);
+  if (!following)
+    following = sequence->next(builder, {index, {}}).tile;
+  Position next = advance(at, plan.getStages());
+  SmallVector<Value> values{following, next.stage, next.phase};
+  llvm::append_range(values, carried);
+  sched::NextOp::create(builder, loc, values);
+  loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
+  loop.erase();
+  if (endsApart) {
+    builder.setInsertionPointAfter(tiles);
+    tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
+  }
+  domain.erase();
+  nextWork(work, tiles, more);
+  return success();
+}
+
+void WarpSpecializer::chooseOwnBegin(ArrayRef<Value> begins) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(ownBegin);
+  tile::PartRowOp own = *ownBegin->getBlock()->getOps<tile::PartRowOp>().begin();
+  Value begin = begins.back();
+  for (int64_t part = int64_t(begins.size()) - 2; part >= 0; --part) {
+    Value row = arith::AddIOp::create(builder, loc, own.getOrigin(), i32(part * own.getRows()),
+                                      arith::IntegerOverflowFlags::nsw);
+    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, own.getResult(), row);
+    begin = arith::SelectOp::create(builder, loc, isOwn, begins[part], begin);
+  }
+  begin = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), begin), "own_begin");
+  auto domain = ownBegin.getDomain().getDefiningOp<tile::DomainOp>();
+  ownBegin.replaceAllUsesWith(begin);
+  ownBegin.erase();
+  domain.erase();
+}
+
+sched::ForTilesOp WarpSpecializer::passOver(TileSequence &sequence, ValueRange from, Value bound) {
+  auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, ValueRange(), /*keeps=*/true);
+  nameCarried(tiles);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&tiles.getBody().front());
+  Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
+  Value following = visits ? Value() : sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+    if (!following) {
+      following = followVisit(at);
+      continue;
+    }
+    sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    release(ring, at.stage);
+  }
+  Position next = advance(at, plan.getStages());
+  sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
+  return tiles;
+}
+
+std::pair<Value, Value> WarpSpecializer::receiveTask(Position query, ArrayRef<Operation *> ops,
+                                                     function_ref<void(tile::BlockIndexOp, Value)> tell,
+                                                     SmallVectorImpl<Value> *begins) {
+  sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
+  const unsigned place = taskPlaceFields(), parts = begins ? searchedParts() : 0;
+  auto task = sched::ReceiveOp::create(
+      builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);
+  Value first = visits ? field(task, place, "first_tile") : Value();
+  for (unsigned part = 0; part < parts; ++part)
+    begins->push_back(task.getResult(place + 1 + part));
+  if (!plan.getPersistent())
+    return {{}, first};
+  for (Operation *op : ops)
+    if (auto index = dyn_cast<tile::BlockIndexOp>(op))
+      tell(index, field(task, index.getPosition(), tile::nameOf(index.getResult())));
+  return {task.getResult(place - 1), first};
+}
+
+Value WarpSpecializer::followVisit(Position at) {
+  const Ring &keys = streamed.front();
+  sched::WaitOp::create(builder, loc, keys.barriers, at.stage, at.phase);
+  Value following = field(receiveVisit(at), 0, "next_tile");
+  release(keys, at.stage);
+  return following;
+}
+
+std::pair<Operation *, Operation *> WarpSpecializer::readersOf(const Ring &ring) {
+  Operation *first = nullptr, *last = nullptr;
+  SmallVector<Operation *> users(ring.value().getUsers());
+  // What changes the tile in place is read in its stead.
+  for (Operation *user : ring.value().getUsers())
+    if (isa<tile::ScaleOp>(user))
+      llvm::append_range(users, user->getUsers());
+  for (Operation *user : users) {
+    Operation *ancestor = ring.tile->getBlock()->findAncestorOpInBlock(*user);
+    if (!first || ancestor->isBeforeInBlock(first))
+      first = ancestor;
+    if (!last || last->isBeforeInBlock(ancestor))
+      last = ancestor;
+  }
+  return {first, last};
+}
+
+Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) {
+  Value slot = sched::SlotOp::create(builder, ring.tile->getLoc(), ring.value().getType(), ring.buffer, stage);
+  placeAs(first ? first : ring.tile, slot.getDefiningOp());
+  Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
+  ring.value().replaceAllUsesWith(slot);
+  ring.tile->erase();
+  if (computed && computed->use_empty())
+    computed->erase();
+  for (Operation *user : slot.getUsers())
+    if (auto scale = dyn_cast<tile::ScaleOp>(user))
+      return scale.getResult();
+  return slot;
+}
+
+void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool waited, function_ref<void()> alsoRead,
+                                MutableArrayRef<Ring> beside) {
+  Location loc = ring.tile->getLoc();
+  auto [first, last] = readersOf(ring);
+  builder.setInsertionPoint(first ? first : ring.tile);
+  if (!waited)
+    placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
+  SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
+  builder.setInsertionPointAfter(last ? last : read.front().getDefiningOp());
+  if (alsoRead)
+    alsoRead();
+  bool later = false;
+  for (Ring &other : beside) {
+    auto [firstOther, lastOther] = readersOf(other);
+    assert(firstOther && "what nothing reads has not been staged");
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(firstOther);
+    read.push_back(replaceBySlot(other, at.stage, firstOther));
+    if (!last || last->isBeforeInBlock(lastOther)) {
+      last = lastOther;
+      later = true;
+    }
+  }
+  if (later)
+    builder.setInsertionPointAfter(last);
+  if (refilled) {
+    // Products read by the warpgroup, maps by the lane.
+    SmallVector<Operation *> ends;
+    if (isa_and_nonnull<tile::MapOp>(last) && !byLanes(ring))
+      ends.push_back(sched::SyncLanesOp::create(builder, loc));
+    ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
+    // Behind a product that only starts a stage is released with what follows, which waits for it.
+    auto at = last ? last->getAttrOfType<sched::AtAttr>(sched::atAttr) : sched::AtAttr();
+    if (at && (at.getStage() || !last->hasAttr(sched::asyncAttr)))
+      for (Operation *end : ends)
+        placeAs(last, end);
+  }
+}
+
+} // namespace attune::roles

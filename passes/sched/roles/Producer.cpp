@@ -1,0 +1,275 @@
+//===- Producer.cpp - The warps that copy, and compute for others --------===//
+
+#include "passes/sched/roles/WarpSpecializer.h"
+
+namespace attune::roles {
+
+LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *> original) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(block);
+  Value thread = sched::ThreadIdOp::create(builder, loc);
+  // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need
+  // not keep the number for them.
+  auto others = [&](arith::CmpIPredicate which, int64_t number, Value also, function_ref<LogicalResult()> walk) {
+    OpBuilder::InsertionGuard guard(builder);
+    Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
+    Value are = arith::CmpIOp::create(builder, loc, which, warp, i32(number));
+    if (also)
+      are = arith::AndIOp::create(builder, loc, are, also);
+    LogicalResult result = success();
+    onlyIf(are, [&] { result = walk(); });
+    return result;
+  };
+  if (!staged.empty() &&
+      failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, {}, [&] {
+        return walkTiles(original, /*before=*/{},
+                         [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
+      })))
+    return failure();
+  if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
+        Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+        return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+          onlyIf(one, [&] {
+            for (Ring &ring : MutableArrayRef<Ring>(streamed).drop_front())
+              copyStreamed(ring, mapping, at);
+          });
+        });
+      })))
+    return failure();
+  if (!windows.empty()) {
+    Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
+    auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
+      auto copyAll = [&] {
+        for (Ring &ring : windows)
+          copyWindow(ring, mapping, at, /*map=*/{});
+      };
+      if (visits)
+        onlyIf(unmapped, copyAll);
+      else
+        copyAll();
+    };
+    // Warps that empty the rings of Q and K walk the tiles in any case.
+    if (failed(others(arith::CmpIPredicate::sge, firstWindowWarp, visits ? Value() : unmapped,
+                      [&] { return walkTiles(original, /*before=*/{}, copyEach); })))
+      return failure();
+  }
+  Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
+  auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(copies.thenBlock());
+  Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+  auto copyOnce = [&](IRMapping &mapping, Position query, ArrayRef<Value> place, Value first, ArrayRef<Value> begins) {
+    SmallVector<Value> task(place);
+    if (visits)
+      task.push_back(first);
+    llvm::append_range(task, begins);
+    onlyIf(one, [&] {
+      for (Ring &ring : once) {
+        if (plan.getPersistent())
+          sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
+        if (tasks && &ring == &once.front())
+          sched::SendOp::create(builder, loc, task, tasks, query.stage);
+        copy(ring, mapping, query.stage);
+      }
+    });
+  };
+  return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+    if (!columns.empty())
+      copyWithColumns(mapping, at, visit, one);
+    // In the order of their first use, which is that of their release.
+    SmallVector<Ring *> rings;
+    for (Ring &ring : llvm::concat<Ring>(streamed, windows))
+      if (&ring == &streamed.front() ? columns.empty() : !valuesApart || isa<tile::WindowOp>(ring.tile))
+        rings.push_back(&ring);
+    if (rings.empty())
+      return;
+    onlyIf(one, [&] {
+      llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
+      for (Ring *ring : rings) {
+        if (ring->map)
+          onlyIf(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
+        else
+          copyStreamed(*ring, mapping, at, visit);
+      }
+    });
+  });
+}
+
+void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+  sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+  if (visits && &ring == &streamed.front())
+    sched::SendOp::create(builder, loc, visit, visits, at.stage);
+  copy(ring, mapping, at.stage);
+}
+
+void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
+  Ring &keys = streamed.front();
+  onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
+  // Each lane stores what it has read once it has awaited the stage itself, and arrives for that itself: for
+  // compute-sanitizer no lane speaks for another.
+  auto store = [&] {
+    sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
+    for (Ring &ring : columns) {
+      Value loaded = cast<tile::ConvertOp>(ring.tile).getTile();
+      cloneWithOperands(loaded.getDefiningOp(), &loop.getBody().front(), builder, mapping);
+      sched::StoreTileOp::create(builder, ring.tile->getLoc(), mapping.lookup(loaded), ring.buffer, at.stage);
+    }
+  };
+  if (visits)
+    onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
+  else
+    store();
+  // Lanes that store nothing await nothing: they stay with the one that copies, as a stage is filled once by each.
+  sched::SyncLanesOp::create(builder, loc);
+  sched::CommitOp::create(builder, loc, keys.barriers, at.stage);
+}
+
+LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
+  const bool follows = visits && !before, receives = follows && plan.getPersistent();
+  auto [work, numbers] = receives ? receivedWork()
+                                  : numberedWork(!plan.getPersistent() ? WorkOrder::Deal::Once
+                                                 : claims              ? WorkOrder::Deal::Claims
+                                                                       : WorkOrder::Deal::Rounds);
+  builder.setInsertionPointToStart(&work.getBody().front());
+  Value claimed, following;
+  if (claims && before) {
+    const Type view = tile::findOperand(kernel, tile::workCounter).getViewType();
+    Value counter = tile::named(tile::ParamOp::create(builder, loc, view, tile::workCounter), tile::workCounter);
+    claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type(), counter), "claimed");
+  }
+  // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
+  IRMapping mapping;
+  TileSequence::Visit first;
+  if (follows)
+    std::tie(following, first.tile) = receiveTask(
+        queryPosition(work), original, [&](tile::BlockIndexOp index, Value at) { mapping.map(index.getResult(), at); });
+  SmallVector<Value> place;
+  if (!receives) {
+    place = numbers.place(work.getNumber());
+    for (Operation *op : original)
+      if (auto index = dyn_cast<tile::BlockIndexOp>(op))
+        mapping.map(index.getResult(), place[index.getPosition()]);
+  }
+  for (Operation *op : original) {
+    if (op == loop)
+      break;
+    const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) &&
+                          !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
+    if (computes && !isOfOwnBegin(op) && !isa<tile::BlockIndexOp>(op))
+      builder.clone(*op, mapping);
+  }
+  auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
+  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  if (failed(sequence))
+    return failure();
+  Position entry = start(work);
+  SmallVector<Value> begins;
+  if (!follows) {
+    SmallVector<tile::DomainOp> parts = before ? partDomains(mapping, original) : SmallVector<tile::DomainOp>();
+    first = sequence->first(builder, parts, &begins);
+    for (tile::DomainOp part : parts)
+      part.erase();
+  }
+  if (claimed)
+    following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
+  else if (plan.getPersistent() && !receives)
+    following = numbers.next(work.getCount());
+  if (plan.getPersistent() && before)
+    place.push_back(hasNext(work, following));
+  if (before)
+    before(mapping, queryPosition(work), plan.getPersistent() ? place : ArrayRef<Value>(), first.tile, begins);
+  SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
+  llvm::append_range(carried, first.window);
+  auto tiles =
+      sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
+  nameCarried(tiles);
+  builder.setInsertionPointToStart(&tiles.getBody().front());
+  auto arguments = tiles.getBody().getArguments();
+  TileSequence::Visit visited{arguments[0], llvm::to_vector<3>(llvm::map_range(
+                                                arguments.drop_front(3), [](BlockArgument a) -> Value { return a; }))};
+  Position at{arguments[1], arguments[2]};
+  mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
+  // A search stands before the wait for a stage, and runs beside it.
+  TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
+  SmallVector<Value> visit;
+  if (before && visits)
+    visit = {after.tile,
+             arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
+  each(mapping, at, visit);
+  Position next = advance(at, plan.getStages());
+  carried = {after.tile, next.stage, next.phase};
+  llvm::append_range(carried, after.window);
+  sched::NextOp::create(builder, loc, carried);
+  if (receives) {
+    builder.setInsertionPointAfter(tiles);
+    sched::SyncLanesOp::create(builder, loc);
+    sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
+  }
+  nextWork(work, tiles, following);
+  domain.erase();
+  return success();
+}
+
+SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block, ArrayRef<Operation *> original) {
+  SmallVector<tile::DomainOp> domains;
+  auto isPart = [](Operation *op) { return isa<tile::PartRowOp>(op); };
+  for (int64_t i = 0; i < searchedParts(); ++i) {
+    IRMapping mapping(block);
+    Value row = i32(i * rowsOfWarpgroup(plan));
+    for (Operation *op : original) {
+      if (op == ownBegin)
+        break;
+      if (auto part = dyn_cast<tile::PartRowOp>(op))
+        mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), row,
+                                                            arith::IntegerOverflowFlags::nsw));
+      else if (isOfOwnBegin(op) ||
+               (op->getNumResults() == 1 && isMemoryEffectFree(op) && followsFrom(op->getResult(0), isPart)))
+        builder.clone(*op, mapping);
+    }
+    domains.push_back(cast<tile::DomainOp>(mapping.lookup(ownBegin.getDomain()).getDefiningOp()));
+  }
+  return domains;
+}
+
+void WarpSpecializer::computeStaged(IRMapping &mapping, Position at) {
+  for (Ring &ring : staged) {
+    Location loc = ring.tile->getLoc();
+    sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder,
+                      mapping);
+    sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer,
+                               at.stage);
+    sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
+  }
+}
+
+void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
+  auto window = cast<tile::WindowOp>(ring.tile);
+  Location loc = window.getLoc();
+  SmallVector<Value> indices;
+  for (Value index : window.getIndices()) {
+    if (Operation *producer = index.getDefiningOp())
+      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
+    indices.push_back(mapping.lookupOrDefault(index));
+  }
+  sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+  sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
+                              ring.barriers, map);
+}
+
+void WarpSpecializer::onlyIf(Value condition, function_ref<void()> body) {
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+void WarpSpecializer::copy(Ring &ring, IRMapping &mapping, Value stage) {
+  SmallVector<Value> indices;
+  auto load = cast<tile::LoadOp>(ring.tile);
+  for (Value index : load.getIndices())
+    indices.push_back(mapping.lookupOrDefault(index));
+  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()), indices,
+                            mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
+}
+
+} // namespace attune::roles

@@ -1,0 +1,128 @@
+//===- Rings.cpp - Buffers, barriers and positions of rings; tiles of work ---===//
+
+#include "passes/sched/roles/WarpSpecializer.h"
+
+namespace attune::roles {
+
+Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t fields) {
+  const int64_t room = fields <= 2 ? 2 : int64_t(llvm::alignTo(fields, 4));
+  auto type = TileType::make(builder.getContext(), {{"stage", stages}, {"message", 1}, {"field", room}},
+                             builder.getI32Type(), tile::MemorySpace::Shared);
+  return sched::SharedOp::create(builder, loc, type, name);
+}
+
+Value WarpSpecializer::declareBuffer(const Ring &ring, int64_t stages) {
+  auto type = cast<TileType>(ring.value().getType());
+  SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
+  SmallVector<int64_t> shape{stages};
+  llvm::append_range(axes, type.getAxes());
+  llvm::append_range(shape, type.getShape());
+  auto ringType =
+      TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+  return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType,
+                                 (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
+}
+
+StringRef WarpSpecializer::stemOf(const Ring &ring) {
+  StringRef stem = tile::nameOf(ring.value());
+  stem.consume_back("_tile");
+  return stem;
+}
+
+void WarpSpecializer::declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
+  ring.buffer = declareBuffer(ring, stages);
+  ring.barriers =
+      sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
+                            (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
+}
+
+bool WarpSpecializer::followsBatch(tile::WindowOp window) {
+  auto isBatch = [](Operation *op) {
+    auto index = dyn_cast<tile::BlockIndexOp>(op);
+    return index && index.getPosition() == 0;
+  };
+  return llvm::any_of(window.getIndices(), [&](Value index) { return followsFrom(index, isBatch); });
+}
+
+void WarpSpecializer::describeWindows() {
+  for (Ring &ring : windows) {
+    auto window = cast<tile::WindowOp>(ring.tile);
+    TileType type = window.getResult().getType();
+    ring.map = sched::describe(builder, window.getLoc(), window.getView().getDefiningOp<tile::ParamOp>(),
+                               type.getShape()[0], cast<sched::SwizzleAttr>(type.getLayout()));
+    Value is = sched::IsMappedOp::create(builder, window.getLoc(), builder.getI1Type(), ring.map);
+    mapped = mapped ? Value(arith::AndIOp::create(builder, window.getLoc(), mapped, is)) : is;
+  }
+  if (mapped)
+    tile::named(mapped, "mapped");
+}
+
+void WarpSpecializer::initialise() {
+  Value thread = sched::ThreadIdOp::create(builder, loc);
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
+  onlyIf(first, [&] {
+    for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
+      sched::InitRingOp::create(builder, loc, ring.barriers);
+    sched::FenceInitOp::create(builder, loc);
+  });
+  sched::BarrierOp::create(builder, loc);
+}
+
+WarpSpecializer::Position WarpSpecializer::advance(Position at, int64_t stages) {
+  Value one = i32(1), flipped = arith::XOrIOp::create(builder, loc, at.phase, one);
+  if (stages == 1)
+    return {at.stage, tile::named(flipped, "next_phase")};
+  Value following = arith::AddIOp::create(builder, loc, at.stage, one);
+  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, following, i32(stages));
+  return {tile::named(arith::SelectOp::create(builder, loc, wraps, i32(0), following), "next_stage"),
+          tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")};
+}
+
+WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
+  return {
+      builder, loc, kernel.getGrid(), {deal, plan.getLongestFirst(), sharesWindows && deal != WorkOrder::Deal::Claims}};
+}
+
+WarpSpecializer::Work WarpSpecializer::numberedWork(WorkOrder::Deal deal) {
+  WorkOrder numbers = workOrder(deal);
+  if (deal == WorkOrder::Deal::Once)
+    return {sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid), numbers};
+  numbers.prepare();
+  Value first = numbers.first();
+  auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Persistent, first, numbers.total(), ringStart());
+  loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"number", "count", "first_stage", "first_phase"}));
+  return {loop, numbers};
+}
+
+WarpSpecializer::Work WarpSpecializer::receivedWork() {
+  auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Received, Value(), Value(), ringStart());
+  loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
+  return {loop, workOrder(WorkOrder::Deal::Once)};
+}
+
+WarpSpecializer::Position WarpSpecializer::start(sched::ForWorkOp work) {
+  if (!plan.getPersistent())
+    return {i32(0), i32(0)};
+  return {work.getCarried()[0], work.getCarried()[1]};
+}
+
+WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) {
+  if (!plan.getPersistent())
+    return {i32(0), i32(0)};
+  Value count = work.getCount(), stages = i32(plan.getQStages());
+  Value walks = arith::DivUIOp::create(builder, loc, count, stages);
+  return {tile::named(arith::RemUIOp::create(builder, loc, count, stages), "q_stage"),
+          tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
+}
+
+void WarpSpecializer::nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
+  if (!plan.getPersistent())
+    return;
+  builder.setInsertionPointToEnd(&work.getBody().front());
+  SmallVector<Value> next{following};
+  for (Value position : tiles.getKept().slice(1, 2))
+    next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
+  sched::NextOp::create(builder, loc, next);
+}
+
+} // namespace attune::roles

@@ -1,0 +1,253 @@
+//===- WarpSpecializer.h - A kernel's loop by a role that copies and one that computes ---===//
+//
+// What becomes of which warps is drawn in SpecializeWarps.cpp. The members are by topic:
+//
+//     SpecializeWarps.cpp    what becomes a ring, messages, the roles
+//     Rings.cpp              buffers and barriers, positions in rings, tiles of work
+//     Producer.cpp           the walks over tiles of its warps, copies, what they compute
+//     Consumer.cpp           the loop of the warps that compute, stages read and released
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/analysis/Cloning.h"
+#include "passes/analysis/CostModel.h"
+#include "passes/analysis/Dependences.h"
+#include "passes/analysis/TileSequence.h"
+#include "passes/analysis/WarpgroupRows.h"
+#include "passes/sched/WorkOrder.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace attune::roles {
+using namespace mlir; // this header is for the roles' own files
+using tile::TileType;
+
+class WarpSpecializer {
+public:
+  WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
+      : kernel(kernel), loop(loop), builder(kernel), loc(loop.getLoc()), plan(kernel.getPlan()) {}
+
+  LogicalResult run();
+
+private:
+  /// A load, or the conversion of what is computed to a shared tile.
+  struct Ring {
+    Operation *tile;
+    Value buffer = {}, barriers = {}, map = {};
+
+    Value value() const { return tile->getResult(0); }
+  };
+  /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
+  struct Position {
+    Value stage, phase;
+  };
+
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+
+  static bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
+
+  /// Where the producer tells what is in each stage of a ring.
+  Value declareMessages(StringRef name, int64_t stages, int64_t fields);
+
+  /// Room for `stages` of what the ring holds.
+  Value declareBuffer(const Ring &ring, int64_t stages);
+
+  static StringRef stemOf(const Ring &ring);
+
+  void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy);
+
+  /// Whether the place along the grid's first axis, of batches, decides what a window shows.
+  static bool followsBatch(tile::WindowOp window);
+
+  /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
+  void describeWindows();
+
+  /// One thread makes the barriers; nobody goes on before.
+  void initialise();
+
+  Block *role(StringRef name, int64_t warps, int64_t registers) {
+    auto role = sched::RoleOp::create(builder, loc, name, warps, builder.getI64IntegerAttr(registers));
+    return &role.getBody().emplaceBlock();
+  }
+
+  /// The next stage of a ring, and the phase that goes with it.
+  Position advance(Position at, int64_t stages);
+
+  /// The tiles of work of a role, and what computes where they are and which come next.
+  struct Work {
+    sched::ForWorkOp loop;
+    WorkOrder numbers;
+  };
+
+  /// Persistent blocks carry where the rings of K and V are.
+  SmallVector<Value> ringStart() { return plan.getPersistent() ? SmallVector<Value>(2, i32(0)) : SmallVector<Value>(); }
+
+  WorkOrder workOrder(WorkOrder::Deal deal);
+
+  Work numberedWork(WorkOrder::Deal deal);
+
+  Work receivedWork();
+
+  /// Where the rings of K and V are when a tile of work begins.
+  Position start(sched::ForWorkOp work);
+
+  /// Where the ring of Q is: count mod stages, and the parity of count / stages.
+  Position queryPosition(sched::ForWorkOp work);
+
+  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of the next, or says
+  /// whether a received one has a next.
+  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following);
+
+  void nameCarried(sched::ForTilesOp tiles) {
+    static constexpr StringRef names[] = {"tile", "stage", "phase", "origin", "visible", "full"};
+    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(tiles.getInits().size())));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The producer
+  //===--------------------------------------------------------------------===//
+
+  /// The first warp copies; where tiles are computed, the next ones compute them; where the first one searches, the
+  /// second copies V. All walk the same tiles.
+  LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original);
+
+  /// A load of the loop; with K goes what is said of the tile.
+  void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
+
+  /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are
+  /// there. The wait stands with the copy, in the branch of one lane: a branch without a loop ptxas predicates, but for
+  /// the copy, which all lanes then start.
+  void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
+
+  /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
+  using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
+  /// `place` says of a persistent block's tile of work where it is, and whether another one follows; `first` is the
+  /// first tile of keys, `begins` are those of parts where they are searched.
+  using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
+                                   ArrayRef<Value> begins)>;
+
+  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and
+  /// `each` in it. Without `before` a warp follows the first one, where that searches, by what it tells the consumers.
+  LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each);
+
+  /// Whether there is a tile of work of this number: 1 or 0.
+  Value hasNext(sched::ForWorkOp work, Value number) {
+    Value is = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, number, work.getBound());
+    return tile::named(arith::ExtUIOp::create(builder, loc, builder.getI32Type(), is), "more");
+  }
+
+  /// Fields of a message that say where a tile of work is, and whether another one follows.
+  int64_t taskPlaceFields() { return plan.getPersistent() ? int64_t(kernel.getGrid().size()) + 1 : 0; }
+
+  /// Parts of the tile's rows whose first tiles are searched.
+  int64_t searchedParts() { return ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0; }
+
+  /// What finds the first tile that shows a part's rows something.
+  bool isOfOwnBegin(Operation *op) {
+    return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp());
+  }
+
+  /// Of each part of the tile's rows the domain; they are to be erased.
+  SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
+
+  /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes
+  /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
+  void computeStaged(IRMapping &mapping, Position at);
+
+  /// By the copy engine where there is a map, else element by element.
+  void copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map);
+
+  void onlyIf(Value condition, function_ref<void()> body);
+
+  void copy(Ring &ring, IRMapping &mapping, Value stage);
+
+  //===--------------------------------------------------------------------===//
+  // The consumers
+  //===--------------------------------------------------------------------===//
+
+  /// The places of the block's tile of work along the axes of the grid take the place of the ops that ask for them.
+  void placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
+
+  LogicalResult writeConsumer(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
+
+  /// Of what the producer has found for each part, that for the warpgroup's own.
+  void chooseOwnBegin(ArrayRef<Value> begins);
+
+  /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again
+  /// only then, and released.
+  sched::ForTilesOp passOver(TileSequence &sequence, ValueRange from, Value bound);
+
+  /// Field `i` of a message, the same in all lanes.
+  Value field(sched::ReceiveOp message, unsigned i, StringRef name) {
+    return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
+  }
+
+  /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends
+  /// another, and the first tile of keys, where these are sent.
+  std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops,
+                                      function_ref<void(tile::BlockIndexOp, Value)> tell,
+                                      SmallVectorImpl<Value> *begins = nullptr);
+
+  /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so:
+  /// for it, no lane speaks for another.
+  bool byLanes(const Ring &ring) const { return !columns.empty() && ring.barriers == streamed.front().barriers; }
+  void release(const Ring &ring, Value stage) {
+    sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
+  }
+
+  /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
+  static void placeAs(Operation *as, Operation *op) {
+    if (auto at = as->getAttrOfType<sched::AtAttr>(sched::atAttr))
+      op->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+  }
+
+  /// What the producer has sent with K: the tile after this one, and whether this one is partial.
+  sched::ReceiveOp receiveVisit(Position at) {
+    Type type = builder.getI32Type();
+    return sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
+  }
+
+  /// The next tile, by what the producer has sent with K, of which nothing else is needed.
+  Value followVisit(Position at);
+
+  /// The first and the last op of the ring's block that read its tile; null where none does.
+  static std::pair<Operation *, Operation *> readersOf(const Ring &ring);
+
+  /// The ring's stage in place of the load or conversion, for its readers from the `first` on. Gives what they read: the
+  /// stage, or what is changed in its place.
+  Value replaceBySlot(Ring &ring, Value stage, Operation *first);
+
+  /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of
+  /// these, and what `alsoRead` makes, where it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {},
+                 MutableArrayRef<Ring> beside = {});
+
+  /// Of the producer: from it on its warps copy windows that the copy engine cannot.
+  static constexpr int64_t firstWindowWarp = 2;
+
+  tile::KernelOp kernel;
+  tile::ForBlocksOp loop;
+  OpBuilder builder;
+  Location loc;
+  tile::PlanAttr plan;
+  SmallVector<Ring> once;     ///< copies before the loop: of Q
+  SmallVector<Ring> streamed; ///< those in it: of K, and of V
+  SmallVector<Ring> windows;  ///< of captured tensors in it
+  SmallVector<Ring> staged;   ///< what copy warps compute for the others in it
+  /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
+  SmallVector<Ring> columns;
+  Value mapped; ///< where there are windows: whether the copy engine copies them
+  /// Messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys.
+  Value tasks;
+  /// And, where tiles are searched, about each stage of K: the next tile, and whether this one is partial.
+  Value visits;
+  /// The first tile that shows a warpgroup's rows something, where that follows from a search.
+  tile::FirstVisibleOp ownBegin;
+  int64_t storingWarps = 0;   ///< how many compute `staged`, from the second on
+  bool sharesWindows = false; ///< all batches read the same windows
+  bool valuesApart = false;   ///< the second warp of the producer copies all but the first of `streamed`
+  bool claims = false;        ///< blocks claim tiles of work when they are free; else these follow from their index
+};
+
+} // namespace attune::roles
