@@ -1,0 +1,278 @@
+//===- SchedMemory.td - Buffers, global memory, asynchronous copies by threads ---*- tablegen -*-===//
+#ifndef ATTUNE_SCHED_MEMORY
+#define ATTUNE_SCHED_MEMORY
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+def SharedOp : SchedOp<"shared", [Effects]> {
+  let summary = "a buffer in shared memory";
+  let description = [{
+    At `offset` bytes from the start of the block's dynamic shared memory. Buffers whose lifetimes do not overlap may have
+    overlapping ranges; so may a buffer `over` another one, whose rows each warpgroup has read before it writes its own.
+
+    ```mlir
+    %k = sched.shared "k_ring" at 16384 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+    %o = sched.shared "o_tile" at 0 over %q : <stage 1 x q 128 x d 64, ...> , ...
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, ConfinedAttr<I64Attr, [IntNonNegative]>:$offset, Optional<TileType>:$over);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$name `at` $offset (`over` $over^ `:` type($over) `,`):(`:`)? type($result) attr-dict";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::attune::tile::TileType":$type, "::llvm::StringRef":$name,
+                                 CArg<"::mlir::Value", "{}">:$over)>];
+  let hasVerifier = 1;
+}
+
+def RegistersOp : SchedOp<"registers", [Effects]> {
+  let summary = "a buffer in registers";
+  let description = [{
+    Each lane holds the array that the type's `#sched.fragment` layout gives; not initialised.
+
+    ```mlir
+    %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def GetOp : SchedOp<"get", [MemoryEffects<[MemRead]>]> {
+  let summary = "one element of a lane's register array";
+  let description = [{
+    ```mlir
+    %0 = sched.get %s[%i, %j, %e] : !tile.tile<...> -> f32
+    ```
+  }];
+  let arguments = (ins TileType:$buffer, Variadic<I32>:$indices);
+  let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
+  let assemblyFormat = "$buffer `[` $indices `]` attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def SetOp : SchedOp<"set", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write one element of a lane's register array";
+  let description = [{
+    ```mlir
+    sched.set %0, %s[%i, %j, %e] : f32, !tile.tile<...>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, TileType:$buffer, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `,` $buffer `[` $indices `]` attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def SlotOp : SchedOp<"slot", [Pure]> {
+  let summary = "one stage of a ring as a tile (before expansion)";
+  let description = [{
+    ```mlir
+    %k = sched.slot %ring[%s] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
+    ```
+  }];
+  let arguments = (ins TileType:$ring, I32:$stage);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+def SliceOp : SchedOp<"slice", [Pure]> {
+  let summary = "view without its leading dimensions, at the given indices";
+  let description = [{
+    The 64-bit offset is computed once.
+
+    ```mlir
+    %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs ViewType:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def ExtentOp : SchedOp<"extent", [Pure]> {
+  let summary = "how many indices a dimension of a view has";
+  let description = [{
+    At most 2^31 - 1.
+
+    ```mlir
+    %0 = sched.extent %bias, 1 : !tile.view<3, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I64Attr:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `,` $dim attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def IsNullOp : SchedOp<"is_null", [Pure]> {
+  let summary = "whether a view's address is null";
+  let description = [{
+    ```mlir
+    %0 = sched.is_null %lse : !tile.view<3, f32>
+    ```
+  }];
+  let arguments = (ins ViewType:$view);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+}
+
+def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write one element of a view";
+  let description = [{
+    Floats are rounded to nearest even; integers and bools are of the view's type.
+
+    ```mlir
+    sched.store_element %x, %lse[%row] : f32, !tile.view<1, f32>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]> {
+  let summary = "add one float, or several side by side, to a float32 view";
+  let description = [{
+    `view[indices..., column + n] += values[n]`, each atomically: one value, or, from sm_90 on, two at an even column. The order of additions to one
+    element is not defined. PTX ISA 9.7.13.6, red.
+
+    ```mlir
+    sched.add_elements %x to %dq[%row, %column] : !tile.view<2, f32>
+    sched.add_elements %x, %y to %dq[%row, %column] : !tile.view<2, f32>
+    ```
+  }];
+  let arguments = (ins Variadic<F32>:$values, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$values `to` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
+  let summary = "16 bytes from shared to global memory";
+  let description = [{
+    The elements of `shared[row, column]` and on go to `view[view_row, column]` and on.
+
+    ```mlir
+    sched.copy_to_global %os[%r, %c] to %O[%row, %c] : ...
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$row, I32:$column, ViewType:$view, I32:$view_row);
+  let assemblyFormat = "$shared `[` $row `,` $column `]` `to` $view `[` $view_row `]` attr-dict `:` type($shared) `,` type($view)";
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous copies (cp.async)
+//===----------------------------------------------------------------------===//
+
+def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
+  let summary = "start the asynchronous copy of a tile (before expansion)";
+  let description = [{
+    Rows at or beyond `limit` and columns beyond the view's last extent become zero. By the threads of the block (cp.async), or with
+    `signal` by one thread and the copy engine, for which `limit` is the view's extent.
+
+    ```mlir
+    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] : ...
+    sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] signal %kr : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, I32:$limit, TileType:$shared, I32:$stage, Optional<RingType>:$ring);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `limit` $limit `to` $shared `[` $stage `]` (`signal` $ring^ `:` type($ring) `,`):(`:`)? type($view) `,`
+    type($shared) attr-dict
+  }];
+}
+
+def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
+  let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
+  let description = [{
+    That of `tile.window`. With `by` one thread and the copy engine copy it, where `sched.is_mapped` holds; without, the role's threads from 64 on,
+    element by element with clamped indices, and one of them arrives for all.
+
+    ```mlir
+    sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br by %bm : ...
+    sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, TileType:$shared, I32:$stage, RingType:$ring, Optional<TensorMapType>:$map);
+  let assemblyFormat = [{
+    $view `[` $indices `]` `to` $shared `[` $stage `]` `signal` $ring (`by` $map^ `:` type($map) `,`):(`:`)? type($view) `,` type($shared) `,`
+    type($ring) attr-dict
+  }];
+}
+
+def StoreTileOp : SchedOp<"store_tile", [Effects]> {
+  let summary = "store a tile that the threads of warps hold to a stage (before expansion)";
+  let description = [{
+    Of one axis, in layout `threads`. The warps follow their role's first.
+
+    ```mlir
+    sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<threads, warps 3>>, ...
+    ```
+  }];
+  let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);
+  let assemblyFormat = "$tile `to` $shared `[` $stage `]` attr-dict `:` type($tile) `,` type($shared)";
+  let hasVerifier = 1;
+}
+
+def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
+  let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
+  let description = [{
+    `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
+    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+
+    ```mlir
+    sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
+  let assemblyFormat = [{
+    $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict
+    `:` type($view) `,` type($shared)
+  }];
+}
+
+def CommitCopiesOp : SchedOp<"commit_copies", [Effects]> {
+  let summary = "close the group of the thread's copies started so far";
+  let description = [{
+    PTX ISA 9.7.9.25.3.2, cp.async.commit_group.
+
+    ```mlir
+    sched.commit_copies
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def WaitCopiesOp : SchedOp<"wait_copies", [Effects]> {
+  let summary = "wait until at most `pending` groups of the thread's copies are under way";
+  let description = [{
+    PTX ISA 9.7.9.25.3.3, cp.async.wait_group. Other threads' copies are visible only after a barrier that follows.
+
+    ```mlir
+    sched.wait_copies pending 1
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "`pending` $pending attr-dict";
+  let hasVerifier = 1;
+}
+
+def BarrierOp : SchedOp<"barrier", [Effects]> {
+  let summary = "barrier of all threads of the block";
+  let description = [{
+    ```mlir
+    sched.barrier
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+#endif
