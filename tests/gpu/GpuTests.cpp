@@ -43,6 +43,7 @@ struct Settings {
 struct Job {
   std::string group;
   std::function<Verdict(const Target &)> run;
+  std::function<std::string()> label = {}; ///< how its line begins, known before it runs; or nothing
 };
 
 std::string message(const Error &error) {
@@ -58,7 +59,8 @@ Case alone(Case test) {
 }
 
 Job jobOf(const std::string &group, std::function<Case()> make) {
-  return {group, [make = std::move(make)](const Target &target) { return check(alone(make()), target); }};
+  return {group, [make](const Target &target) { return check(alone(make()), target); },
+          [make] { return make().describe(); }};
 }
 
 //===----------------------------------------------------------------------===//
@@ -403,11 +405,14 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   std::mutex mutex;
   std::atomic<size_t> next = 0;
   auto begin = std::chrono::steady_clock::now();
+  const bool filtersLines = !filtersGroup && !settings.filter.empty();
   auto work = [&] {
     for (size_t at; (at = next++) < jobs.size();) {
       const Job &job = jobs[at];
+      if (filtersLines && job.label && job.label().find(settings.filter) == std::string::npos)
+        continue;
       Verdict verdict = job.run(target);
-      if (!filtersGroup && !settings.filter.empty() && verdict.text.find(settings.filter) == std::string::npos)
+      if (filtersLines && verdict.text.find(settings.filter) == std::string::npos)
         continue;
       std::lock_guard lock(mutex);
       Tally &tally = tallies[job.group];
