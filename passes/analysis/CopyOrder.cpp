@@ -2,6 +2,7 @@
 
 #include "passes/analysis/CopyOrder.h"
 #include "ir/NestedOps.h"
+#include "passes/analysis/CarriedValues.h"
 #include "passes/analysis/IntegerOp.h"
 
 #include "mlir/IR/Matchers.h"
@@ -238,28 +239,6 @@ Value sharedOf(Operation *op) {
       .Default(Value());
 }
 
-/// The values that enter a loop's or branch's results and block arguments: (argument or result, what it is at first,
-/// what it becomes).
-struct Carried {
-  Value inside, outside, initial, next;
-};
-
-SmallVector<Carried> carriedBy(Operation *op) {
-  SmallVector<Carried> result;
-  if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    for (auto [argument, outside, initial, next] :
-         llvm::zip(loop.getRegionIterArgs(), loop.getResults(), loop.getInitArgs(), loop.getYieldedValues()))
-      result.push_back({argument, outside, initial, next});
-  } else if (auto tiles = dyn_cast<sched::ForTilesOp>(op)) {
-    // Results, where there are any at this stage, are the carried integers.
-    bool keeps = tiles->getNumResults() == tiles.getInits().size();
-    for (auto [i, initial] : llvm::enumerate(tiles.getInits()))
-      result.push_back({tiles.getBody().getArgument(i), keeps ? Value(tiles->getResult(i)) : Value(), initial,
-                        tiles.getNext().getValues()[i]});
-  }
-  return result;
-}
-
 /// Whether threads of a block may see different values.
 bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   if (!visited.insert(value).second)
@@ -272,7 +251,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
     op = value.getParentBlock()->getParentOp();
     if (isa<sched::ForWorkOp>(op))
       return false;
-    for (const Carried &carried : carriedBy(op))
+    for (const CarriedValue &carried : carriedBy(op))
       if (carried.inside == value)
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
@@ -378,7 +357,7 @@ private:
     Operation *holder = op ? op : value.getParentBlock()->getParentOp();
     if (isControl(holder)) {
       include(holder);
-      for (const Carried &carried : carriedBy(holder))
+      for (const CarriedValue &carried : carriedBy(holder))
         if (value == carried.inside || value == carried.outside) {
           need(carried.inside);
           need(carried.initial);
@@ -426,7 +405,7 @@ private:
     Step step(op);
     for (Value operand : op->getOperands())
       step.operands.push_back(slot(operand));
-    for (const Carried &carried : carriedBy(op))
+    for (const CarriedValue &carried : carriedBy(op))
       if (slot(carried.inside) >= 0)
         step.carried.push_back(
             {slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});

@@ -12,7 +12,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/BlockDependences.h"
+#include "passes/analysis/LeadingProducts.h"
 
 namespace attune {
 #define GEN_PASS_DEF_ALTERNATEWARPGROUPS
@@ -50,12 +50,9 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     if (llvm::any_of(body, [](Operation &op) { return placeOf(op) && placeOf(op).getTurn(); }))
       return; // as the text says
     BlockDependences dependences(body);
-    auto isProduct = [](Operation *op) { return isa<tile::MmaOp>(op); };
     for (auto product : body.getOps<tile::MmaOp>()) {
       AtAttr at = placeOf(*product);
-      const bool leads =
-          llvm::none_of(product->getOperands(), [&](Value operand) { return dependences.follows(operand, isProduct); });
-      if (at && product->hasAttr(sched::asyncAttr) && (leads || at.getStage() > 0))
+      if (at && product->hasAttr(sched::asyncAttr) && (at.getStage() > 0 || leads(dependences, product)))
         product->setAttr(sched::atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder(),
                                                     StringAttr::get(at.getContext(), "products")));
     }

@@ -10,6 +10,7 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_CHOOSEPATH
@@ -57,7 +58,7 @@ private:
     size_t before = 0, inside = 0;
     std::string fault;
     kernel.walk([&](tile::LoadOp load) {
-      if (!isShared(load.getResult()))
+      if (!isCopied(load))
         return;
       tile::OperandAttr operand = tile::operandOf(load.getView());
       if (!operand || !operand.isTiled() || load.getView().getType().getRank() != 4)
@@ -68,20 +69,13 @@ private:
       inside += isInside;
       if (!isBefore && !isInside)
         fault = "it copies a tile neither before its loop nor in it";
-      if (isInside && !followsFromTile(load))
+      if (isInside && !runsAhead(loop, load))
         fault = "a place that it copies from follows from what the loop computes";
     });
     if (fault.empty() && (!before || !inside))
       fault = "it copies " + count(before, "tile") + " before the loop and " + std::to_string(inside) +
               " in it, not one of each at least";
     return fault;
-  }
-
-  /// Whether where a tile lies follows from the loop's tile and what is known before the loop.
-  bool followsFromTile(tile::LoadOp load) {
-    return llvm::all_of(load->getOperands(), [&](Value operand) {
-      return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
-    });
   }
 
   std::string ofProducts() {

@@ -26,7 +26,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/BlockDependences.h"
+#include "passes/analysis/LeadingProducts.h"
 #include "passes/analysis/MapPatterns.h"
 
 namespace attune {
@@ -54,7 +54,10 @@ struct Deferral {
 class ProductOrder {
 public:
   ProductOrder(tile::ForBlocksOp loop, tile::PlanAttr plan)
-      : loop(loop), body(loop.getBody().front()), plan(plan), dependences(body), products(body.getOps<tile::MmaOp>()) {}
+      : loop(loop), body(loop.getBody().front()), plan(plan), dependences(body), products(body.getOps<tile::MmaOp>()) {
+    llvm::copy_if(products, std::back_inserter(leading),
+                  [&](tile::MmaOp product) { return leads(dependences, product); });
+  }
 
   void run() {
     findDeferred();
@@ -69,16 +72,8 @@ public:
   bool defers() const { return !deferred.empty(); }
 
 private:
-  static bool isProduct(Operation *op) { return isa<tile::MmaOp>(op); }
-
   void place(Operation &op, int64_t stage, Order order) {
     op.setAttr(sched::atAttr, AtAttr::get(loop.getContext(), stage, order));
-  }
-
-  /// Whether a product follows from another of the loop.
-  bool leads(tile::MmaOp product) {
-    return llvm::none_of(product->getOperands(),
-                         [&](Value operand) { return dependences.follows(operand, isProduct); });
   }
 
   /// The carried tile that the product adds to, by way of `rescale` or as it is, if nothing else reads it, and the product
@@ -103,7 +98,7 @@ private:
   std::optional<Deferral> deferralOf(tile::MmaOp product) {
     Deferral deferral{product, {}, product.getLhs().getDefiningOp<tile::ConvertOp>(), {}};
     if (!addsToCarried(product, deferral.rescale) || !deferral.leftOperand || !deferral.leftOperand->hasOneUse() ||
-        deferral.leftOperand->getBlock() != &body || !dependences.follows(product.getLhs(), isProduct))
+        deferral.leftOperand->getBlock() != &body || !followsFromProduct(dependences, product.getLhs()))
       return std::nullopt;
     if (auto load = product.getRhs().getDefiningOp<tile::LoadOp>();
         load && load->getBlock() == &body && load->hasOneUse())
@@ -123,9 +118,8 @@ private:
     int64_t registers = 0;
     for (Value carried : loop.getCarried())
       registers += registersOf(carried);
-    for (tile::MmaOp product : products)
-      if (leads(product))
-        registers += registersOf(product.getResult());
+    for (tile::MmaOp product : leading)
+      registers += registersOf(product.getResult());
     for (tile::MmaOp product : products)
       if (std::optional<Deferral> deferral = deferralOf(product)) {
         registers += registersOf(product.getLhs());
@@ -136,8 +130,6 @@ private:
 
   /// Products that lead, with what they follow from and what is written in front of the first.
   void placeLeading() {
-    SmallVector<tile::MmaOp> leading(
-        llvm::make_filter_range(products, [&](tile::MmaOp product) { return leads(product); }));
     if (leading.empty())
       return;
     for (tile::MmaOp product : leading)
@@ -172,7 +164,7 @@ private:
   Block &body;
   tile::PlanAttr plan;
   BlockDependences dependences;
-  SmallVector<tile::MmaOp> products;
+  SmallVector<tile::MmaOp> products, leading;
   SmallVector<Deferral> deferred;
 };
 

@@ -24,6 +24,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/TileSequence.h"
 
 namespace attune {
@@ -36,8 +37,6 @@ using namespace attune;
 using tile::TileType;
 
 namespace {
-
-bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
 /// A buffer of `count` stages for what `load` brings.
 Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
@@ -90,7 +89,7 @@ public:
     const bool holdsLoops = !body.getOps<sched::ForTilesOp>().empty();
     SmallVector<tile::LoadOp> ahead, here, once;
     for (auto load : llvm::make_filter_range(body.getOps<tile::LoadOp>(), isCopied))
-      (runsAhead(load) ? ahead : here).push_back(load);
+      (runsAhead(loop, load) ? ahead : here).push_back(load);
     if (loop->getParentOp() == kernel)
       for (auto load : llvm::make_filter_range(around.getOps<tile::LoadOp>(), isCopied))
         if (load->isBeforeInBlock(loop) && isReadLate(load))
@@ -120,13 +119,6 @@ private:
   };
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-
-  /// Whether where the tile lies follows from the loop's tile and what is known before the loop.
-  bool runsAhead(tile::LoadOp load) {
-    return llvm::all_of(load->getOperands(), [&](Value operand) {
-      return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
-    });
-  }
 
   /// Whether what reads a tile before the loop can be moved to where all copies are complete.
   bool isReadLate(tile::LoadOp load) {

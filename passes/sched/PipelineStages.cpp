@@ -42,12 +42,7 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
     pipeline::reorder(loop, stages);
   }
   pipeline::waitForProducts(steady.getBody().front());
-  const bool hasTurn = llvm::any_of(steady.getBody().front(), [](Operation &op) {
-    auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr);
-    return at && at.getTurn();
-  });
-  if (hasTurn)
-    pipeline::takeTurns(role, steady);
+  pipeline::takeTurns(role, steady);
   return success();
 }
 

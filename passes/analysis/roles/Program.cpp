@@ -2,6 +2,7 @@
 
 #include "passes/analysis/roles/Program.h"
 
+#include "passes/analysis/CarriedValues.h"
 #include "passes/analysis/roles/Events.h"
 
 #include "mlir/IR/Matchers.h"
@@ -14,25 +15,12 @@ using namespace attune::roles;
 
 namespace {
 
-/// The values that enter a loop's arguments and results: (argument, result or null, at first, next).
-struct Carried {
-  Value inside, outside, initial, next;
-};
-
-SmallVector<Carried> carriedBy(Operation *op) {
-  SmallVector<Carried> result;
-  if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    for (auto [argument, outside, initial, next] :
-         llvm::zip(loop.getRegionIterArgs(), loop.getResults(), loop.getInitArgs(), loop.getYieldedValues()))
-      result.push_back({argument, outside, initial, next});
-  } else if (auto tiles = dyn_cast<sched::ForTilesOp>(op)) {
-    for (auto [i, initial] : llvm::enumerate(tiles.getInits()))
-      result.push_back({tiles.getBody().getArgument(i), tiles.getKeeps() ? Value(tiles.getKept()[i]) : Value(), initial,
-                        tiles.getNext().getValues()[i]});
-  } else if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getOrder() != sched::WorkOrder::Grid) {
+/// What a loop over tiles of work carries, too.
+SmallVector<CarriedValue> carriedByLoop(Operation *op) {
+  SmallVector<CarriedValue> result = carriedBy(op);
+  if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getOrder() != sched::WorkOrder::Grid)
     for (auto [argument, initial, next] : llvm::zip(work.getCarried(), work.getInits(), work.getNextCarried()))
       result.push_back({argument, Value(), initial, next});
-  }
   return result;
 }
 
@@ -190,7 +178,7 @@ private:
 
   void needCarried(Operation *holder, Value value, bool strong) {
     include(holder);
-    for (const Carried &carried : carriedBy(holder))
+    for (const CarriedValue &carried : carriedByLoop(holder))
       if (value == carried.inside || value == carried.outside) {
         need(carried.inside, true);
         need(carried.initial, true);
@@ -252,7 +240,7 @@ private:
     // Results of loops are what they carry.
     for (Value value : order)
       if (Operation *op = value.getDefiningOp())
-        for (const Carried &carried : carriedBy(op))
+        for (const CarriedValue &carried : carriedByLoop(op))
           if (value == carried.outside)
             places[value] = places[carried.inside];
   }
@@ -260,7 +248,7 @@ private:
   bool varies(Value value) const {
     auto has = [&](Value v) { return varying.contains(v); };
     Operation *op = value.getDefiningOp(), *holder = op ? op : value.getParentBlock()->getParentOp();
-    for (const Carried &carried : carriedBy(holder))
+    for (const CarriedValue &carried : carriedByLoop(holder))
       if (value == carried.inside || value == carried.outside)
         return has(carried.inside) || has(carried.initial) || has(carried.next);
     if (!op)
@@ -317,7 +305,7 @@ private:
   }
   void moveCarried(Operation *op, bool next) {
     SmallVector<std::pair<Value, Value>> fromTo;
-    for (const Carried &carried : carriedBy(op))
+    for (const CarriedValue &carried : carriedByLoop(op))
       fromTo.push_back({next ? carried.next : carried.initial, carried.inside});
     move(op, fromTo);
   }
@@ -500,7 +488,8 @@ private:
     int test = emit(Action::Below, loop, {counter, end});
     compile(*loop.getBody());
     moveCarried(loop, true);
-    bool carries = llvm::any_of(carriedBy(loop), [&](const Carried &carried) { return slot(carried.inside).at >= 0; });
+    bool carries =
+        llvm::any_of(carriedByLoop(loop), [&](const CarriedValue &carried) { return slot(carried.inside).at >= 0; });
     auto strong = needed.find(loop.getInductionVar());
     Step &turn = to.steps[emit(Action::Turn, loop, {counter, end, by}, counter)];
     turn.number = carries || (strong != needed.end() && strong->second) || synchronises(loop);

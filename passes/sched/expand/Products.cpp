@@ -119,7 +119,7 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
   auto [ring, stage] = slotOf(op.getRhs());
   bool leftShared = inShared(op.getLhs());
   Value isTrue = arith::ConstantIntOp::create(builder, loc, 1, 1);
-  const bool byColumns = leftShared && lhs.axis(0) != op.getResult().getType().axis(0);
+  const bool byColumns = leftShared && isStoredByColumns(op.getLhs(), op.getResult());
   rightBuffers.insert(ring);
   sched::MmaFenceOp::create(builder, loc);
   repeat(lhs.getShape()[byColumns ? 0 : 1] / 16, "kk", [&](Value kk) {

@@ -15,7 +15,7 @@ public:
   void write() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto release = dyn_cast<sched::ReleaseOp>(op); release && lastReaderOf(release)) {
-        postpone(release);
+        postponed.push_back(release);
         continue;
       }
       if (op.hasTrait<OpTrait::IsTerminator>() || isa<sched::ForTilesOp>(op))
@@ -41,9 +41,6 @@ private:
         last = product;
     return last;
   }
-
-  /// With lanes that meet in front of it.
-  void postpone(sched::ReleaseOp release) { postponed.push_back(release); }
 
   /// Whether what `op` gives goes where `tile` lies: the loop carries it in the place of `tile`.
   bool takesPlaceOf(Operation *op, Value tile) {

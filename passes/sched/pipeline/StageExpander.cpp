@@ -56,7 +56,7 @@ private:
           if (stages.crosses(result))
             crossing.push_back(result);
     for (BlockArgument argument : body.getArguments()) {
-      const int64_t next = stages.stageOf(stages.nextOf(argument));
+      const int64_t next = stages.stageOfNext(argument);
       if (next == 0 || stages.reads(1, argument) || !stages.reads(0, argument)) {
         carried.push_back({argument, /*before=*/false});
         continue;
@@ -70,7 +70,7 @@ private:
       }
     }
     for (BlockArgument argument : body.getArguments())
-      if (stages.reads(1, argument) && stages.stageOf(stages.nextOf(argument)) == 0)
+      if (stages.reads(1, argument) && stages.stageOfNext(argument) == 0)
         carried.push_back({argument, /*before=*/true});
     for (Value value : crossing)
       carried.push_back({value, false});
@@ -183,7 +183,7 @@ private:
     IRMapping own, before; // of the pass's tile, and of the tile before
     for (const Carried &each : carried) {
       auto argument = dyn_cast<BlockArgument>(each.value);
-      const bool byStage1 = argument && stages.stageOf(stages.nextOf(argument)) == 1;
+      const bool byStage1 = argument && stages.stageOfNext(argument) == 1;
       if (argument && !each.before && !byStage1)
         own.map(each.value, each.argument);
       else
@@ -204,8 +204,7 @@ private:
       else if (each.before)
         next.push_back(own.lookupOrDefault(each.value));
       else
-        next.push_back(
-            (stages.stageOf(stages.nextOf(argument)) == 0 ? own : before).lookupOrDefault(stages.nextOf(argument)));
+        next.push_back((stages.stageOfNext(argument) == 0 ? own : before).lookupOrDefault(stages.nextOf(argument)));
     }
     sched::NextOp::create(builder, loc, next);
   }
@@ -218,12 +217,9 @@ private:
 
   /// Stage 1 of the last tile.
   void writeLast(ForTilesOp inner) {
+    // Of a value that is carried for both stages, that of the tile before, which stands behind the other.
     for (const Carried &each : carried)
       last.map(each.value, leftOf(inner, each));
-    // Of a value that is carried for both stages, that of the tile before.
-    for (const Carried &each : carried)
-      if (each.before)
-        last.map(each.value, leftOf(inner, each));
     for (Step step : stages.inOrder(1))
       clone(step.op, last, /*keepsTurn=*/false);
   }

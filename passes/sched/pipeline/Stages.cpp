@@ -72,7 +72,7 @@ int64_t LoopStages::stageOf(Value value) const {
   return producer && producer->getBlock() == &loop.getBody().front() ? stageOf(producer) : 0;
 }
 
-Value LoopStages::nextOf(BlockArgument carried) { return loop.getNext().getValues()[carried.getArgNumber()]; }
+Value LoopStages::nextOf(BlockArgument carried) const { return loop.getNext().getValues()[carried.getArgNumber()]; }
 
 SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
   SmallVector<Step> sources;
@@ -81,11 +81,9 @@ SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
       sources.push_back({source, step.stage});
   if (step.stage == 0)
     for (Value value : BlockDependences::readBy(step.op))
-      if (auto carried = dyn_cast<BlockArgument>(value); carried && carried.getOwner() == step.op->getBlock()) {
-        Value next = loop.getNext().getValues()[carried.getArgNumber()];
-        if (stageOf(next) == 1)
-          sources.push_back({next.getDefiningOp(), 1});
-      }
+      if (auto carried = dyn_cast<BlockArgument>(value);
+          carried && carried.getOwner() == step.op->getBlock() && stageOfNext(carried) == 1)
+        sources.push_back({nextOf(carried).getDefiningOp(), 1});
   llvm::sort(sources, [](Step a, Step b) { return a.op->isBeforeInBlock(b.op); });
   return sources;
 }

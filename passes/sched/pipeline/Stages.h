@@ -48,8 +48,9 @@ public:
   mlir::LogicalResult verify();
   llvm::SmallVector<Step> inOrder(std::optional<int64_t> stage = std::nullopt);
 
-  /// The next value of a carried one.
-  mlir::Value nextOf(mlir::BlockArgument carried);
+  /// The next value of a carried one, and the stage that gives it.
+  mlir::Value nextOf(mlir::BlockArgument carried) const;
+  int64_t stageOfNext(mlir::BlockArgument carried) const { return stageOf(nextOf(carried)); }
 
 private:
   struct Place {
@@ -91,7 +92,7 @@ void reorder(sched::ForTilesOp loop, LoopStages &stages);
 /// after the one it is for.
 void waitForProducts(mlir::Block &block);
 
-/// Named barriers around the ops of `loop` that have a turn: warpgroups of `role` go through them one after another.
+/// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after another.
 void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

@@ -30,11 +30,13 @@ public:
         builder(&role.getBody().front(), role.getBody().front().begin()) {}
 
   void write() {
-    giveFirst();
     SmallVector<Operation *> inTurn;
     for (Operation &op : loop.getBody().front())
       if (auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr); at && at.getTurn())
         inTurn.push_back(&op);
+    if (inTurn.empty())
+      return;
+    giveFirst();
     builder.setInsertionPoint(inTurn.front());
     sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
     builder.setInsertionPointAfter(inTurn.back());

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "passes/analysis/Cloning.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/CostModel.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/TileSequence.h"
@@ -44,8 +45,6 @@ private:
   };
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-
-  static bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
   /// Where the producer tells what is in each stage of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields);
