@@ -104,8 +104,11 @@ Expr constant(DType type, int64_t value) {
 namespace {
 
 Expr finish(Node node) {
-  for (const NodeRef &operand : node.operands)
+  for (const NodeRef &operand : node.operands) {
+    if (operand->op == Op::Invalid) // a conversion may be one operation too deep
+      return Expr(operand);
     node.depth = std::max(node.depth, operand->depth + 1);
+  }
   if (node.depth > Node::maxDepth)
     return invalid(
         fmt::format("expression is more than {} operations deep; use fewer terms or a captured tensor", Node::maxDepth),

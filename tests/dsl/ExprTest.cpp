@@ -137,6 +137,17 @@ TEST_CASE("errors of expressions, to the letter") {
   for (int i = 0; i < 100000; ++i)
     deep = deep + 1;
   CHECK(message(deep) == "expression is more than 500 operations deep; use fewer terms or a captured tensor");
+  // Where it is the conversion of an operand that is one too deep.
+  for (int operations = 496; operations <= 501; ++operations) {
+    Expr bits = q;
+    for (int i = 0; i < operations; ++i)
+      bits = ~bits;
+    INFO(operations);
+    for (const Expr &each : {s + bits, select(q < k, bits, s), sin(bits)})
+      CHECK((each.error() ? message(each) : "") ==
+            (operations <= 497 ? ""
+                               : "expression is more than 500 operations deep; use fewer terms or a captured tensor"));
+  }
 }
 
 TEST_CASE("every reserved name is refused, and no other") {
