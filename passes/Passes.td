@@ -297,6 +297,20 @@ def PlaceWork : Pass<"tile-place-work", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::sched::SchedDialect"];
 }
 
+def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
+  let summary = "say how deep the ring of each shared tile is, and which warps fill it";
+  let description = [{
+    Requires: a path that all of the kernel can take.
+    Ensures: what copy warps bring has a `sched.ring`: copies before the loop of `q_stages`, all else of `stages`; the first warp copies, and searches tiles where they follow from a search,
+    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first, windows copied by the last two. The kernel has its two
+    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have a ring of `stages`, and all warps fill it. What the text says stays.
+    Why here: how many warps compute a tile for the others is in its layout.
+    Before: `%k = tile.load %K[...]`
+    After: `%k = tile.load %K[...] {sched.ring = #sched.ring<stages 2, "producer" warp 0>}`
+  }];
+  let dependentDialects = ["::attune::sched::SchedDialect"];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{

@@ -90,6 +90,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   // Which axis is rows says what a warpgroup's product can take.
   passes.addPass(createPlaceOperands());
   passes.addPass(createChoosePath(ChoosePathOptions{options.arch}));
+  // How many warps compute a tile for the others is in its layout.
+  passes.addPass(createAssignRoles());
   // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
   // When ops run, as attributes; what a hand wrote stays.

@@ -24,6 +24,14 @@ __device__ __forceinline__ void store_box(const TensorMap &map, unsigned shared,
                : "memory");
 }
 
+//@ add_box
+/// Starts adding a box of floats in shared memory to global memory. PTX 9.7.9.25.5.3, cp.reduce.async.bulk.tensor.
+__device__ __forceinline__ void add_box(const TensorMap &map, unsigned shared, int batch, int head, int row, int column) {
+  asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
 //@ add_rows
 /// Starts adding `bytes` bytes of floats to global memory. PTX 9.7.9.25.4.2, cp.reduce.async.bulk.
 __device__ __forceinline__ void add_rows(float *global, unsigned shared, int bytes) {

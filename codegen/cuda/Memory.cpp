@@ -205,10 +205,10 @@ bool KernelPrinter::printMemory(Operation *op) {
         Expr what = value(o.getValue());
         if (o.getValue().getType().isInteger(32))
           what = asUnsigned(what);
-        statement(op, primitive("store_shared",
-                                {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what})
-                              .text +
-                          ";");
+        SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what};
+        if (o.getSecond())
+          arguments.push_back(value(o.getSecond()));
+        statement(op, primitive(o.getSecond() ? "store_shared_pair" : "store_shared", arguments).text + ";");
       })
       .Case([&](ScaleSharedOp o) {
         Expr at = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());

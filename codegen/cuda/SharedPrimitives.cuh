@@ -105,6 +105,12 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
 
+//@ store_shared_pair
+/// Two floats side by side. PTX 9.7.9.11, st.shared.v2.f32.
+__device__ __forceinline__ void store_shared_pair(unsigned address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
+}
+
 //@ scale_shared_16
 /// Eight bf16 elements times `factor`, in place. PTX 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11, st.shared.v4.
 __device__ __forceinline__ void scale_shared_16(unsigned address, float factor) {

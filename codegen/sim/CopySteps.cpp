@@ -157,6 +157,14 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   return Go::Pause;
 }
 
+static void addFloat(std::byte *to, const std::byte *from) {
+  float sum, term;
+  std::memcpy(&sum, to, 4);
+  std::memcpy(&term, from, 4);
+  sum += term;
+  std::memcpy(to, &sum, 4);
+}
+
 Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
@@ -175,7 +183,8 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
       box.reads.push_back({from, 16});
       for (int64_t i = 0; i < chunk; ++i)
         if (std::byte *to = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
-          std::memcpy(to, machine.memory.at(from + i * bytes), bytes);
+          step.flag ? addFloat(to, machine.memory.at(from + i * bytes))
+                    : void(std::memcpy(to, machine.memory.at(from + i * bytes), bytes));
     }
   warp.boxes.push_back(std::move(box));
   return Go::Pause;
@@ -200,13 +209,8 @@ Go sim::addRows(Machine &machine, Warp &warp, const Step &step) {
     std::byte *at = machine.global(warp, step, view, baseOf(step.in[2], warp.first()), {to + row, 0}, buffer.columns);
     if (!at)
       return Go::Stop;
-    for (int64_t column = 0; column < buffer.columns; ++column) {
-      float sum, term;
-      std::memcpy(&sum, at + 4 * column, 4);
-      std::memcpy(&term, machine.memory.at(from + 4 * column), 4);
-      sum += term;
-      std::memcpy(at + 4 * column, &sum, 4);
-    }
+    for (int64_t column = 0; column < buffer.columns; ++column)
+      addFloat(at + 4 * column, machine.memory.at(from + 4 * column));
   }
   warp.boxes.push_back(std::move(box));
   return Go::Pause;

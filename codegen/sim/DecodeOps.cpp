@@ -152,7 +152,7 @@ bool Decoder::boxOp(Operation *op) {
       })
       .Case([&](sched::StoreBoxOp o) {
         emit(o, sim::storeBox, {o.getStage(), o.getSharedRow(), o.getBatch(), o.getHead(), o.getRow(), o.getColumn()},
-             {mapOf(o, o.getMap()), sharedOf(o, o.getShared())});
+             {mapOf(o, o.getMap()), sharedOf(o, o.getShared())}, {}, o.getAdds());
       })
       .Case([&](sched::AddRowsOp o) {
         emit(o, sim::addRows, {o.getStage(), o.getRow(), o.getView(), o.getViewRow()},
@@ -188,8 +188,10 @@ bool Decoder::sharedOp(Operation *op) {
         emit(o, sim::loadPair, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())});
       })
       .Case([&](sched::StoreSharedOp o) {
-        emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()},
-             {sharedOf(o, o.getShared())});
+        Step &step = emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()},
+                          {sharedOf(o, o.getShared())}, {o.getSecond() ? 2 : 1});
+        if (o.getSecond())
+          step.in[step.inputs++] = slot(o.getSecond());
       })
       .Case([&](sched::ScaleSharedOp o) {
         emit(o, sim::scaleShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())},

@@ -292,8 +292,9 @@ Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
 Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
 Go loadBox(Machine &, Warp &,
            const Step &); ///< in: batch, head, row, tensor column, stage, column; at: map, shared, ring
-Go storeBox(Machine &, Warp &, const Step &); ///< in: stage, shared row, batch, head, row, column; at: map, shared
-Go addRows(Machine &, Warp &, const Step &);  ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
+Go storeBox(Machine &, Warp &,
+            const Step &); ///< in: stage, shared row, batch, head, row, column; at: map, shared; flag: adds
+Go addRows(Machine &, Warp &, const Step &); ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
 Go commitBoxes(Machine &, Warp &, const Step &);
 Go waitBoxes(Machine &, Warp &, const Step &); ///< number[0]: pending
 Go fenceAsync(Machine &, Warp &, const Step &);
@@ -301,9 +302,10 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 Go loadMatrix(
     Machine &, Warp &,
     const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
-Go loadShared(Machine &, Warp &, const Step &);  ///< in: stage, row, column, row step, column step; at[0]: shared
-Go loadPair(Machine &, Warp &, const Step &);    ///< in: stage, row, column; out: two; at[0]: shared
-Go storeShared(Machine &, Warp &, const Step &); ///< in: value, stage, row, column; at[0]: shared
+Go loadShared(Machine &, Warp &, const Step &); ///< in: stage, row, column, row step, column step; at[0]: shared
+Go loadPair(Machine &, Warp &, const Step &);   ///< in: stage, row, column; out: two; at[0]: shared
+Go storeShared(Machine &, Warp &,
+               const Step &); ///< in: value, stage, row, column, second; at[0]: shared; number[0]: words
 Go scaleShared(Machine &, Warp &, const Step &); ///< in: stage, row, column; at[0]: shared; number[0]: exponent
 Go storeMatrix(Machine &, Warp &, const Step &); ///< in: four matrices, stage, row, column; at[0]: shared
 Go mma(Machine &, Warp &, const Step &);         ///< in: i, j, ai, aj, bi, bj; at: acc, a, b

@@ -139,17 +139,20 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(1), at(2), at(3), 4 / bytesOf(buffer.element)))
+    const int64_t bytes = 4 * step.number[0];
+    if (!inside(machine, warp, step, buffer, at(1), at(2), at(3), bytes / bytesOf(buffer.element)))
       return Go::Stop;
     int64_t address = buffer.place(at(1), at(2), at(3));
-    if (address % 4)
+    if (address % bytes)
       return machine.fail(warp, step,
-                          fmt::format("writes four bytes at byte {}, which is not a multiple of 4", address));
-    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 4))
+                          fmt::format("writes {} bytes at byte {}, which is not a multiple of that", bytes, address));
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, bytes))
       return machine.fail(warp, step, "writes", buffer, at(1), *fault);
     warp.stored |= 1u << lane;
-    uint32_t value = warp.get<uint32_t>(step.in[0], lane);
-    std::memcpy(machine.memory.at(address), &value, 4);
+    for (int64_t word = 0; word < step.number[0]; ++word) {
+      const uint32_t value = warp.get<uint32_t>(step.in[word ? 4 : 0], lane);
+      std::memcpy(machine.memory.at(address) + 4 * word, &value, 4);
+    }
   }
   return Go::Next;
 }

@@ -8,6 +8,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -70,10 +71,34 @@ void FragmentAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+static LogicalResult verifyRoles(Operation *op, Attribute value) {
+  auto roles = dyn_cast<ArrayAttr>(value);
+  if (!isa<attune::tile::KernelOp>(op) || !roles || !llvm::all_of(roles, llvm::IsaPred<RoleAttr>))
+    return op->emitOpError()
+           << "has sched.roles of " << value
+           << "; they stand on a tile.kernel, as [#sched.role<\"producer\", warps 4, registers 24>, ...]";
+  llvm::StringSet<> names;
+  for (auto role : roles.getAsRange<RoleAttr>())
+    if (!names.insert(role.getName().getValue()).second)
+      return op->emitOpError() << "has two roles of the name " << role.getName();
+  return success();
+}
+
 LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == atAttr && !isa<AtAttr>(attribute.getValue()))
     return op->emitOpError() << "has a sched.at of " << attribute.getValue()
                              << ", which does not say when it runs; write #sched.at<order 1>";
+  auto givesShared = [&] {
+    auto type = op->getNumResults() == 1 ? dyn_cast<TileType>(op->getResult(0).getType()) : TileType();
+    return isa<attune::tile::LoadOp, attune::tile::WindowOp, attune::tile::ConvertOp>(op) && type.getSpace() == MemorySpace::Shared;
+  };
+  if (attribute.getName() == ringAttr && !isa<RingAttr>(attribute.getValue()))
+    return op->emitOpError() << "has a sched.ring of " << attribute.getValue()
+                             << ", which does not say how deep it is; write #sched.ring<stages 2>";
+  if (attribute.getName() == ringAttr && !givesShared())
+    return op->emitOpError("has a sched.ring, but gives no tile in shared memory");
+  if (attribute.getName() == rolesAttr)
+    return verifyRoles(op, attribute.getValue());
   if (attribute.getName() == asyncAttr && !isa<tile::MmaOp>(op))
     return op->emitOpError("is marked sched.async, but only products start and are waited for later");
   return success();
@@ -108,6 +133,60 @@ void AtAttr::print(AsmPrinter &printer) const {
   if (getTurn())
     printer << ", turn " << getTurn();
   printer << ">";
+}
+
+Attribute RingAttr::parse(AsmParser &parser, Type) {
+  int64_t stages = 0, first = 0, last = 0;
+  std::string role;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword("stages") || parser.parseInteger(stages))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    if (parser.parseString(&role))
+      return {};
+    const bool one = succeeded(parser.parseOptionalKeyword("warp"));
+    if ((!one && parser.parseKeyword("warps", ": expected warp or warps")) || parser.parseInteger(first))
+      return {};
+    last = first;
+    if (!one && (parser.parseKeyword("to") || parser.parseInteger(last)))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  MLIRContext *context = parser.getContext();
+  return parser.getChecked<RingAttr>(loc, context, stages, role.empty() ? StringAttr() : StringAttr::get(context, role),
+                                     first, last - first + 1);
+}
+
+void RingAttr::print(AsmPrinter &printer) const {
+  printer << "<stages " << getStages();
+  if (getRole()) {
+    printer << ", " << getRole() << (getWarps() == 1 ? " warp " : " warps ") << getFirstWarp();
+    if (getWarps() > 1)
+      printer << " to " << getFirstWarp() + getWarps() - 1;
+  }
+  printer << ">";
+}
+
+LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages, StringAttr,
+                               int64_t firstWarp, int64_t warps) {
+  if (stages < 1 || stages > 64)
+    return emitError() << "a ring of " << stages << " stages; it has 1 to 64";
+  if (firstWarp < 0 || warps < 1)
+    return emitError() << "warps " << firstWarp << " to " << firstWarp + warps - 1 << " are none of a role";
+  return success();
+}
+
+LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, int64_t warps,
+                               int64_t registers) {
+  if (name.empty())
+    return emitError() << "a role needs a name";
+  if (warps < 1 || warps > 32)
+    return emitError() << "role " << name << " has " << warps << " warps; a block has 1 to 32";
+  if (registers < 24 || registers > 256 || registers % 8)
+    return emitError() << "role " << name << " has " << registers
+                       << " registers; a thread has 24 to 256 of them, a multiple of 8";
+  return success();
 }
 
 LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order,
@@ -553,6 +632,18 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+LogicalResult ExchangeOp::verify() {
+  TileType ring = getRing().getType(), tile = getTile().getType(), result = getResult().getType();
+  if (!ring.hasAxis("stage") || ring.dropAxis("stage") != result || ring.getSpace() != MemorySpace::Shared)
+    return emitOpError("gives the ring's tile without its stage axis");
+  if (ring.size("stage") < 2)
+    return emitOpError("goes into a ring of one stage, whose readers it does not wait for");
+  if (tile.getSpace() != MemorySpace::Register || tile.getAxes() != result.getAxes() ||
+      tile.getShape() != result.getShape())
+    return emitOpError() << "writes " << tile << " to " << result;
+  return success();
+}
+
 LogicalResult ScaleSharedOp::verify() {
   TileType type = getShared().getType();
   if (type.getSpace() != MemorySpace::Shared || !type.getElementType().isBF16())
@@ -584,6 +675,14 @@ LogicalResult LoadPairOp::verify() {
   if (getFirst().getType() != element || getSecond().getType() != element)
     return emitOpError() << "reads " << getFirst().getType() << " and " << getSecond().getType() << " from "
                          << getShared().getType() << ", whose elements are " << element;
+  return success();
+}
+
+LogicalResult StoreSharedOp::verify() {
+  Type element = getShared().getType().getElementType();
+  if (getSecond() && !(getValue().getType().isF32() && element.isF32()))
+    return emitOpError() << "writes a pair of " << getValue().getType() << " to elements of " << element
+                         << ", where pairs are f32";
   return success();
 }
 
@@ -688,7 +787,11 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared
   return success();
 }
 LogicalResult LoadBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), true); }
-LogicalResult StoreBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), false); }
+LogicalResult StoreBoxOp::verify() {
+  if (getAdds() && !getMap().getType().getElementType().isF32())
+    return emitOpError() << "adds " << getMap().getType().getElementType() << ", where only f32 is added";
+  return verifyBox(*this, getMap().getType(), getShared().getType(), false);
+}
 
 LogicalResult AddRowsOp::verify() {
   TileType shared = getShared().getType();

@@ -31,6 +31,12 @@ inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 /// When an op of a block loop runs: an AtAttr.
 inline constexpr llvm::StringLiteral atAttr = "sched.at";
 
+/// How deep the ring of a shared tile is, and who fills it: a RingAttr.
+inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
+
+/// The roles of a kernel's warps: an array of RoleAttr.
+inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
+
 } // namespace attune::sched
 
 #include "ir/sched/SchedDialect.h.inc"
@@ -50,6 +56,11 @@ namespace attune::sched {
 /// Reads the parameter `view` again and makes its tensor map: boxes of `rows` rows and a panel of `swizzle`.
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
                      SwizzleAttr swizzle);
+
+/// When `op` runs; null where nothing says so.
+inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
+/// The ring of the tile that `op` gives; null where nothing says so.
+inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
 
 /// Whether blocks claim tiles of work, from a counter that a kernel before resets.
 bool claimsWork(KernelOp kernel);

@@ -148,6 +148,44 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
   let genVerifyDecl = 1;
 }
 
+def RingAttr : AttrDef<SchedDialect, "Ring"> {
+  let mnemonic = "ring";
+  let summary = "how many tiles of an op shared memory holds, and which warps bring them, as the attribute `sched.ring`";
+  let description = [{
+    On what gives a shared tile: `tile.load`, `tile.window`, and `tile.convert` of what is computed. The warps are those of a role of the kernel (`sched.roles`), counted from
+    its first; without them the warps that compute bring the tile themselves. A conversion of theirs with two stages or more meets once a tile, behind its stores: the
+    stage that it writes was read in the tile before last.
+
+    ```mlir
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3, "producer" warp 0>} : ...
+    %bias = tile.convert %b {sched.ring = #sched.ring<stages 2, "producer" warps 1 to 3>} : ...
+    %ds = tile.convert %d {sched.ring = #sched.ring<stages 2>} : ...
+    ```
+  }];
+  let parameters = (ins "int64_t":$stages, "::mlir::StringAttr":$role, "int64_t":$first_warp, "int64_t":$warps);
+  let builders = [AttrBuilder<(ins "int64_t":$stages, CArg<"::mlir::StringAttr", "{}">:$role, CArg<"int64_t", "0">:$firstWarp, CArg<"int64_t", "1">:$warps), [{
+    return $_get($_ctxt, stages, role, firstWarp, warps);
+  }]>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def RoleAttr : AttrDef<SchedDialect, "Role"> {
+  let mnemonic = "role";
+  let summary = "warps of a block that do one thing, among a kernel's `sched.roles`";
+  let description = [{
+    In the order of their warps. `registers` are those of a thread; all roles have them, or none.
+
+    ```mlir
+    tile.kernel @k(...) ... attributes {sched.roles = [#sched.role<"producer", warps 4, registers 24>, #sched.role<"consumer", warps 8, registers 240>]}
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$warps, "int64_t":$registers);
+  let assemblyFormat = "`<` $name `,` `warps` $warps `,` `registers` $registers `>`";
+  let genVerifyDecl = 1;
+}
+
 def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
   let mnemonic = "swizzle";
   let summary = "panels of a shared tile, with 16-byte chunks exchanged so that eight rows never share a bank";

@@ -79,6 +79,21 @@ def SlotOp : SchedOp<"slot", [Pure]> {
   let hasVerifier = 1;
 }
 
+def ExchangeOp : SchedOp<"exchange", [Effects]> {
+  let summary = "a register tile in one stage of shared memory, for all warps of the role (before expansion)";
+  let description = [{
+    All write it, and meet. Nothing waits for readers of what lay there before: they are done with it when all have met for the stage after.
+
+    ```mlir
+    %s = sched.exchange %ds into %ring[%stage] : <k 128 x q 128, f32, register, ...>, <stage 2 x k 128 x q 128, bf16, shared, ...> -> <k 128 x q 128, bf16, shared, ...>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, TileType:$ring, I32:$stage);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$tile `into` $ring `[` $stage `]` attr-dict `:` type($tile) `,` type($ring) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Global memory
 //===----------------------------------------------------------------------===//

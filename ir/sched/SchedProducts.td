@@ -62,16 +62,21 @@ def LoadPairOp : SchedOp<"load_pair", [MemoryEffects<[MemRead]>]> {
 }
 
 def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
-  let summary = "four bytes to shared memory";
+  let summary = "four or eight bytes to shared memory";
   let description = [{
-    An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column. A tile of one axis has one row.
+    An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column; or two f32 elements, at an even column and the next. A tile of one axis has one
+    row.
 
     ```mlir
     sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>
+    sched.store_shared %x and %y, %o[%s, %row, %col] : f32, !tile.tile<...>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[F32, I32]>:$value, TileType:$shared, I32:$stage, I32:$row, I32:$column);
-  let assemblyFormat = "$value `,` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($value) `,` type($shared)";
+  let arguments = (ins AnyTypeOf<[F32, I32]>:$value, TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<F32>:$second);
+  let assemblyFormat = "$value (`and` $second^)? `,` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($value) `,` type($shared)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$shared, "::mlir::Value":$stage, "::mlir::Value":$row, "::mlir::Value":$column),
+      [{ build($_builder, $_state, value, shared, stage, row, column, {}); }]>];
+  let hasVerifier = 1;
 }
 
 def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>]> {

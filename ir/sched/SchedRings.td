@@ -254,18 +254,20 @@ def LoadBoxOp : SchedOp<"load_box", [Effects]> {
 }
 
 def StoreBoxOp : SchedOp<"store_box", [Effects]> {
-  let summary = "start the copy of one box from shared memory";
+  let summary = "start the copy of one box from shared memory, or its addition to what is there";
   let description = [{
-    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`. One
-    thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`; with `adds` they are added, float32, each element
+    atomically. One thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor; 9.7.9.25.5.3,
+    cp.reduce.async.bulk.tensor.
 
     ```mlir
     sched.store_box %os[%stage, %r] to %m[%b, %h, %row, %c] : ...
+    sched.store_box %sums[%stage, %r] to %m[%b, %h, %row, %c] adds : ...
     ```
   }];
-  let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column);
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, UnitAttr:$adds);
   let assemblyFormat = [{
-    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` attr-dict
+    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` (`adds` $adds^)? attr-dict
     `:` type($shared) `,` type($map)
   }];
   let hasVerifier = 1;

@@ -233,15 +233,6 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       exchange(reduce.getInitMutable()[0], layout);
   }
 
-  /// Warps that compute what is stored. The first copy warp issues copies, and those from the third on copy windows
-  /// where there are any. Values by distance are many for each tile: all others share them, so that no scheduler has
-  /// all of that work beside its consumers.
-  static int64_t warpsThatStore(tile::KernelOp kernel) {
-    const bool byDistance =
-        holds<tile::MapOp>(kernel, [](tile::MapOp map) { return tile::isByDistance(map.getResult().getType()); });
-    return byDistance && !holds<tile::WindowOp>(kernel) ? kernel.getPlan().getCopyWarps() - 1 : 1;
-  }
-
   /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of
   /// their warp.
   void assignLanes(tile::MapOp map) {
@@ -251,11 +242,13 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
           auto convert = dyn_cast<tile::ConvertOp>(user);
           return convert && tile::isStaged(convert);
         });
-    if (stored)
-      map.getResult().setType(type.withLayout(
-          FragmentAttr::get(&getContext(), FragmentRole::Threads, tile::isByDistance(type) ? storingWarps : 1)));
-    else if (type.rank() == 1 && map.getOnlyIf() && map.getInputs().empty() &&
-             llvm::none_of(map.getResult().getUses(), [](OpOperand &use) { return VectorRoles::wanted(use) == true; }))
+    if (stored) {
+      sched::RingAttr ring = sched::ringOf(*map.getResult().user_begin());
+      map.getResult().setType(
+          type.withLayout(FragmentAttr::get(&getContext(), FragmentRole::Threads, ring ? ring.getWarps() : 1)));
+    } else if (type.rank() == 1 && map.getOnlyIf() && map.getInputs().empty() &&
+               llvm::none_of(map.getResult().getUses(),
+                             [](OpOperand &use) { return VectorRoles::wanted(use) == true; }))
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
@@ -290,7 +283,6 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       warps = kernel.getPlan().getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
       copyWarps = kernel.getPlan().getCopyWarps();
-      storingWarps = warpsThatStore(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
@@ -307,7 +299,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     }
   }
 
-  int64_t warps = 0, dvWarps = 1, copyWarps = 0, storingWarps = 1;
+  int64_t warps = 0, dvWarps = 1, copyWarps = 0;
 };
 
 } // namespace

@@ -141,6 +141,13 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
           &getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(), plan.getStages(), plan.getQRegisters(),
           plan.getBlocksPerSm(), plan.getLongestFirst(), plan.getDvWarps(), /*copy_warps=*/0, /*persistent=*/false,
           /*q_stages=*/1, /*turns=*/false, /*overlap=*/false, /*stage_biases=*/false));
+      // Of what a schedule says of rings, the depth of copies is left.
+      kernel->removeAttr(sched::rolesAttr);
+      kernel.walk([&](Operation *op) {
+        if (sched::RingAttr ring = sched::ringOf(op))
+          isa<tile::LoadOp>(op) ? op->setAttr(sched::ringAttr, sched::RingAttr::get(&getContext(), ring.getStages()))
+                                : void(op->removeAttr(sched::ringAttr));
+      });
       tile::remark(kernel, "products are warp-level and all warps copy: " + fault);
     }
   }

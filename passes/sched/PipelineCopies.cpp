@@ -81,10 +81,9 @@ void copyInPlace(tile::LoadOp load) {
 class LoopPipeliner {
 public:
   LoopPipeliner(tile::KernelOp kernel, tile::ForBlocksOp loop, TileSequence sequence)
-      : kernel(kernel), loop(loop), sequence(sequence), stages(kernel.getPlan().getStages()), builder(loop),
-        loc(loop.getLoc()), origin(loop.getOrigin()) {}
+      : kernel(kernel), loop(loop), sequence(sequence), builder(loop), loc(loop.getLoc()), origin(loop.getOrigin()) {}
 
-  void run() {
+  LogicalResult run() {
     Block &body = loop.getBody().front(), &around = *loop->getBlock();
     const bool holdsLoops = !body.getOps<sched::ForTilesOp>().empty();
     SmallVector<tile::LoadOp> ahead, here, once;
@@ -94,6 +93,8 @@ public:
       for (auto load : llvm::make_filter_range(around.getOps<tile::LoadOp>(), isCopied))
         if (load->isBeforeInBlock(loop) && isReadLate(load))
           once.push_back(load);
+    if (failed(findDepth(ahead)))
+      return failure();
     llvm::for_each(here, copyInPlace);
     for (tile::LoadOp load : ahead)
       rings.push_back({load, makeRing(builder, load, holdsLoops ? 1 : stages)});
@@ -110,6 +111,7 @@ public:
       stages == 1 ? alternate() : fillRings();
     if (!rings.empty() || !once.empty())
       finish();
+    return success();
   }
 
 private:
@@ -117,6 +119,19 @@ private:
     tile::LoadOp load;
     Value buffer;
   };
+
+  /// How deep the rings of the loop are: copies of a tile are one group.
+  LogicalResult findDepth(ArrayRef<tile::LoadOp> loads) {
+    for (tile::LoadOp load : loads) {
+      sched::RingAttr ring = sched::ringOf(load);
+      const int64_t depth = ring ? ring.getStages() : kernel.getPlan().getStages();
+      if (load != loads.front() && depth != stages)
+        return load.emitOpError() << "has a ring of " << depth << " stages, beside one of " << stages
+                                  << "; where all warps copy, the rings of a loop are of one depth";
+      stages = depth;
+    }
+    return success();
+  }
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
@@ -332,7 +347,7 @@ private:
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   TileSequence sequence;
-  int64_t stages;
+  int64_t stages = 1;
   OpBuilder builder;
   Location loc;
   Value origin; ///< first key of the tile that the body works on
@@ -358,7 +373,8 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
         FailureOr<TileSequence> sequence = TileSequence::create(domain);
         if (failed(sequence))
           return signalPassFailure();
-        LoopPipeliner(kernel, loop, *sequence).run();
+        if (failed(LoopPipeliner(kernel, loop, *sequence).run()))
+          return signalPassFailure();
         if (domain->use_empty())
           domain.erase();
       }

@@ -46,57 +46,103 @@ using namespace attune;
 
 namespace attune::roles {
 
+LogicalResult WarpSpecializer::findRings() {
+  for (auto load : kernel.getBody().front().getOps<tile::LoadOp>())
+    if (isCopied(load))
+      once.emplace_back(load);
+  Block &body = loop.getBody().front();
+  for (auto load : body.getOps<tile::LoadOp>())
+    if (isCopied(load))
+      streamed.emplace_back(load);
+  if (once.empty() || streamed.empty())
+    return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and " << streamed.size()
+                              << " in it; warps are specialised around one of each at least";
+  for (auto convert : body.getOps<tile::ConvertOp>())
+    if (tile::isStaged(convert))
+      (tile::isByDistance(convert.getResult().getType()) ? staged : columns).emplace_back(convert);
+    else if (sched::ringOf(convert))
+      exchanged.emplace_back(convert);
+  for (auto window : body.getOps<tile::WindowOp>())
+    windows.emplace_back(window);
+  sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
+    return followsBatch(cast<tile::WindowOp>(ring.tile));
+  });
+  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged))
+    if (!llvm::is_contained(depths, ring.stages()))
+      depths.push_back(ring.stages());
+  return findOthers();
+}
+
+LogicalResult WarpSpecializer::findOthers() {
+  for (const Ring &ring : once)
+    if (ring.stages() != once.front().stages())
+      return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, beside one of "
+                                      << once.front().stages() << "; rings before the loop are of one depth";
+  // The first warp says with the first copies which tile of work they are for, and which tile comes next.
+  for (const Ring &ring : llvm::concat<const Ring>(once, ArrayRef(streamed).take_front(1), columns))
+    if (ring.is.getFirstWarp() || ring.is.getWarps() > 1)
+      return ring.tile->emitOpError("has a ring that the first warp alone has to fill: with what is copied before the "
+                                    "loop, and first in it, goes which tiles the role copies");
+  for (const Ring &ring : columns)
+    if (ring.stages() != streamed.front().stages())
+      return ring.tile->emitOpError()
+             << "lies in stages beside those of the first copy of the loop, of which there are "
+             << streamed.front().stages();
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+    if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
+      return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
+    if (isa<tile::ConvertOp>(ring.tile) && ring.is.getFirstWarp() != 1)
+      return ring.tile->emitOpError("is computed by warps from warp 1 on");
+    if (isa<tile::WindowOp>(ring.tile) && (ring.is.getWarps() != 2 || ring.is.getFirstWarp() % 2))
+      return ring.tile->emitOpError("is copied by two warps, of which the first has an even number");
+    if (!ring.is.getFirstWarp()) {
+      if (!isa<tile::LoadOp>(ring.tile))
+        return ring.tile->emitOpError("has a ring that the first warp cannot fill, which copies; give it another");
+      continue;
+    }
+    for (auto &[first, rings] : others)
+      if (const sched::RingAttr &is = rings.front()->is;
+          (first != ring.is.getFirstWarp() || is.getWarps() != ring.is.getWarps()) &&
+          first < ring.is.getFirstWarp() + ring.is.getWarps() && ring.is.getFirstWarp() < first + is.getWarps())
+        return ring.tile->emitOpError() << "has a ring of warps that fill another one with others: " << is;
+    others[ring.is.getFirstWarp()].push_back(&ring);
+  }
+  return success();
+}
+
 LogicalResult WarpSpecializer::run() {
   Block &body = kernel.getBody().front();
   SmallVector<Operation *> original;
   for (Operation &op : body)
     original.push_back(&op);
-  for (auto load : body.getOps<tile::LoadOp>())
-    if (isCopied(load))
-      once.push_back({load});
-  for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
-    if (isCopied(load))
-      streamed.push_back({load});
-  if (once.empty() || streamed.empty())
-    return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and " << streamed.size()
-                              << " in it; warps are specialised around one of each at least";
-  for (auto convert : loop.getBody().front().getOps<tile::ConvertOp>())
-    if (tile::isStaged(convert))
-      (tile::isByDistance(convert.getResult().getType()) ? staged : columns).push_back({convert});
-  for (auto window : loop.getBody().front().getOps<tile::WindowOp>())
-    windows.push_back({window});
-  sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
-    return followsBatch(cast<tile::WindowOp>(ring.tile));
-  });
-
+  if (failed(findRings()))
+    return failure();
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
   claims = plan.getPersistent() && tile::findOperand(kernel, tile::workCounter);
-  if (!staged.empty()) // all by the same warps
-    storingWarps = cast<sched::FragmentAttr>(cast<tile::ConvertOp>(staged.front().tile).getTile().getType().getLayout())
-                       .getWarps();
-  valuesApart = domain.skips() && staged.empty();
-  const int64_t followers =
-      domain.skips() ? valuesApart + storingWarps + (windows.empty() ? 0 : plan.getCopyWarps() - firstWindowWarp) : 0;
+  int64_t followers = 0;
+  if (domain.skips())
+    for (const auto &[first, rings] : others)
+      followers += rings.front()->is.getWarps();
 
   builder.setInsertionPointToStart(&body);
   for (Ring &ring : once) // what follows the tiles of work reads the messages with the first
-    declare(ring, plan.getQStages(), /*filledBy=*/1,
-            /*emptiedBy=*/plan.getWarps() + (&ring == &once.front() ? followers : 0));
+    declare(ring, /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + (&ring == &once.front() ? followers : 0));
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
     const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
-    declare(ring, plan.getStages(), /*filledBy=*/withColumns ? 33 : 1,
-            /*emptiedBy=*/withColumns ? 32 * readers : readers);
+    declare(ring, /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
-    declare(ring, plan.getStages(), /*filledBy=*/32 * storingWarps, plan.getWarps());
+    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), plan.getWarps());
   for (Ring &ring : windows)
-    declare(ring, plan.getStages(), /*filledBy=*/1, plan.getWarps());
+    declare(ring, /*filledBy=*/1, plan.getWarps());
   for (Ring &ring : columns) {
-    ring.buffer = declareBuffer(ring, plan.getStages());
+    ring.buffer = declareBuffer(ring);
     ring.barriers = streamed.front().barriers;
   }
+  for (Ring &ring : exchanged)
+    ring.buffer = declareBuffer(ring);
   describeWindows();
   if (!loop.getWithin().empty())
     ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
@@ -104,15 +150,15 @@ LogicalResult WarpSpecializer::run() {
     return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                               "ask one that follows from tile.part_row");
   if (plan.getPersistent() || domain.skips())
-    tasks = declareMessages("tasks", plan.getQStages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
+    tasks =
+        declareMessages("tasks", once.front().stages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
   if (domain.skips())
-    visits = declareMessages("visits", plan.getStages(), 2);
+    visits = declareMessages("visits", streamed.front().stages(), 2);
   initialise();
-  RoleRegisters registers = roleRegisters(int(plan.getWarps()), int(plan.getCopyWarps()), domain.skips(),
-                                          int(staged.size() + 2 * windows.size()),
-                                          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
-  Block *producer = role("producer", plan.getCopyWarps(), registers.producer);
-  Block *consumer = role("consumer", plan.getWarps(), registers.consumer);
+  auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>();
+  Block *producer = writeRole(*roles.begin());
+  Block *consumer = writeRole(*std::next(roles.begin()));
+  kernel->removeAttr(sched::rolesAttr);
   if (failed(writeProducer(producer, original)))
     return failure();
   // When the consumers' ops run says nothing of what the producer computes for them.

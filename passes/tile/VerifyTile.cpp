@@ -9,7 +9,7 @@
 #include "passes/analysis/WarpgroupRows.h"
 
 #include "arch/ArchInfo.h"
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYTILE
@@ -178,9 +178,14 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     kernel.walk([&](Operation *op) {
       auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType())
                                                                          : TileType();
-      if (type && type.getSpace() == tile::MemorySpace::Shared)
-        count(tile::nameOf(op->getResult(0)),
-              op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages() : plan.getQStages(), type.bytes());
+      if (!type || type.getSpace() != tile::MemorySpace::Shared)
+        return;
+      sched::RingAttr ring = sched::ringOf(op);
+      count(tile::nameOf(op->getResult(0)),
+            ring                                       ? ring.getStages()
+            : op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages()
+                                                       : plan.getQStages(),
+            type.bytes());
     });
     if (plan.getPersistent())
       kernel.walk([&](tile::StoreOp store) {

@@ -662,6 +662,27 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+  %z = arith.constant 0 : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.store_box' op adds 'bf16', where only f32 is added}}
+  sched.store_box %k[%z, %z] to %m[%z, %z, %z, %z] adds : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+  %c0 = arith.constant 0 : i32
+  %x = arith.constant 1.0 : f32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x k 64 x d 64, bf16, shared>
+  // expected-error @+1 {{'sched.store_shared' op writes a pair of 'f32' to elements of 'bf16', where pairs are f32}}
+  sched.store_shared %x and %x, %s[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x k 64 x d 64, bf16, shared>
+}
+
+// -----
+
 sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
   %z = arith.constant 0 : i32
   %t = arith.constant true

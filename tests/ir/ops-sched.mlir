@@ -267,6 +267,9 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     %p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
+    %sums = sched.shared "sums" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+    %SUMS = tile.param "sums" : !tile.view<4, f32>
+    %float = arith.constant 1.0 : f32
     // CHECK: sched.for_work grid (
     sched.for_work grid (%b) {
       %h = sched.natural %b : i32
@@ -309,6 +312,12 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16,
       sched.fence_async
       // CHECK: sched.store_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%[[B2:.*]], %{{.*}}, %{{.*}}, %{{.*}}] : <stage 1 x q 128
       sched.store_box %q[%zero, %zero] to %omap[%b, %h, %q0, %zero] : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      // CHECK: sched.tensor_map %{{.*}} swizzle <128> : <4, f32> -> <64 x 32, f32>
+      %sums_map = sched.tensor_map %SUMS swizzle <128> : !tile.view<4, f32> -> !sched.tensor_map<64 x 32, f32>
+      // CHECK: sched.store_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <64 x 32, f32>
+      sched.store_box %sums[%zero, %zero] to %sums_map[%b, %h, %q0, %zero] adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 32, f32>
+      // CHECK: sched.store_shared %{{.*}} and %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : f32, <stage 1 x q 128
+      sched.store_shared %float and %float, %sums[%zero, %zero, %zero] : f32, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
       // CHECK: sched.add_rows 64 of %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] : <stage 1 x q 128 x d 64, f32, shared>, <2, f32>
       sched.add_rows 64 of %dq[%zero, %zero] to %lse[%q0] : !tile.tile<stage 1 x q 128 x d 64, f32, shared>, !tile.view<2, f32>
       // CHECK: sched.commit_boxes

@@ -176,7 +176,7 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
   }
   // Tiles of work along an axis that the output lacks write the same.
   auto store = dyn_cast<sched::StoreBoxOp>(step.op);
-  if (!store || step.grid.size() != axes.size())
+  if (!store || store.getAdds() || step.grid.size() != axes.size())
     return Go::Next;
   std::array<int64_t, 4> box;
   for (size_t i = 0; i < 4; ++i)

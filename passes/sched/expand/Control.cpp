@@ -68,7 +68,7 @@ LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
     if (failed(expand(&inner)))
       return failure();
   // Shared memory is the block's until the last boxes have been read.
-  if (plan.getPersistent() && !op.getBody().getOps<sched::ForWorkOp>().empty())
+  if (std::exchange(leavesBoxes, false))
     waitForBoxes(sched::ThreadIdOp::create(builder, loc));
   return success();
 }
@@ -144,8 +144,8 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
       })
       .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
             tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::StoreOp, tile::AccumulateOp, sched::SlotOp,
-            sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp,
-            sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
+            sched::ExchangeOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp,
+            sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
       .Case<sched::SharedOp>([&](auto shared) {
         Operation *buffer = builder.clone(*shared);
         buffer->getResult(0).setType(inPairs(shared.getResult().getType()));

@@ -101,16 +101,30 @@ void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {
     body();
 }
 
-void KernelExpander::writeToShared(Value buffer, Value shared) {
+void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
   auto type = cast<TileType>(buffer.getType());
   byWriters(buffer, [&] {
     if (type.rank() == 2)
-      return writeFragments(buffer, shared);
+      return writeFragments(buffer, shared, stage);
     forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
       Value place = coordinateInTile(buffer, type.axis(0), i, r, j, c);
-      sched::StoreSharedOp::create(builder, loc, get(buffer, at), shared, i32(0), i32(0), place);
+      sched::StoreSharedOp::create(builder, loc, get(buffer, at), shared, stage, i32(0), place);
     });
   });
+}
+
+bool KernelExpander::isReadAsynchronously(Value tile) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    return addsByRows(user) || (plan.getCopyWarps() && isa<tile::MmaOp>(user));
+  });
+}
+
+LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
+  writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
+  if (isReadAsynchronously(op.getResult()))
+    sched::FenceAsyncOp::create(builder, loc);
+  meetAll();
+  return success();
 }
 
 LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
@@ -130,11 +144,8 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
     if (toShared && !to.getLayout()) // as a vector, or the rows that the copy engine adds
       shared.setType(cast<TileType>(shared.getType()).withLayout({}));
     meet();
-    writeToShared(source, shared);
-    // What the copy engine or a warpgroup's product reads.
-    if (llvm::any_of(op.getResult().getUsers(), [&](Operation *user) {
-          return addsByRows(user) || (plan.getCopyWarps() && isa<tile::MmaOp>(user));
-        }))
+    writeToShared(source, shared, i32(0));
+    if (isReadAsynchronously(op.getResult()))
       sched::FenceAsyncOp::create(builder, loc);
     meetAll();
   }

@@ -217,10 +217,14 @@ private:
   // Exchanges.cpp
   /// From registers to shared memory, to another layout by way of it, or from it.
   LogicalResult exchange(tile::ConvertOp op);
+  /// To a stage of shared memory.
+  LogicalResult expandOp(sched::ExchangeOp op);
+  /// Whether the copy engine or a warpgroup's product reads the shared tile.
+  bool isReadAsynchronously(Value tile);
   /// Room in shared memory for what the lanes exchange of `type`.
   Value exchangeBuffer(TileType type, Type element, StringRef name);
   /// What each place of the register tile `buffer` holds, by the first of those that hold it.
-  void writeToShared(Value buffer, Value shared);
+  void writeToShared(Value buffer, Value shared, Value stage);
   /// In the lanes and warps that are the first to hold what they hold of a register tile, true; null where all are.
   Value isWriter(Value buffer);
   /// Calls `body`, by the writers of `buffer` alone.
@@ -268,8 +272,14 @@ private:
   LogicalResult expandOp(tile::StoreOp op);
   /// The thread of a warpgroup that copies boxes waits until they have been read.
   void waitForBoxes(Value threadId);
-  /// Whether the copy engine stores the tile: 16-bit elements, to a tensor of four dimensions.
-  static bool isStoredByEngine(tile::StoreOp op);
+  /// Whether the copy engine can take a register tile, of 64 rows a warpgroup, to `view`: of four dimensions, with rows up
+  /// to the end of its axis.
+  bool takesBoxes(Value tile, Value view, Value limit);
+  /// Whether the copy engine stores the tile: 16-bit elements.
+  bool isStoredByEngine(tile::StoreOp op);
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores or adds them. Where
+  /// that is done `again` and again, boxes of the time before are awaited first, and the last ones at the role's end.
+  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, bool adds);
   /// Whether an output may lie over the left operand: a block has one tile of work, and each warpgroup has read its own
   /// rows alone.
   bool isFreeFor(TileType output);
@@ -283,11 +293,13 @@ private:
   /// number of j goes by pairs.
   void writeMatrices(Value buffer, Value shared);
   /// A `c` fragment into a staged tile, two columns at a time, from one j on.
-  void writeFragments(Value buffer, Value shared, int64_t firstJ = 0);
+  void writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ = 0);
   /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
   LogicalResult storeElements(tile::StoreOp op);
-  /// From registers element by element, or, from sm_90 on, two columns at a time.
+  /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
+  /// Through shared memory of its own.
+  void addByEngine(tile::AccumulateOp op, Value buffer);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
   void addShared(tile::AccumulateOp op);
   /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
@@ -306,6 +318,7 @@ private:
   Block *workBlock = nullptr;
   SmallVector<Value> place;           ///< of the tile of work along each axis of the grid, in a kernel without roles
   int64_t roleWarps = 0;              ///< of the role at hand; 0 where all warps of the block do the same
+  bool leavesBoxes = false;           ///< the role at hand has started boxes that it has not awaited
   Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
   llvm::DenseSet<Value> rightBuffers; ///< of their right operands
   IRMapping mapping;                  ///< scalars and views

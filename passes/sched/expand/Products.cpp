@@ -43,6 +43,8 @@ std::pair<Value, Value> KernelExpander::slotOf(Value tile) {
     return {buffer, i32(0)};
   if (auto scale = tile.getDefiningOp<tile::ScaleOp>())
     tile = scale.getTile();
+  if (auto exchange = tile.getDefiningOp<sched::ExchangeOp>())
+    return {buffers.lookup(exchange.getRing()), mapping.lookup(exchange.getStage())};
   auto slot = tile.getDefiningOp<sched::SlotOp>();
   assert(slot && "shared tiles are slots of rings once copies are pipelined");
   return {buffers.lookup(slot.getRing()), mapping.lookup(slot.getStage())};

@@ -8,7 +8,7 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   tile::OperandAttr operand = tile::operandOf(op.getView());
-  if (plan.getCopyWarps() && isStoredByEngine(op))
+  if (isStoredByEngine(op))
     return storeByEngine(op);
   auto store = [&] {
     if (type.rank() == 1 || !operand.isTiled())
@@ -29,10 +29,24 @@ void KernelExpander::waitForBoxes(Value threadId) {
   onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
 }
 
+/// Whether rows of the view end where its axis does: the copy engine leaves out what lies behind.
+static bool isWhole(tile::OperandAttr operand, Value limit) {
+  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
+  return extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
+}
+
+bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
+  tile::OperandAttr operand = tile::operandOf(view);
+  auto type = cast<TileType>(tile.getType());
+  if (!plan.getCopyWarps() || type.rank() != 2 || inShared(tile) || type.getShape()[0] != 16 * plan.getWarps())
+    return false;
+  return layoutOf(buffers.lookup(tile)).getRole() == FragmentRole::C && operand && operand.isTiled() &&
+         operand.getAxes().size() == 4 && isWhole(operand, limit);
+}
+
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
-  tile::OperandAttr operand = tile::operandOf(op.getView());
-  return cast<TileType>(op.getTile().getType()).rank() == 2 && !inShared(op.getTile()) && operand &&
-         operand.isTiled() && operand.getAxes().size() == 4 && operand.getElementType().getIntOrFloatBitWidth() == 16;
+  return takesBoxes(op.getTile(), op.getView(), op.getLimit()) &&
+         op.getView().getType().getElementType().getIntOrFloatBitWidth() == 16;
 }
 
 bool KernelExpander::isFreeFor(TileType output) {
@@ -55,29 +69,36 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
     Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/plan.getPersistent(), /*adds=*/false);
+  return success();
+}
+
+void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, bool adds) {
   Value barrier = warpgroupBarrier();
-  if (plan.getPersistent()) {
+  if (again) {
     waitForBoxes(thread);
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);
+    leavesBoxes = true;
   }
-  writeMatrices(buffer, shared);
+  auto type = cast<TileType>(shared.getType());
+  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0)) : writeMatrices(buffer, shared);
   sched::FenceAsyncOp::create(builder, loc);
   sched::SyncWarpsOp::create(builder, loc, barrier, 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
-  Value map = tensorMap(op.getView(), 64, cast<sched::SwizzleAttr>(sharedType.getLayout()));
+  Value map = tensorMap(view, 64, cast<sched::SwizzleAttr>(type.getLayout()));
   SmallVector<Value> at;
-  for (Value index : op.getIndices())
+  for (Value index : indices)
     at.push_back(mapping.lookup(index));
   onlyIf(first, [&] {
     Value row = warpgroupRow();
-    for (int64_t column = 0; column < tile::operandOf(op.getView()).getColumns();
+    for (int64_t column = 0; column < tile::operandOf(view).getColumns();
          column += cast<sched::TensorMapType>(map.getType()).getColumns())
-      sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column));
+      sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column),
+                                adds);
     sched::CommitBoxesOp::create(builder, loc);
-    if (!plan.getPersistent())
+    if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
-  return success();
 }
 
 TileType KernelExpander::stagedType(TileType type, Type element) {
@@ -106,12 +127,11 @@ void KernelExpander::writeMatrices(Value buffer, Value shared) {
     });
   });
   if (shape[1] % 2)
-    writeFragments(buffer, shared, shape[1] - 1);
+    writeFragments(buffer, shared, i32(0), shape[1] - 1);
 }
 
-void KernelExpander::writeFragments(Value buffer, Value shared, int64_t firstJ) {
+void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ) {
   Type element = cast<TileType>(shared.getType()).getElementType();
-  Value stage = i32(0);
   SmallVector<int64_t> shape = laneShape(buffer);
   repeat(shape[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
@@ -120,8 +140,7 @@ void KernelExpander::writeFragments(Value buffer, Value shared, int64_t firstJ) 
         Value row = rowInTile(buffer, i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
         if (element.isF32()) {
-          sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column);
-          sched::StoreSharedOp::create(builder, loc, second, shared, stage, row, add(column, 1));
+          sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column, second);
           return;
         }
         Value pair = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
@@ -152,7 +171,7 @@ LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   Value shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
   meet();
-  writeToShared(buffers.lookup(op.getTile()), shared);
+  writeToShared(buffers.lookup(op.getTile()), shared, i32(0));
   meetAll();
   copyToGlobal(op, shared, i32(0));
   return success();
@@ -188,6 +207,10 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
     return success();
   }
   Value buffer = buffers.lookup(op.getTile());
+  if (takesBoxes(op.getTile(), op.getView(), op.getLimit())) {
+    addByEngine(op, buffer);
+    return success();
+  }
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const ArchInfo *info = findArch(arch);
@@ -203,6 +226,18 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
         sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
       });
   return success();
+}
+
+void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
+  Value shared;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(
+        &builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+    shared = sched::SharedOp::create(builder, loc, stagedType(op.getTile().getType(), builder.getF32Type()),
+                                     nameOfView(op.getView()) + "_tile");
+  }
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, /*adds=*/true);
 }
 
 bool KernelExpander::addsByRows(Operation *op) {

@@ -20,7 +20,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   FailureOr<TileSequence> sequence = TileSequence::create(domain);
   if (failed(sequence))
     return failure();
-  Position query, entry = start(work);
+  Position query;
+  Positions entry = start(work);
   Value more, first;
   SmallVector<Value> begins;
   {
@@ -47,7 +48,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/tasks && &ring == &once.front());
   builder.setInsertionPoint(loop);
   Value bound = sequence->bound;
-  SmallVector<Value, 3> from{first, entry.stage, entry.phase};
+  SmallVector<Value, 3> from{first};
+  append(from, entry);
   bool endsApart = false;
   if (!loop.getWithin().empty()) {
     auto [begin, end] = sequence->within(builder, loop.getWithin()[0], loop.getWithin()[1]);
@@ -63,12 +65,12 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   Block &body = tiles.getBody().front();
   builder.setInsertionPointToStart(&body);
   Value index = body.getArgument(0);
-  Position at{body.getArgument(1), body.getArgument(2)};
+  Positions at = carriedPositions(body.getArguments().drop_front());
   loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
   Value following;
   if (!visits)
     loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));
-  for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(3)))
+  for (auto [old, argument] : llvm::zip(loop.getCarried(), body.getArguments().drop_front(1 + 2 * depths.size())))
     old.replaceAllUsesWith(argument);
   tile::YieldOp yield = loop.getYield();
   SmallVector<Value> carried(yield.getValues());
@@ -80,19 +82,21 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       if (!visits || !ofKeys)
         return;
       // Behind the first product's start.
-      sched::ReceiveOp visit = receiveVisit(at);
+      sched::ReceiveOp visit = receiveVisit(in(at, ring));
       following = field(visit, 0, "next_tile");
       Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
       loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
     };
-    readStage(ring, at, /*refilled=*/true, /*waited=*/false, readVisit,
+    readStage(ring, in(at, ring), /*refilled=*/true, /*waited=*/false, readVisit,
               ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
   }
+  for (Ring &ring : exchanged)
+    exchange(ring, in(at, ring));
   builder.setInsertionPointToEnd(&body);
   if (!following)
     following = sequence->next(builder, {index, {}}).tile;
-  Position next = advance(at, plan.getStages());
-  SmallVector<Value> values{following, next.stage, next.phase};
+  SmallVector<Value> values{following};
+  append(values, advance(at));
   llvm::append_range(values, carried);
   sched::NextOp::create(builder, loc, values);
   loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
@@ -129,18 +133,20 @@ sched::ForTilesOp WarpSpecializer::passOver(TileSequence &sequence, ValueRange f
   nameCarried(tiles);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&tiles.getBody().front());
-  Position at{tiles.getBody().getArgument(1), tiles.getBody().getArgument(2)};
+  Positions at = carriedPositions(tiles.getBody().getArguments().drop_front());
   Value following = visits ? Value() : sequence.next(builder, {tiles.getBody().getArgument(0), {}}).tile;
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
     if (!following) {
       following = followVisit(at);
       continue;
     }
-    sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-    release(ring, at.stage);
+    const Position own = in(at, ring);
+    sched::WaitOp::create(builder, loc, ring.barriers, own.stage, own.phase);
+    release(ring, own.stage);
   }
-  Position next = advance(at, plan.getStages());
-  sched::NextOp::create(builder, loc, ValueRange{following, next.stage, next.phase});
+  SmallVector<Value> next{following};
+  append(next, advance(at));
+  sched::NextOp::create(builder, loc, next);
   return tiles;
 }
 
@@ -162,8 +168,19 @@ std::pair<Value, Value> WarpSpecializer::receiveTask(Position query, ArrayRef<Op
   return {task.getResult(place - 1), first};
 }
 
-Value WarpSpecializer::followVisit(Position at) {
+void WarpSpecializer::exchange(Ring &ring, Position at) {
+  auto convert = cast<tile::ConvertOp>(ring.tile);
+  builder.setInsertionPoint(convert);
+  auto shared = sched::ExchangeOp::create(builder, convert.getLoc(), convert.getResult().getType(), convert.getTile(),
+                                          ring.buffer, at.stage);
+  placeAs(convert, shared);
+  convert.replaceAllUsesWith(shared.getResult());
+  convert.erase();
+}
+
+Value WarpSpecializer::followVisit(ArrayRef<Position> positions) {
   const Ring &keys = streamed.front();
+  const Position at = in(positions, keys);
   sched::WaitOp::create(builder, loc, keys.barriers, at.stage, at.phase);
   Value following = field(receiveVisit(at), 0, "next_tile");
   release(keys, at.stage);

@@ -8,51 +8,10 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(block);
   Value thread = sched::ThreadIdOp::create(builder, loc);
-  // Other warps, by a comparison of their number. They stand before the first, the one with the most to hold: it need
-  // not keep the number for them.
-  auto others = [&](arith::CmpIPredicate which, int64_t number, Value also, function_ref<LogicalResult()> walk) {
-    OpBuilder::InsertionGuard guard(builder);
-    Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
-    Value are = arith::CmpIOp::create(builder, loc, which, warp, i32(number));
-    if (also)
-      are = arith::AndIOp::create(builder, loc, are, also);
-    LogicalResult result = success();
-    onlyIf(are, [&] { result = walk(); });
-    return result;
-  };
-  if (!staged.empty() &&
-      failed(others(storingWarps == 1 ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge, 1, {}, [&] {
-        return walkTiles(original, /*before=*/{},
-                         [&](IRMapping &mapping, Position at, ArrayRef<Value>) { computeStaged(mapping, at); });
-      })))
-    return failure();
-  if (valuesApart && failed(others(arith::CmpIPredicate::eq, 1, {}, [&] {
-        Value one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
-        return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-          onlyIf(one, [&] {
-            for (Ring &ring : MutableArrayRef<Ring>(streamed).drop_front())
-              copyStreamed(ring, mapping, at);
-          });
-        });
-      })))
-    return failure();
-  if (!windows.empty()) {
-    Value unmapped = arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
-    auto copyEach = [&](IRMapping &mapping, Position at, ArrayRef<Value>) {
-      auto copyAll = [&] {
-        for (Ring &ring : windows)
-          copyWindow(ring, mapping, at, /*map=*/{});
-      };
-      if (visits)
-        onlyIf(unmapped, copyAll);
-      else
-        copyAll();
-    };
-    // Warps that empty the rings of Q and K walk the tiles in any case.
-    if (failed(others(arith::CmpIPredicate::sge, firstWindowWarp, visits ? Value() : unmapped,
-                      [&] { return walkTiles(original, /*before=*/{}, copyEach); })))
+  // Other warps stand before the first, the one with the most to hold: it need not keep their number for them.
+  for (auto &[first, rings] : others)
+    if (failed(writeOthers(thread, rings, original)))
       return failure();
-  }
   Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
   auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
   builder.setInsertionPointToStart(copies.thenBlock());
@@ -72,13 +31,13 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       }
     });
   };
-  return walkTiles(original, copyOnce, [&](IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+  return walkTiles(original, copyOnce, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit) {
     if (!columns.empty())
-      copyWithColumns(mapping, at, visit, one);
+      copyWithColumns(mapping, in(at, streamed.front()), visit, one);
     // In the order of their first use, which is that of their release.
     SmallVector<Ring *> rings;
     for (Ring &ring : llvm::concat<Ring>(streamed, windows))
-      if (&ring == &streamed.front() ? columns.empty() : !valuesApart || isa<tile::WindowOp>(ring.tile))
+      if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp() || isa<tile::WindowOp>(ring.tile))
         rings.push_back(&ring);
     if (rings.empty())
       return;
@@ -86,9 +45,9 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
       for (Ring *ring : rings) {
         if (ring->map)
-          onlyIf(mapped, [&] { copyWindow(*ring, mapping, at, ring->map); });
+          onlyIf(mapped, [&] { copyWindow(*ring, mapping, in(at, *ring), ring->map); });
         else
-          copyStreamed(*ring, mapping, at, visit);
+          copyStreamed(*ring, mapping, in(at, *ring), visit);
       }
     });
   });
@@ -161,7 +120,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   FailureOr<TileSequence> sequence = TileSequence::create(domain);
   if (failed(sequence))
     return failure();
-  Position entry = start(work);
+  Positions entry = start(work);
   SmallVector<Value> begins;
   if (!follows) {
     SmallVector<tile::DomainOp> parts = before ? partDomains(mapping, original) : SmallVector<tile::DomainOp>();
@@ -177,16 +136,18 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     place.push_back(hasNext(work, following));
   if (before)
     before(mapping, queryPosition(work), plan.getPersistent() ? place : ArrayRef<Value>(), first.tile, begins);
-  SmallVector<Value> carried{first.tile, entry.stage, entry.phase};
+  SmallVector<Value> carried{first.tile};
+  append(carried, entry);
   llvm::append_range(carried, first.window);
   auto tiles =
       sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
   nameCarried(tiles);
   builder.setInsertionPointToStart(&tiles.getBody().front());
   auto arguments = tiles.getBody().getArguments();
-  TileSequence::Visit visited{arguments[0], llvm::to_vector<3>(llvm::map_range(
-                                                arguments.drop_front(3), [](BlockArgument a) -> Value { return a; }))};
-  Position at{arguments[1], arguments[2]};
+  TileSequence::Visit visited{arguments[0],
+                              llvm::to_vector<3>(llvm::map_range(arguments.drop_front(1 + 2 * depths.size()),
+                                                                 [](BlockArgument a) -> Value { return a; }))};
+  Positions at = carriedPositions(arguments.drop_front());
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
@@ -195,8 +156,8 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     visit = {after.tile,
              arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
   each(mapping, at, visit);
-  Position next = advance(at, plan.getStages());
-  carried = {after.tile, next.stage, next.phase};
+  carried = {after.tile};
+  append(carried, advance(at));
   llvm::append_range(carried, after.window);
   sched::NextOp::create(builder, loc, carried);
   if (receives) {
@@ -230,16 +191,67 @@ SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block,
   return domains;
 }
 
-void WarpSpecializer::computeStaged(IRMapping &mapping, Position at) {
-  for (Ring &ring : staged) {
-    Location loc = ring.tile->getLoc();
-    sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-    cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder,
-                      mapping);
-    sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer,
-                               at.stage);
-    sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
-  }
+void WarpSpecializer::computeStaged(Ring &ring, IRMapping &mapping, Position at) {
+  Location loc = ring.tile->getLoc();
+  sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+  cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder,
+                    mapping);
+  sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer,
+                             at.stage);
+  sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
+}
+
+Value WarpSpecializer::isUnmapped() {
+  return arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
+}
+
+LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
+  using arith::CmpIPredicate;
+  OpBuilder::InsertionGuard guard(builder);
+  const int64_t first = rings.front()->is.getFirstWarp(), warps = rings.front()->is.getWarps(), end = first + warps;
+  Value needed;
+  // Who empties the rings of Q and K walks the tiles in any case.
+  if (!visits && llvm::all_of(rings, [](const Ring *ring) { return isa<tile::WindowOp>(ring->tile); }))
+    needed = isUnmapped();
+  Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
+  Value are =
+      arith::CmpIOp::create(builder, loc, warps == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
+  auto alsoIf = [&](Value condition) { are = arith::AndIOp::create(builder, loc, are, condition); };
+  if (warps > 1 && end < plan.getCopyWarps())
+    alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(end)));
+  if (needed)
+    alsoIf(needed);
+  LogicalResult result = success();
+  onlyIf(are, [&] { result = walkOthers(rings, original); });
+  return result;
+}
+
+LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
+  SmallVector<Ring *> loads, windows, computed;
+  for (Ring *ring : rings)
+    (isa<tile::LoadOp>(ring->tile) ? loads : isa<tile::WindowOp>(ring->tile) ? windows : computed).push_back(ring);
+  Value one, unmapped;
+  if (!windows.empty() && visits)
+    unmapped = isUnmapped();
+  if (!loads.empty())
+    one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
+  return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value>) {
+    for (Ring *ring : computed)
+      computeStaged(*ring, mapping, in(at, *ring));
+    if (one)
+      onlyIf(one, [&] {
+        for (Ring *ring : loads)
+          copyStreamed(*ring, mapping, in(at, *ring));
+      });
+    auto copyWindows = [&] {
+      for (Ring *ring : windows)
+        copyWindow(*ring, mapping, in(at, *ring), /*map=*/{});
+    };
+    if (unmapped)
+      onlyIf(unmapped, copyWindows);
+    else
+      copyWindows();
+  });
 }
 
 void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {

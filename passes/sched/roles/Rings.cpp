@@ -11,8 +11,9 @@ Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t f
   return sched::SharedOp::create(builder, loc, type, name);
 }
 
-Value WarpSpecializer::declareBuffer(const Ring &ring, int64_t stages) {
+Value WarpSpecializer::declareBuffer(const Ring &ring) {
   auto type = cast<TileType>(ring.value().getType());
+  const int64_t stages = ring.stages();
   SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
   SmallVector<int64_t> shape{stages};
   llvm::append_range(axes, type.getAxes());
@@ -29,10 +30,10 @@ StringRef WarpSpecializer::stemOf(const Ring &ring) {
   return stem;
 }
 
-void WarpSpecializer::declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy) {
-  ring.buffer = declareBuffer(ring, stages);
+void WarpSpecializer::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
+  ring.buffer = declareBuffer(ring);
   ring.barriers =
-      sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), stages),
+      sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), ring.stages()),
                             (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
 }
 
@@ -68,14 +69,43 @@ void WarpSpecializer::initialise() {
   sched::BarrierOp::create(builder, loc);
 }
 
-WarpSpecializer::Position WarpSpecializer::advance(Position at, int64_t stages) {
-  Value one = i32(1), flipped = arith::XOrIOp::create(builder, loc, at.phase, one);
-  if (stages == 1)
-    return {at.stage, tile::named(flipped, "next_phase")};
-  Value following = arith::AddIOp::create(builder, loc, at.stage, one);
-  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, following, i32(stages));
-  return {tile::named(arith::SelectOp::create(builder, loc, wraps, i32(0), following), "next_stage"),
-          tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")};
+WarpSpecializer::Positions WarpSpecializer::advance(ArrayRef<Position> positions) {
+  Positions next;
+  Value one = i32(1);
+  for (auto [at, stages] : llvm::zip(positions, depths)) {
+    Value flipped = arith::XOrIOp::create(builder, loc, at.phase, one);
+    if (stages == 1) {
+      next.push_back({at.stage, tile::named(flipped, "next_phase")});
+      continue;
+    }
+    Value following = arith::AddIOp::create(builder, loc, at.stage, one);
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, following, i32(stages));
+    next.push_back({tile::named(arith::SelectOp::create(builder, loc, wraps, i32(0), following), "next_stage"),
+                    tile::named(arith::SelectOp::create(builder, loc, wraps, flipped, at.phase), "next_phase")});
+  }
+  return next;
+}
+
+WarpSpecializer::Positions WarpSpecializer::carriedPositions(ValueRange arguments) {
+  Positions at;
+  for (size_t i = 0; i < depths.size(); ++i)
+    at.push_back({arguments[2 * i], arguments[2 * i + 1]});
+  return at;
+}
+
+void WarpSpecializer::nameWork(sched::ForWorkOp work, ArrayRef<StringRef> first) {
+  SmallVector<StringRef> names(first);
+  for (size_t i = 0; i < depths.size(); ++i)
+    names.append({"first_stage", "first_phase"});
+  work->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
+}
+
+void WarpSpecializer::nameCarried(sched::ForTilesOp tiles) {
+  SmallVector<StringRef> names{"tile"};
+  for (size_t i = 0; i < depths.size(); ++i)
+    names.append({"stage", "phase"});
+  names.append({"origin", "visible", "full"});
+  tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(tiles.getInits().size())));
 }
 
 WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
@@ -90,26 +120,26 @@ WarpSpecializer::Work WarpSpecializer::numberedWork(WorkOrder::Deal deal) {
   numbers.prepare();
   Value first = numbers.first();
   auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Persistent, first, numbers.total(), ringStart());
-  loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"number", "count", "first_stage", "first_phase"}));
+  nameWork(loop, {"number", "count"});
   return {loop, numbers};
 }
 
 WarpSpecializer::Work WarpSpecializer::receivedWork() {
   auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Received, Value(), Value(), ringStart());
-  loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"count", "first_stage", "first_phase"}));
+  nameWork(loop, {"count"});
   return {loop, workOrder(WorkOrder::Deal::Once)};
 }
 
-WarpSpecializer::Position WarpSpecializer::start(sched::ForWorkOp work) {
+WarpSpecializer::Positions WarpSpecializer::start(sched::ForWorkOp work) {
   if (!plan.getPersistent())
-    return {i32(0), i32(0)};
-  return {work.getCarried()[0], work.getCarried()[1]};
+    return Positions(depths.size(), {i32(0), i32(0)});
+  return carriedPositions(work.getCarried());
 }
 
 WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) {
   if (!plan.getPersistent())
     return {i32(0), i32(0)};
-  Value count = work.getCount(), stages = i32(plan.getQStages());
+  Value count = work.getCount(), stages = i32(once.front().stages());
   Value walks = arith::DivUIOp::create(builder, loc, count, stages);
   return {tile::named(arith::RemUIOp::create(builder, loc, count, stages), "q_stage"),
           tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
@@ -120,7 +150,7 @@ void WarpSpecializer::nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, V
     return;
   builder.setInsertionPointToEnd(&work.getBody().front());
   SmallVector<Value> next{following};
-  for (Value position : tiles.getKept().slice(1, 2))
+  for (Value position : tiles.getKept().slice(1, 2 * depths.size()))
     next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
   sched::NextOp::create(builder, loc, next);
 }

@@ -20,6 +20,8 @@
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <map>
+
 namespace attune::roles {
 using namespace mlir; // this header is for the roles' own files
 using tile::TileType;
@@ -35,14 +37,22 @@ private:
   /// A load, or the conversion of what is computed to a shared tile.
   struct Ring {
     Operation *tile;
+    sched::RingAttr is; ///< how deep, and filled by whom
     Value buffer = {}, barriers = {}, map = {};
 
+    explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)) {}
     Value value() const { return tile->getResult(0); }
+    int64_t stages() const { return is.getStages(); }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
   struct Position {
     Value stage, phase;
   };
+  /// Where it is in the rings of a loop, which advance together: one for each of `depths`.
+  using Positions = SmallVector<Position, 1>;
+  Position in(ArrayRef<Position> at, const Ring &ring) {
+    return at[llvm::find(depths, ring.stages()) - depths.begin()];
+  }
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
@@ -50,11 +60,11 @@ private:
   Value declareMessages(StringRef name, int64_t stages, int64_t fields);
 
   /// Room for `stages` of what the ring holds.
-  Value declareBuffer(const Ring &ring, int64_t stages);
+  Value declareBuffer(const Ring &ring);
 
   static StringRef stemOf(const Ring &ring);
 
-  void declare(Ring &ring, int64_t stages, int64_t filledBy, int64_t emptiedBy);
+  void declare(Ring &ring, int64_t filledBy, int64_t emptiedBy);
 
   /// Whether the place along the grid's first axis, of batches, decides what a window shows.
   static bool followsBatch(tile::WindowOp window);
@@ -65,13 +75,18 @@ private:
   /// One thread makes the barriers; nobody goes on before.
   void initialise();
 
-  Block *role(StringRef name, int64_t warps, int64_t registers) {
-    auto role = sched::RoleOp::create(builder, loc, name, warps, builder.getI64IntegerAttr(registers));
+  Block *writeRole(sched::RoleAttr is) {
+    auto role = sched::RoleOp::create(builder, loc, is.getName().getValue(), is.getWarps(),
+                                      builder.getI64IntegerAttr(is.getRegisters()));
     return &role.getBody().emplaceBlock();
   }
 
-  /// The next stage of a ring, and the phase that goes with it.
-  Position advance(Position at, int64_t stages);
+  /// What becomes a ring, and which warps fill it.
+  LogicalResult findRings();
+  LogicalResult findOthers();
+
+  /// The next stage of each ring, and the phase that goes with it.
+  Positions advance(ArrayRef<Position> at);
 
   /// The tiles of work of a role, and what computes where they are and which come next.
   struct Work {
@@ -80,7 +95,16 @@ private:
   };
 
   /// Persistent blocks carry where the rings of K and V are.
-  SmallVector<Value> ringStart() { return plan.getPersistent() ? SmallVector<Value>(2, i32(0)) : SmallVector<Value>(); }
+  SmallVector<Value> ringStart() {
+    return plan.getPersistent() ? SmallVector<Value>(2 * depths.size(), i32(0)) : SmallVector<Value>();
+  }
+  void nameWork(sched::ForWorkOp work, ArrayRef<StringRef> first);
+  /// The positions that a loop carries, from its first argument after the tile on, and the values that it carries.
+  Positions carriedPositions(ValueRange arguments);
+  static void append(SmallVectorImpl<Value> &values, ArrayRef<Position> at) {
+    for (Position each : at)
+      values.append({each.stage, each.phase});
+  }
 
   WorkOrder workOrder(WorkOrder::Deal deal);
 
@@ -89,7 +113,7 @@ private:
   Work receivedWork();
 
   /// Where the rings of K and V are when a tile of work begins.
-  Position start(sched::ForWorkOp work);
+  Positions start(sched::ForWorkOp work);
 
   /// Where the ring of Q is: count mod stages, and the parity of count / stages.
   Position queryPosition(sched::ForWorkOp work);
@@ -98,17 +122,13 @@ private:
   /// whether a received one has a next.
   void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following);
 
-  void nameCarried(sched::ForTilesOp tiles) {
-    static constexpr StringRef names[] = {"tile", "stage", "phase", "origin", "visible", "full"};
-    tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(tiles.getInits().size())));
-  }
+  void nameCarried(sched::ForTilesOp tiles);
 
   //===--------------------------------------------------------------------===//
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies; where tiles are computed, the next ones compute them; where the first one searches, the
-  /// second copies V. All walk the same tiles.
+  /// The first warp copies, and others what is theirs (`others`). All walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original);
 
   /// A load of the loop; with K goes what is said of the tile.
@@ -120,7 +140,7 @@ private:
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
 
   /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
-  using AtStage = function_ref<void(IRMapping &mapping, Position at, ArrayRef<Value> visit)>;
+  using AtStage = function_ref<void(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit)>;
   /// `place` says of a persistent block's tile of work where it is, and whether another one follows; `first` is the
   /// first tile of keys, `begins` are those of parts where they are searched.
   using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
@@ -152,7 +172,13 @@ private:
 
   /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes
   /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
-  void computeStaged(IRMapping &mapping, Position at);
+  void computeStaged(Ring &ring, IRMapping &mapping, Position at);
+
+  /// Whether the copy engine has no map of the windows.
+  Value isUnmapped();
+  /// Warps other than the first, and their walk over the tiles of what they fill.
+  LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
+  LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
 
   /// By the copy engine where there is a map, else element by element.
   void copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map);
@@ -208,7 +234,7 @@ private:
   }
 
   /// The next tile, by what the producer has sent with K, of which nothing else is needed.
-  Value followVisit(Position at);
+  Value followVisit(ArrayRef<Position> at);
 
   /// The first and the last op of the ring's block that read its tile; null where none does.
   static std::pair<Operation *, Operation *> readersOf(const Ring &ring);
@@ -222,18 +248,19 @@ private:
   void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {},
                  MutableArrayRef<Ring> beside = {});
 
-  /// Of the producer: from it on its warps copy windows that the copy engine cannot.
-  static constexpr int64_t firstWindowWarp = 2;
+  /// What the warps of the role exchange goes into a stage, one after the other.
+  void exchange(Ring &ring, Position at);
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   OpBuilder builder;
   Location loc;
   tile::PlanAttr plan;
-  SmallVector<Ring> once;     ///< copies before the loop: of Q
-  SmallVector<Ring> streamed; ///< those in it: of K, and of V
-  SmallVector<Ring> windows;  ///< of captured tensors in it
-  SmallVector<Ring> staged;   ///< what copy warps compute for the others in it
+  SmallVector<Ring> once;      ///< copies before the loop: of Q
+  SmallVector<Ring> streamed;  ///< those in it: of K, and of V
+  SmallVector<Ring> windows;   ///< of captured tensors in it
+  SmallVector<Ring> staged;    ///< what copy warps compute for the others in it
+  SmallVector<Ring> exchanged; ///< what the warps that compute give each other in it
   /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
   SmallVector<Ring> columns;
   Value mapped; ///< where there are windows: whether the copy engine copies them
@@ -243,10 +270,11 @@ private:
   Value visits;
   /// The first tile that shows a warpgroup's rows something, where that follows from a search.
   tile::FirstVisibleOp ownBegin;
-  int64_t storingWarps = 0;   ///< how many compute `staged`, from the second on
-  bool sharesWindows = false; ///< all batches read the same windows
-  bool valuesApart = false;   ///< the second warp of the producer copies all but the first of `streamed`
-  bool claims = false;        ///< blocks claim tiles of work when they are free; else these follow from their index
+  /// The rings that other warps than the first fill, by the first of these warps.
+  std::map<int64_t, SmallVector<Ring *>> others;
+  SmallVector<int64_t> depths; ///< of the rings in the loop
+  bool sharesWindows = false;  ///< all batches read the same windows
+  bool claims = false;         ///< blocks claim tiles of work when they are free; else these follow from their index
 };
 
 } // namespace attune::roles
