@@ -124,7 +124,9 @@ private:
   LogicalResult findDepth(ArrayRef<tile::LoadOp> loads) {
     for (tile::LoadOp load : loads) {
       sched::RingAttr ring = sched::ringOf(load);
-      const int64_t depth = ring ? ring.getStages() : kernel.getPlan().getStages();
+      if (!ring)
+        return load.emitOpError("has no sched.ring, which tile-assign-roles writes");
+      const int64_t depth = ring.getStages();
       if (load != loads.front() && depth != stages)
         return load.emitOpError() << "has a ring of " << depth << " stages, beside one of " << stages
                                   << "; where all warps copy, the rings of a loop are of one depth";

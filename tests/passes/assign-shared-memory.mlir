@@ -1,5 +1,5 @@
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse -sched-assign-shared-memory | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=3 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse -sched-assign-shared-memory | FileCheck %s --check-prefix=THREE
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse -sched-assign-shared-memory | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=3 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse -sched-assign-shared-memory | FileCheck %s --check-prefix=THREE
 
 // K and V: 2 x 32 x 64 x 2 bytes each; Q 64 x 64 x 2 bytes. The output tile takes the place of a ring, which is dead by then.
 // CHECK-LABEL: sched.kernel @full

@@ -1,7 +1,7 @@
 // Warps that split the columns of V and O: from the plan to what each lane does.
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" | FileCheck %s --check-prefix=PLAN
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
 // PLAN: #tile.plan<tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = {{[0-9]+}}, longest_first = false, dv_warps = 2>
 

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s -split-input-file -tile-assign-layouts -tile-pipeline-copies -verify-diagnostics
+// RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -verify-diagnostics
 
 tile.kernel @gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
   %c0 = arith.constant 0 : i32

@@ -1,6 +1,6 @@
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=false" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=1 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=ONE
-// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=3 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=THREE
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=false" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=1 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=ONE
+// RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=3 q-registers=true" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -canonicalize -cse | FileCheck %s --check-prefix=THREE
 
 // Two stages: the first tile is copied before the loop, each step waits for its own tile and starts the next.
 // CHECK-LABEL: tile.kernel @full

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --tile-assign-layouts --tile-pipeline-copies --tile-to-sched --canonicalize --cse --sched-rematerialize | FileCheck %s
+// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --tile-assign-roles -tile-assign-layouts --tile-pipeline-copies --tile-to-sched --canonicalize --cse --sched-rematerialize | FileCheck %s
 
 // Branches of the loop, and what follows it, read the thread index and the tile of work again.
 // CHECK-LABEL: sched.kernel @plain

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s -split-input-file -tile-specialize-warps -verify-diagnostics
+// RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-specialize-warps -verify-diagnostics
 
 // A block has 16 barriers, of which each warpgroup takes two.
 // expected-error @below {{has 5 warpgroups, which need more barriers than a block has; plan at most 4}}

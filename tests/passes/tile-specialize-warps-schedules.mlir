@@ -1,5 +1,5 @@
 // What ops say of when they run goes with them, in the role that they stand in.
-// RUN: attune-opt %s -tile-specialize-warps | FileCheck %s
+// RUN: attune-opt %s -tile-assign-roles -tile-specialize-warps | FileCheck %s
 
 !queries = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
 !keys = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>

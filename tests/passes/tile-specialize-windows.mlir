@@ -1,5 +1,5 @@
-// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
-// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
+// RUN: attune-opt %s -attn-to-tile=granularity=16 -canonicalize -tile-hoist-invariants -tile-stage-biases -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
 
 // Where the launch has described both tensors the first warp starts their boxes between those of K and V; else two warps copy both. All batches read
 // the same windows: their tiles of work at one place stand side by side, in both roles.

@@ -1,6 +1,6 @@
 // RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse | FileCheck %s
 // RUN: attune-opt %s --attn-tile-size="arch=sm_90 tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse | FileCheck %s --check-prefix=WARPS
-// RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse --tile-assign-layouts --tile-overlap-products --tile-pipeline-copies --tile-specialize-warps --tile-pipeline-stages --tile-to-sched=arch=sm_90a --canonicalize --cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse --tile-assign-roles -tile-assign-layouts --tile-overlap-products --tile-pipeline-copies --tile-specialize-warps --tile-pipeline-stages --tile-to-sched=arch=sm_90a --canonicalize --cse | FileCheck %s --check-prefix=SCHED
 
 // A copy warp loads for all tiles what the mask reads in partial ones. Words alone: others stay a vector that lanes load for each other.
 // CHECK-LABEL: tile.kernel @documents

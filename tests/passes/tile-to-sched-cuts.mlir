@@ -1,6 +1,6 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=128 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=64 tile-k=144 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=WIDE
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90 tile-q=128 tile-k=64" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s --check-prefix=WIDE
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=128 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=64 tile-k=144 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=WIDE
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90 tile-q=128 tile-k=64" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s --check-prefix=WIDE
 
 // A row's visible columns are the bits of one word, made before the loop over columns: of a causal row those below its end, of a window's also those
 // that are not below its begin.

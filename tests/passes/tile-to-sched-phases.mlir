@@ -1,4 +1,4 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_80 tile-q=64 tile-k=32 warps=4 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_80 tile-q=64 tile-k=32 warps=4 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s
 
 // Products and reductions say what they compute by the names of the tiles, and folds where a term of the formula went.
 // CHECK-LABEL: sched.kernel @alibi

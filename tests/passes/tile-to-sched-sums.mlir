@@ -1,6 +1,6 @@
 // Tiles in shared memory that are added to global memory.
-// RUN: attune-opt %s -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s --check-prefix=SCALAR
+// RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s --check-prefix=SCALAR
 
 // Rows that lie side by side in both: the copy engine adds them, a lane of each warp asks for a row at a time and waits until they are read.
 // CHECK-LABEL: sched.kernel @sums
