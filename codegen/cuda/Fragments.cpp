@@ -131,7 +131,7 @@ bool KernelPrinter::printFragment(Operation *op) {
       .Case([&](SetOp o) { printSet(o); })
       .Case([&](LoadMatrixOp o) { printLoadMatrix(o); })
       .Case([&](StoreMatrixOp o) {
-        SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())};
+        SmallVector<Expr> arguments{steppedAddress(o)};
         for (Value matrix : {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth()})
           arguments.push_back(asUnsigned(value(matrix)));
         statement(op, primitive("store_matrix", arguments).text + ";");

@@ -123,7 +123,7 @@ private:
   /// Address of `shared[stage, row, column]`, each 0 where it is null.
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
   /// The swizzled place of a lane's (row, column), moved by the steps where there are any.
-  template <typename Load> Expr steppedAddress(Load op);
+  template <typename Access> Expr steppedAddress(Access op);
   /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
   std::string globalElement(const View &view, ArrayRef<Expr> indices);

@@ -82,7 +82,7 @@ KernelPrinter::SharedPlace KernelPrinter::sharedPlace(Operation *op, Value share
   return place;
 }
 
-template <typename Load> Expr KernelPrinter::steppedAddress(Load op) {
+template <typename Access> Expr KernelPrinter::steppedAddress(Access op) {
   Expr address = sharedAddress(op, op.getShared(), op.getStage(), op.getRow(), op.getColumn());
   if (!op.getRowStep())
     return address;
@@ -101,6 +101,7 @@ template <typename Load> Expr KernelPrinter::steppedAddress(Load op) {
 
 template Expr KernelPrinter::steppedAddress(LoadMatrixOp);
 template Expr KernelPrinter::steppedAddress(LoadSharedOp);
+template Expr KernelPrinter::steppedAddress(StoreMatrixOp);
 
 void KernelPrinter::printSlice(SliceOp op) {
   View view = views[op.getView()];
@@ -205,7 +206,7 @@ bool KernelPrinter::printMemory(Operation *op) {
         Expr what = value(o.getValue());
         if (o.getValue().getType().isInteger(32))
           what = asUnsigned(what);
-        SmallVector<Expr> arguments{sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn()), what};
+        SmallVector<Expr> arguments{steppedAddress(o), what};
         if (o.getSecond())
           arguments.push_back(value(o.getSecond()));
         statement(op, primitive(o.getSecond() ? "store_shared_pair" : "store_shared", arguments).text + ";");

@@ -165,6 +165,12 @@ bool Decoder::boxOp(Operation *op) {
   return isKnown;
 }
 
+template <typename Access> void Decoder::takeSteps(Step &step, Access op) {
+  Slot zero = allocate(op.getStage().getType(), false);
+  for (Value by : {op.getRowStep(), op.getColumnStep()})
+    step.in[step.inputs++] = by ? slot(by) : zero;
+}
+
 bool Decoder::sharedOp(Operation *op) {
   bool isKnown = true;
   llvm::TypeSwitch<Operation *>(op)
@@ -172,17 +178,13 @@ bool Decoder::sharedOp(Operation *op) {
         Values in{o.getStage(), o.getRow(), o.getColumn()};
         Step &step = emit(o, sim::loadMatrix, in, {sharedOf(o, o.getShared()), registersOf(o, o.getFragment())}, {},
                           o.getTranspose());
-        Slot zero = allocate(o.getStage().getType(), false);
-        for (Value by : {o.getRowStep(), o.getColumnStep()})
-          step.in[step.inputs++] = by ? slot(by) : zero;
+        takeSteps(step, o);
         take(step, o.getI());
         take(step, o.getJ());
       })
       .Case([&](sched::LoadSharedOp o) {
         Step &step = emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())});
-        Slot zero = allocate(o.getStage().getType(), false);
-        for (Value by : {o.getRowStep(), o.getColumnStep()})
-          step.in[step.inputs++] = by ? slot(by) : zero;
+        takeSteps(step, o);
       })
       .Case([&](sched::LoadPairOp o) {
         emit(o, sim::loadPair, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())});
@@ -190,6 +192,7 @@ bool Decoder::sharedOp(Operation *op) {
       .Case([&](sched::StoreSharedOp o) {
         Step &step = emit(o, sim::storeShared, {o.getValue(), o.getStage(), o.getRow(), o.getColumn()},
                           {sharedOf(o, o.getShared())}, {o.getSecond() ? 2 : 1});
+        takeSteps(step, o);
         if (o.getSecond())
           step.in[step.inputs++] = slot(o.getSecond());
       })
@@ -198,9 +201,11 @@ bool Decoder::sharedOp(Operation *op) {
              {int64_t(o.getExponent())});
       })
       .Case([&](sched::StoreMatrixOp o) {
-        emit(o, sim::storeMatrix,
-             {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()},
-             {sharedOf(o, o.getShared())});
+        Step &step =
+            emit(o, sim::storeMatrix,
+                 {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()},
+                 {sharedOf(o, o.getShared())});
+        takeSteps(step, o);
       })
       .Default([&](Operation *) { isKnown = false; });
   return isKnown;

@@ -42,6 +42,8 @@ private:
   bool copyOp(Operation *op);
   bool boxOp(Operation *op);
   bool sharedOp(Operation *op);
+  /// The steps of an access to shared memory; 0 where it has none.
+  template <typename Access> void takeSteps(Step &step, Access op);
   bool productOp(Operation *op);
   void count(mlir::scf::ForOp op);
   void tiles(sched::ForTilesOp op);

@@ -139,10 +139,11 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    const int64_t bytes = 4 * step.number[0];
-    if (!inside(machine, warp, step, buffer, at(1), at(2), at(3), bytes / bytesOf(buffer.element)))
+    const int64_t bytes = 4 * step.number[0], row = at(2) + at(4), column = at(3) + at(5);
+    if (!inside(machine, warp, step, buffer, at(1), row, column, bytes / bytesOf(buffer.element)) ||
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(1), at(2), at(3), at(4), at(5)))
       return Go::Stop;
-    int64_t address = buffer.place(at(1), at(2), at(3));
+    int64_t address = buffer.place(at(1), row, column);
     if (address % bytes)
       return machine.fail(warp, step,
                           fmt::format("writes {} bytes at byte {}, which is not a multiple of that", bytes, address));
@@ -150,7 +151,7 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
       return machine.fail(warp, step, "writes", buffer, at(1), *fault);
     warp.stored |= 1u << lane;
     for (int64_t word = 0; word < step.number[0]; ++word) {
-      const uint32_t value = warp.get<uint32_t>(step.in[word ? 4 : 0], lane);
+      const uint32_t value = warp.get<uint32_t>(step.in[word ? 6 : 0], lane);
       std::memcpy(machine.memory.at(address) + 4 * word, &value, 4);
     }
   }
@@ -193,9 +194,11 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
   // Lane l gives row l % 8 of matrix l / 8.
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    if (!inside(machine, warp, step, buffer, at(4), at(5), at(6), 8))
+    const int64_t row = at(5) + at(7), column = at(6) + at(8);
+    if (!inside(machine, warp, step, buffer, at(4), row, column, 8) ||
+        !stepsKeepSwizzle(machine, warp, step, buffer, at(4), at(5), at(6), at(7), at(8)))
       return Go::Stop;
-    int64_t address = buffer.place(at(4), at(5), at(6));
+    int64_t address = buffer.place(at(4), row, column);
     if (address % 16)
       return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
     if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, Actor::wholeWarp), address, 16))

@@ -90,7 +90,8 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
                              << ", which does not say when it runs; write #sched.at<order 1>";
   auto givesShared = [&] {
     auto type = op->getNumResults() == 1 ? dyn_cast<TileType>(op->getResult(0).getType()) : TileType();
-    return isa<attune::tile::LoadOp, attune::tile::WindowOp, attune::tile::ConvertOp>(op) && type.getSpace() == MemorySpace::Shared;
+    return isa<attune::tile::LoadOp, attune::tile::WindowOp, attune::tile::ConvertOp>(op) &&
+           type.getSpace() == MemorySpace::Shared;
   };
   if (attribute.getName() == ringAttr && !isa<RingAttr>(attribute.getValue()))
     return op->emitOpError() << "has a sched.ring of " << attribute.getValue()

@@ -153,8 +153,8 @@ def RingAttr : AttrDef<SchedDialect, "Ring"> {
   let summary = "how many tiles of an op shared memory holds, and which warps bring them, as the attribute `sched.ring`";
   let description = [{
     On what gives a shared tile: `tile.load`, `tile.window`, and `tile.convert` of what is computed. The warps are those of a role of the kernel (`sched.roles`), counted from
-    its first; without them the warps that compute bring the tile themselves. A conversion of theirs with two stages or more meets once a tile, behind its stores: the
-    stage that it writes was read in the tile before last.
+    its first; without them the warps that compute bring the tile themselves. For a conversion of theirs with two stages or more they meet once a tile, in front of what reads it:
+    the stage that it writes was read in the tile before last.
 
     ```mlir
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3, "producer" warp 0>} : ...

@@ -82,7 +82,8 @@ def SlotOp : SchedOp<"slot", [Pure]> {
 def ExchangeOp : SchedOp<"exchange", [Effects]> {
   let summary = "a register tile in one stage of shared memory, for all warps of the role (before expansion)";
   let description = [{
-    All write it, and meet. Nothing waits for readers of what lay there before: they are done with it when all have met for the stage after.
+    All write it; a `sched.sync_warps` stands in front of what reads it (`tile-pipeline-stages`). Nothing waits for readers of what lay there before: they are done with it when
+    all have met for the stage after.
 
     ```mlir
     %s = sched.exchange %ds into %ring[%stage] : <k 128 x q 128, f32, register, ...>, <stage 2 x k 128 x q 128, bf16, shared, ...> -> <k 128 x q 128, bf16, shared, ...>

@@ -61,36 +61,44 @@ def LoadPairOp : SchedOp<"load_pair", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = "$shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared) `->` type($first) `,` type($second)";
 }
 
-def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>]> {
+def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "four or eight bytes to shared memory";
   let description = [{
     An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column; or two f32 elements, at an even column and the next. A tile of one axis has one
-    row.
+    row. With a `step` the place is that many rows and columns further on, as for `sched.load_matrix`.
 
     ```mlir
     sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>
     sched.store_shared %x and %y, %o[%s, %row, %col] : f32, !tile.tile<...>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[F32, I32]>:$value, TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<F32>:$second);
-  let assemblyFormat = "$value (`and` $second^)? `,` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($value) `,` type($shared)";
+  let arguments = (ins AnyTypeOf<[F32, I32]>:$value, Optional<F32>:$second, TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step,
+                       Optional<I32>:$column_step);
+  let assemblyFormat = [{
+    $value (`and` $second^)? `,` $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? attr-dict
+    `:` type($value) `,` type($shared)
+  }];
   let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$shared, "::mlir::Value":$stage, "::mlir::Value":$row, "::mlir::Value":$column),
-      [{ build($_builder, $_state, value, shared, stage, row, column, {}); }]>];
+      [{ build($_builder, $_state, value, {}, shared, stage, row, column, {}, {}); }]>];
   let hasVerifier = 1;
 }
 
-def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>]> {
+def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "four 8 x 8 matrices of 16-bit elements from registers to shared memory";
   let description = [{
-    Lane l gives the place of row l % 8 of matrix l / 8, and holds of each matrix the pair at row l / 4, columns 2 (l % 4) and + 1.
-    PTX ISA 9.7.14.5.16, stmatrix.
+    Lane l gives the place of row l % 8 of matrix l / 8, and holds of each matrix the pair at row l / 4, columns 2 (l % 4) and + 1. With a `step` the places are that many rows
+    and columns further on, as for `sched.load_matrix`. PTX ISA 9.7.14.5.16, stmatrix.
 
     ```mlir
     sched.store_matrix %a, %b, %c, %d to %o[%s, %row, %col] : !tile.tile<...>
     ```
   }];
-  let arguments = (ins I32:$first, I32:$second, I32:$third, I32:$fourth, TileType:$shared, I32:$stage, I32:$row, I32:$column);
-  let assemblyFormat = "$first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` attr-dict `:` type($shared)";
+  let arguments = (ins I32:$first, I32:$second, I32:$third, I32:$fourth, TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step,
+                       Optional<I32>:$column_step);
+  let assemblyFormat = [{
+    $first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? attr-dict
+    `:` type($shared)
+  }];
 }
 
 def ScaleSharedOp : SchedOp<"scale_shared", [Effects]> {

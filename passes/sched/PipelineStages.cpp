@@ -27,8 +27,10 @@ bool startsProducts(ForTilesOp loop) {
 
 LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   pipeline::LoopStages stages(loop);
-  if (!stages.isPlaced() && !startsProducts(loop))
+  if (!stages.isPlaced() && !startsProducts(loop)) {
+    pipeline::meetForExchanges(role, loop.getBody().front());
     return success();
+  }
   if (failed(stages.verify()))
     return failure();
   ForTilesOp steady = loop;
@@ -38,10 +40,12 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
       return failure();
     steady = *inner;
     pipeline::waitForProducts(*steady->getBlock());
+    pipeline::meetForExchanges(role, *steady->getBlock());
   } else {
     pipeline::reorder(loop, stages);
   }
   pipeline::waitForProducts(steady.getBody().front());
+  pipeline::meetForExchanges(role, steady.getBody().front());
   pipeline::takeTurns(role, steady);
   return success();
 }

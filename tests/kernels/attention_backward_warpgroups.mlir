@@ -83,11 +83,14 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       %y = arith.mulf %share, %d : f32
       tile.yield %y : f32
     } {sched.at = #sched.at<order 2>}
-    %p16 = tile.convert %p : !scores -> !rounded
-    %ds16 = tile.convert %ds : !scores -> !rounded
-    %dv1 = tile.mma %p16, %do add %dv : !values, !rounded, !tile.tile<q 128 x dv 64, bf16, shared> -> !values {sched.async, sched.at = #sched.at<order 3>}
-    %dk1 = tile.mma %ds16, %q add %dk : !keys, !rounded, !queries -> !keys {sched.async, sched.at = #sched.at<order 4>}
-    %dq = tile.mma %ds16, %k : !rounded, !tile.tile<k 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, f32, register> {sched.async, sched.at = #sched.at<order 5>}
+    // Rows of dQ are the other axis: both warpgroups' dS, in two stages, so that they meet once a tile, beside dV.
+    %ds_shared = tile.convert %ds {sched.ring = #sched.ring<stages 2>, sched.at = #sched.at<order 3>} : !scores -> !tile.tile<q 128 x k 128, bf16, shared>
+    // dK while dQ goes to memory.
+    %ds16 = tile.convert %ds {sched.at = #sched.at<order 3>} : !scores -> !rounded
+    %p16 = tile.convert %p {sched.at = #sched.at<order 4>} : !scores -> !rounded
+    %dv1 = tile.mma %p16, %do add %dv : !values, !rounded, !tile.tile<q 128 x dv 64, bf16, shared> -> !values {sched.async, sched.at = #sched.at<order 4>}
+    %dq = tile.mma %ds_shared, %k : !tile.tile<q 128 x k 128, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, f32, register> {sched.async, sched.at = #sched.at<order 5>}
+    %dk1 = tile.mma %ds16, %q add %dk : !keys, !rounded, !queries -> !keys {sched.async, sched.at = #sched.at<order 6>}
     %dqs = tile.map(%dq : !tile.tile<q 128 x d 64, f32, register>) -> !tile.tile<q 128 x d 64, f32, register> {
     ^bb0(%e: f32):
       %y = arith.mulf %e, %scale : f32

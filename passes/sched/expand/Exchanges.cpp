@@ -104,6 +104,10 @@ void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {
 void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
   auto type = cast<TileType>(buffer.getType());
   byWriters(buffer, [&] {
+    const auto stored = cast<TileType>(shared.getType());
+    if (plan.getCopyWarps() && type.rank() == 2 && isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
+        stored.getElementType().getIntOrFloatBitWidth() == 16 && layoutOf(buffer).getRole() == FragmentRole::C)
+      return writeMatrices(buffer, shared, stage);
     if (type.rank() == 2)
       return writeFragments(buffer, shared, stage);
     forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
@@ -123,7 +127,6 @@ LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
   writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
   if (isReadAsynchronously(op.getResult()))
     sched::FenceAsyncOp::create(builder, loc);
-  meetAll();
   return success();
 }
 

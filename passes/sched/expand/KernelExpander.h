@@ -291,7 +291,7 @@ private:
   /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one
   /// `sched.store_matrix`. Lane l gives a place in row l % 16, of the first j in lanes 0 to 15. What is left of an odd
   /// number of j goes by pairs.
-  void writeMatrices(Value buffer, Value shared);
+  void writeMatrices(Value buffer, Value shared, Value stage);
   /// A `c` fragment into a staged tile, two columns at a time, from one j on.
   void writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ = 0);
   /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.

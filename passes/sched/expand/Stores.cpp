@@ -81,7 +81,7 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
     leavesBoxes = true;
   }
   auto type = cast<TileType>(shared.getType());
-  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0)) : writeMatrices(buffer, shared);
+  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0)) : writeMatrices(buffer, shared, i32(0));
   sched::FenceAsyncOp::create(builder, loc);
   sched::SyncWarpsOp::create(builder, loc, barrier, 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
@@ -108,10 +108,11 @@ TileType KernelExpander::stagedType(TileType type, Type element) {
                         MemorySpace::Shared, sched::SwizzleAttr::widest(kernel.getContext(), rowBytes));
 }
 
-void KernelExpander::writeMatrices(Value buffer, Value shared) {
+void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage) {
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  Value half = div(lane, 16), rowOfLane = rem(lane, 16);
+  // A lane's own place, and steps that are the same in all lanes.
+  Value row = add(firstRowOf(cast<TileType>(buffer.getType())), rem(lane, 16)), column = mul(div(lane, 16), 8);
   repeat(shape[0], "i", [&](Value i) {
     repeat(shape[1] / 2, "jj", [&](Value jj) {
       Value matrices[4];
@@ -120,31 +121,33 @@ void KernelExpander::writeMatrices(Value buffer, Value shared) {
               high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
         matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
       }
-      Value row = add(add(firstRowOf(cast<TileType>(buffer.getType())), rowOfLane), mul(i, 16)),
-            column = add(mul(jj, 16), mul(half, 8));
-      sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, i32(0),
-                                   row, column);
+      sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, stage, row,
+                                   column, mul(i, 16), mul(jj, 16));
     });
   });
   if (shape[1] % 2)
-    writeFragments(buffer, shared, i32(0), shape[1] - 1);
+    writeFragments(buffer, shared, stage, shape[1] - 1);
 }
 
 void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ) {
-  Type element = cast<TileType>(shared.getType()).getElementType();
+  auto type = cast<TileType>(buffer.getType()), stored = cast<TileType>(shared.getType());
+  Type element = stored.getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
+  // Steps from a lane's own place are exclusive ors and constants, where that starts a panel but for what the lane adds.
+  const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) && layoutOf(buffer).getColumnWarps() == 1;
   repeat(shape[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
-        Value j = add(fromFirst, firstJ);
-        Value row = rowInTile(buffer, i, r), column = columnInTile(cast<TileType>(buffer.getType()), j, i32(0));
+        Value j = add(fromFirst, firstJ), zero = i32(0);
+        Value row = steps ? rowInTile(buffer, zero, zero) : rowInTile(buffer, i, r),
+              column = columnInTile(type, steps ? zero : j, zero);
+        Value rowStep = steps ? add(mul(i, 16), mul(r, 8)) : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
-        if (element.isF32()) {
-          sched::StoreSharedOp::create(builder, loc, first, shared, stage, row, column, second);
-          return;
+        if (!element.isF32()) {
+          first = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
+          second = {};
         }
-        Value pair = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
-        sched::StoreSharedOp::create(builder, loc, pair, shared, stage, row, column);
+        sched::StoreSharedOp::create(builder, loc, first, second, shared, stage, row, column, rowStep, columnStep);
       });
     });
   });

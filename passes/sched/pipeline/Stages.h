@@ -92,6 +92,9 @@ void reorder(sched::ForTilesOp loop, LoopStages &stages);
 /// after the one it is for.
 void waitForProducts(mlir::Block &block);
 
+/// The warps of `role` meet in front of the first op of `block` that reads what they exchange (`sched.exchange`).
+void meetForExchanges(sched::RoleOp role, mlir::Block &block);
+
 /// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after another.
 void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
 

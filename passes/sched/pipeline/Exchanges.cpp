@@ -1,0 +1,24 @@
+//===- Exchanges.cpp - Where warps meet that exchange a tile ------------------===//
+
+#include "passes/sched/NamedBarriers.h"
+#include "passes/sched/pipeline/Stages.h"
+
+using namespace mlir;
+
+namespace attune::pipeline {
+
+void meetForExchanges(sched::RoleOp role, Block &block) {
+  for (auto exchange : llvm::make_early_inc_range(block.getOps<sched::ExchangeOp>())) {
+    Operation *first = nullptr;
+    for (Operation *user : exchange.getResult().getUsers())
+      if (Operation *reader = block.findAncestorOpInBlock(*user); !first || reader->isBeforeInBlock(first))
+        first = reader;
+    if (!first)
+      continue;
+    OpBuilder builder(first);
+    Value id = arith::ConstantIntOp::create(builder, exchange.getLoc(), barriers::ofRole, 32);
+    sched::SyncWarpsOp::create(builder, exchange.getLoc(), id, 32 * role.getWarps());
+  }
+}
+
+} // namespace attune::pipeline
