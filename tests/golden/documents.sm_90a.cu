@@ -319,6 +319,13 @@ __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
 
+/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
+/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
+template <int Rows, int Panel>
+__device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
+  return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
+}
+
 /// PTX 9.7.9.8, ld.shared.b32.
 __device__ __forceinline__ int load_shared_int(unsigned address) {
   int x;
@@ -1709,13 +1716,13 @@ documents(const __grid_constant__ Params p) {
         wait_boxes<0>();
       }
       sync_warps(n, 128);
-      const int n3 = lane2 / 16;
-      const int n4 = lane2 % 16;
+      const int n3 = warp_row2 + lane2 % 16;
+      const int n4 = lane2 / 16 * 8;
       #pragma unroll
       for (int jj = 0; jj < 8; ++jj) {
         const int n5 = jj * 2;
         const int n6 = n5 + 1;
-        store_matrix(o_tile + swizzle<128, 128>(warp_row2 + n4, (jj * 16 + n3 * 8) * 2),
+        store_matrix(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(n3, n4 * 2), 0, jj * 16 * 2),
             pack_bf16(acc[0][n5][0], acc[0][n5][1]), pack_bf16(acc[0][n5][2], acc[0][n5][3]),
             pack_bf16(acc[0][n6][0], acc[0][n6][1]), pack_bf16(acc[0][n6][2], acc[0][n6][3]));
       }

@@ -773,8 +773,8 @@ gemma_local(const __grid_constant__ Params p) {
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const int n3 = r * 2;
-        store_shared(o_tile + swizzle<128, 128>(warp_row2 + lane_row2 + i * 16 + r * 8, (lane_column + j * 8) * 2),
-            pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
+        store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row2 + lane_row2, lane_column * 2),
+            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
       }
     }
   }

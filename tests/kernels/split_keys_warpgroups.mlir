@@ -1,14 +1,17 @@
-// split_keys.mlir in bf16, with a schedule for warpgroups of the kernel that multiplies.
-!rows = !tile.tile<q 128, f32, register>
-!scores = !tile.tile<q 128 x k 128, f32, register>
-!rounded = !tile.tile<q 128 x k 128, bf16, register>
-!output = !tile.tile<q 128 x dv 64, f32, register>
+// split_keys.mlir in bf16, with a schedule for warpgroups of the kernel that multiplies: three of them take turns, in blocks
+// that take one share after another.
+!rows = !tile.tile<q 192, f32, register>
+!scores = !tile.tile<q 192 x k 128, f32, register>
+!rounded = !tile.tile<q 192 x k 128, bf16, register>
+!output = !tile.tile<q 192 x dv 64, f32, register>
+!sum_rows = !tile.tile<q 128, f32, register>
+!sum = !tile.tile<q 128 x dv 64, f32, register>
 
 tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 128, split 4] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -37,13 +40,13 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %past = arith.addi %first, %each : i32
   %end = arith.minsi %past, %tiles : i32
   %dom = tile.domain k by 128 [%first, %end) partial
-  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 192 x d 64, bf16, shared>
   %m0 = tile.splat %hidden : f32 -> !rows
   %l0 = tile.splat %zero : f32 -> !rows
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
-    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
+    %s = tile.mma %q, %k : !tile.tile<q 192 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
     %x = tile.map(%s : !scores) at(k = %k0) -> !scores {
     ^bb0(%e: f32, %key: i32):
       %scaled = arith.mulf %e, %scale : f32
@@ -116,18 +119,18 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
   %zero = arith.constant 0.0 : f32
   %hidden = arith.constant 0xFF800000 : f32
   %dom = tile.domain split by 1 [%c0, %c4) full
-  %m0 = tile.splat %hidden : f32 -> !rows
-  %l0 = tile.splat %zero : f32 -> !rows
-  %a0 = tile.splat %zero : f32 -> !output
-  %r:3 = tile.for_blocks (%s, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
-    %x = tile.load %PL[%s, %b, %h, %q0] limit %Sq : !tile.view<4, f32> -> !rows
-    %o = tile.load %PO[%s, %b, %h, %q0] limit %Sq : !tile.view<5, f32> -> !output
-    %m1 = tile.map(%m, %x : !rows, !rows) -> !rows {
+  %m0 = tile.splat %hidden : f32 -> !sum_rows
+  %l0 = tile.splat %zero : f32 -> !sum_rows
+  %a0 = tile.splat %zero : f32 -> !sum
+  %r:3 = tile.for_blocks (%s, %partial) in %dom iter_args(%m = %m0 : !sum_rows, %l = %l0 : !sum_rows, %acc = %a0 : !sum) {
+    %x = tile.load %PL[%s, %b, %h, %q0] limit %Sq : !tile.view<4, f32> -> !sum_rows
+    %o = tile.load %PO[%s, %b, %h, %q0] limit %Sq : !tile.view<5, f32> -> !sum
+    %m1 = tile.map(%m, %x : !sum_rows, !sum_rows) -> !sum_rows {
     ^bb0(%before: f32, %e: f32):
       %y = arith.maxnumf %before, %e : f32
       tile.yield %y : f32
     }
-    %w = tile.map(%x, %m1 : !rows, !rows) -> !rows {
+    %w = tile.map(%x, %m1 : !sum_rows, !sum_rows) -> !sum_rows {
     ^bb0(%e: f32, %top: f32):
       %none = arith.cmpf oeq, %e, %hidden : f32
       %d = arith.subf %e, %top : f32
@@ -135,7 +138,7 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
       %n = arith.select %none, %zero, %y : f32
       tile.yield %n : f32
     }
-    %alpha = tile.map(%m, %m1 : !rows, !rows) -> !rows {
+    %alpha = tile.map(%m, %m1 : !sum_rows, !sum_rows) -> !sum_rows {
     ^bb0(%e: f32, %top: f32):
       %none = arith.cmpf oeq, %e, %hidden : f32
       %d = arith.subf %e, %top : f32
@@ -143,29 +146,29 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
       %n = arith.select %none, %zero, %y : f32
       tile.yield %n : f32
     }
-    %l1 = tile.map(%l, %alpha, %w : !rows, !rows, !rows) -> !rows {
+    %l1 = tile.map(%l, %alpha, %w : !sum_rows, !sum_rows, !sum_rows) -> !sum_rows {
     ^bb0(%e: f32, %a: f32, %more: f32):
       %n = arith.mulf %e, %a : f32
       %y = arith.addf %n, %more : f32
       tile.yield %y : f32
     }
-    %acc1 = tile.map(%acc, %alpha, %o, %w : !output, !rows, !output, !rows) -> !output {
+    %acc1 = tile.map(%acc, %alpha, %o, %w : !sum, !sum_rows, !sum, !sum_rows) -> !sum {
     ^bb0(%e: f32, %a: f32, %part: f32, %more: f32):
       %n = arith.mulf %e, %a : f32
       %p = arith.mulf %part, %more : f32
       %y = arith.addf %n, %p : f32
       tile.yield %y : f32
     }
-    tile.yield %m1, %l1, %acc1 : !rows, !rows, !output
+    tile.yield %m1, %l1, %acc1 : !sum_rows, !sum_rows, !sum
   }
-  %out = tile.map(%r#2, %r#1 : !output, !rows) -> !output {
+  %out = tile.map(%r#2, %r#1 : !sum, !sum_rows) -> !sum {
   ^bb0(%e: f32, %l: f32):
     %none = arith.cmpf oeq, %l, %zero : f32
     %n = arith.divf %e, %l : f32
     %y = arith.select %none, %zero, %n : f32
     tile.yield %y : f32
   }
-  %lse = tile.map(%r#0, %r#1 : !rows, !rows) -> !rows {
+  %lse = tile.map(%r#0, %r#1 : !sum_rows, !sum_rows) -> !sum_rows {
   ^bb0(%m: f32, %l: f32):
     %none = arith.cmpf oeq, %l, %zero : f32
     %log = math.log %l : f32
@@ -173,6 +176,6 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
     %y = arith.select %none, %hidden, %sum : f32
     tile.yield %y : f32
   }
-  tile.store %out, %O[%b, %h, %q0] limit %Sq : !output, !tile.view<4, f32>
-  tile.store %lse, %LSE[%b, %h, %q0] limit %Sq optional : !rows, !tile.view<3, f32>
+  tile.store %out, %O[%b, %h, %q0] limit %Sq : !sum, !tile.view<4, f32>
+  tile.store %lse, %LSE[%b, %h, %q0] limit %Sq optional : !sum_rows, !tile.view<3, f32>
 }

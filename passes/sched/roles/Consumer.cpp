@@ -7,10 +7,8 @@ namespace attune::roles {
 void WarpSpecializer::placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
   SmallVector<Value> place = numbers.place(work.getNumber());
   for (Operation *op : original)
-    if (auto index = dyn_cast<tile::BlockIndexOp>(op)) {
+    if (auto index = dyn_cast<tile::BlockIndexOp>(op))
       index.getResult().replaceAllUsesWith(place[index.getPosition()]);
-      index.erase();
-    }
 }
 
 LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &numbers,
@@ -32,14 +30,12 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     if (tasks)
       std::tie(more, first) = receiveTask(
           query, original,
-          [](tile::BlockIndexOp index, Value place) {
-            index.getResult().replaceAllUsesWith(place);
-            index.erase();
-          },
-          &begins);
+          [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); }, &begins);
     if (!plan.getPersistent())
       placeWork(work, numbers, original);
   }
+  for (auto index : llvm::make_early_inc_range(work.getBody().front().getOps<tile::BlockIndexOp>()))
+    index.erase();
   if (ownBegin)
     chooseOwnBegin(begins);
   if (!first)
