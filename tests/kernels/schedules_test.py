@@ -3,7 +3,7 @@
 
     schedules_test.py build/bin/attune [FIRST [COUNT]]
 
-Ops of the loop get random orders, stages and turns. A schedule is right in the simulator, or refused for what a loop does not carry from one
+Ops of the loop get random orders, stages and turns, its loads rings of random depths and, but for the first, of random warps. A schedule is right in the simulator, or refused for what a loop does not carry from one
 stage to the other, at the op. A seed that fails prints the text.
 """
 import os
@@ -39,6 +39,9 @@ def scheduled(text, rng):
             starts = "sched.async, " if product and rng.random() < 0.8 else ""
             at = line.rindex("{tile.name")
             line = line[:at] + "{" + starts + f"sched.at = #sched.at<{place}>, " + line[at + 1 :]
+        if inside and " = tile.load" in line and rng.random() < 0.5:
+            warp = 0 if "%k_tile" in line else rng.randrange(4)
+            line = line.replace("{", f'{{sched.ring = #sched.ring<stages {rng.choice("2234")}, "producer" warp {warp}>, ', 1)
         lines.append(line)
     return "\n".join(lines)
 

@@ -8,10 +8,10 @@
 // CHECK:         %[[SIZE:.*]] = math.absf %[[Y2]]
 // CHECK:         %[[MINUS:.*]] = arith.negf %[[SIZE]]
 // CHECK:         %[[T:.*]] = math.exp2 %[[MINUS]]
-// CHECK-COUNT-4: math.fma %{{.*}}, %[[T]], %{{.*}} : f32
-// CHECK:         %[[SMALL:.*]] = arith.cmpf ogt, %[[Y2]], %{{.*}} : f32
-// CHECK:         %[[FACTOR:.*]] = arith.select %[[SMALL]], %[[T]], %{{.*}} : f32
-// CHECK:         arith.mulf %[[FACTOR]], %{{.*}} : f32
+// CHECK-COUNT-3: math.fma %{{.*}}, %[[T]], %{{.*}} : f32
+// CHECK:         %[[IS_SMALL:.*]] = arith.cmpf ogt, %[[Y2]], %{{.*}} : f32
+// CHECK:         %[[SMALL:.*]] = arith.mulf %[[T]], %[[LARGE:.*]] : f32
+// CHECK:         arith.select %[[IS_SMALL]], %[[SMALL]], %[[LARGE]] : f32
 // CHECK-NOT:     arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK:         tile.yield
 // Warp-level products leave no multiply-adds to spare.
